@@ -175,7 +175,8 @@ fn release(kept: Box<ArrayCopy>) {
 
 /// # Safety
 ///
-/// The array's private data is a `ArrayCopy` that was made to a raw pointer, and is not used after.
+/// The array's private data must be an `ArrayCopy` that was turned into a raw pointer. It must not
+/// be used afterwards.
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     // SAFETY: as this function's.
     let kept = unsafe { Box::from_raw((*array).private_data.cast::<ArrayCopy>()) };

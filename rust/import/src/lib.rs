@@ -1,11 +1,11 @@
-//! Takes over Arrow data through Arrow's C interfaces, once its structures have been checked.
+//! Imports Arrow data through Arrow's C interfaces, after checking the structures.
 //!
-//! A program that gets Arrow data from code it does not trust reads the data through this crate.
-//! arrow-rs believes the C structures: a negative length or a null pointer makes it panic or read
-//! foreign memory. So this crate checks every structure first, with integers alone, and arrow-rs
-//! reads a copy that holds only checked values. The producer's memory itself cannot be checked: the
-//! C interfaces carry no lengths of buffers. So a pointer to a buffer, and the last offset of a
-//! string column, are taken at their word.
+//! A program that receives Arrow data from untrusted code reads the data through this crate.
+//! arrow-rs trusts the C structures: a negative length or a null pointer makes it panic or read
+//! foreign memory. This crate therefore checks every structure first, using integer operations
+//! alone, and arrow-rs reads a copy that holds only checked values. The producer's memory itself
+//! cannot be checked, because the C interfaces do not include the lengths of buffers. Buffer
+//! pointers and the last offset of a string column are therefore trusted.
 //!
 //! ```text
 //!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch
@@ -13,7 +13,7 @@
 //!                array)             └──▶ Error: the column, and what is wrong with it
 //! ```
 //!
-//! A stream is taken over from its producer, opened, and read batch by batch:
+//! A stream is taken over from its producer, opened, and then read batch by batch:
 //!
 //! ```
 //! use std::ptr::NonNull;
@@ -32,7 +32,7 @@
 //! assert_eq!(stream.next_batch()?, Some(rows));
 //! assert_eq!(stream.next_batch()?, None);
 //!
-//! // The structure is empty now, and a second consumer is told so.
+//! // The structure is empty now, so a second consumer gets an error.
 //! // SAFETY: as above.
 //! let again = unsafe { UnopenedStream::take(NonNull::from(&mut exported)) };
 //! assert!(again.unwrap_err().to_string().contains("consumed before"));
@@ -44,8 +44,8 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `schema.rs` | checks a schema |
-//! | `array.rs` | checks an array, into a copy for arrow-rs; `array/buffers.rs` checks its buffers |
-//! | `stream.rs` | record batches one by one |
+//! | `array.rs` | checks an array and copies it for arrow-rs; its buffers: `array/buffers.rs` |
+//! | `stream.rs` | reads record batches one by one |
 //! | `node.rs` | the path of a column in nested data, for messages |
 
 mod array;

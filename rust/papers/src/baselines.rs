@@ -10,7 +10,7 @@ use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};
 use tidegate_operators::window::scale::{Part, ScaleJoin};
 
-/// A window join without rows by the three-step procedure: see [`ScaleJoin::new`].
+/// Creates an empty window join that uses the three-step procedure; see [`ScaleJoin::new`].
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -35,7 +35,8 @@ pub fn three_step_join(
     ScaleJoin::of_parts(retention, how, ordered, terms, vec![Part::of_share(0)])
 }
 
-/// A window join without rows by CellJoin, with this number of threads: see [`ScaleJoin::new`].
+/// Creates an empty window join that uses CellJoin with this number of threads; see
+/// [`ScaleJoin::new`].
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -46,7 +47,7 @@ pub fn three_step_join(
 /// let window = Retention::Rows { left: 2, right: 2 };
 /// let mut join = cell_join(window, How::Inner, 2, true, Vec::new());
 /// let driver = Driver::new(2, Stop::default());
-/// // The first left row has left its window when the right row comes.
+/// // The first left row has already left its window when the right row arrives.
 /// let sides = vec![Side::Left, Side::Left, Side::Left, Side::Right];
 /// join.begin(&driver, vec![1, 2, 3, 4], sides, Some(&[]));
 /// let pairs = join.advance(&driver, None)?.into_results();

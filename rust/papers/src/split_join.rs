@@ -76,7 +76,8 @@ enum TreeMessage<T> {
 type In<T> = Receiver<TreeMessage<T>>;
 type Out<T> = Sender<TreeMessage<T>>;
 
-/// A window join without rows by SplitJoin with this number of join cores: see [`ScaleJoin::new`].
+/// Creates an empty window join that uses SplitJoin with this number of join cores; see
+/// [`ScaleJoin::new`].
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;

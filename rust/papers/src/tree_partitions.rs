@@ -53,8 +53,8 @@ struct Partition {
     ends: Vec<u32>,
 }
 
-/// The search for the matches of a row: its side, its entry if it has a value, the side that it
-/// looks at, and what it looks for.
+/// A search for the matches of one row: the row's side, its entry (if it has a value), the side to
+/// search, and the values to search for.
 struct RowSearch {
     side: usize,
     entry: Option<Entry>,

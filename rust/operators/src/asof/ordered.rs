@@ -28,7 +28,7 @@ const ROWS_A_KEY: usize = 8;
 /// No row, in a table of last rows; the others are row numbers plus 1.
 const NONE: u32 = 0;
 
-/// A part of the pass: the rows of both sides that are met in it.
+/// One part of the pass, with the rows that it visits on each side.
 #[derive(Clone, Debug)]
 struct PassPart {
     left: Range<usize>,
@@ -132,7 +132,7 @@ impl Pass<'_> {
         }
         let items: Vec<_> = parts.iter().zip(split::<DOWN>(runs, &parts)).zip(known).collect();
         driver.map(items, |((part, runs), (before, unknown))| {
-            // Nothing was met before the first part.
+            // No rows were visited before the first part.
             for row in if before.is_empty() { Vec::new() } else { unknown } {
                 let row = row as usize;
                 let last = before[self.left_key(row) as usize];
@@ -142,7 +142,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Cuts the pass into parts of as many rows.
+    /// Cuts the pass into parts with equal numbers of rows.
     fn cut<const DOWN: bool, const EXACT: bool>(&self, part_count: usize) -> Vec<PassPart> {
         let (left, right) = (self.left.ts, self.right.ts);
         let rows = left.len() + right.len();
@@ -176,10 +176,10 @@ impl Pass<'_> {
         ends.windows(2).map(part).collect()
     }
 
-    /// Goes through a part. Adds to `unknown` the left rows whose keys no right row of the part had
-    /// yet.
+    /// Processes one part. Adds to `unknown` the left rows whose keys have not yet occurred among
+    /// the part's right rows.
     ///
-    /// In each step, no branch depends on the side whose row is met: it cannot be foreseen.
+    /// No step branches on the side of the next row, because such a branch could not be predicted.
     fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
         &self,
         part: &PassPart,
@@ -267,7 +267,7 @@ impl Pass<'_> {
     }
 }
 
-/// The left rows of each part, in an array of all left rows.
+/// Splits an array with one element per left row into one slice per part.
 fn split<'a, const DOWN: bool>(
     mut rows: &'a mut [Slot<Run>],
     parts: &[PassPart],

@@ -47,9 +47,10 @@ impl StartSignal {
     }
 }
 
-/// Calls `start`, which starts a thread that [says](StartSignal::say) when it has begun.
+/// Calls `start`, which starts a thread that [signals](StartSignal::say) when it has begun.
 ///
-/// An error if there is no memory for it, or if the system refuses it.
+/// Returns an error if there is not enough memory for the thread, or if the system refuses to start
+/// it.
 pub(super) fn begin<T>(start: impl FnOnce(Builder, StartSignal) -> io::Result<T>) -> io::Result<T> {
     prepare_thread().map_err(io::Error::other)?;
     let builder = Builder::new().stack_size(STACK);

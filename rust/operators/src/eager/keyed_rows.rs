@@ -1,8 +1,8 @@
-//! The kept columns of the rows of one side: their times and keys.
+//! The columns kept for the rows of one side: times and keys.
 
 use crate::rows::{KeptColumn, KeptColumns, NO_KEY};
 
-/// The times and keys of rows, by offset.
+/// The times and keys of the kept rows, by offset.
 #[derive(Debug, Default)]
 pub(super) struct KeyedRows {
     ts: KeptColumn<i64>,
@@ -16,20 +16,20 @@ impl KeyedRows {
         self.ts.as_slice()
     }
 
-    /// Their keys.
+    /// The keys of the rows.
     #[inline]
     pub(super) fn keys(&self) -> &[u32] {
         self.keys.as_slice()
     }
 
-    /// Adds rows behind the others.
+    /// Appends rows.
     pub(super) fn extend(&mut self, ts: &[i64], keys: &[u32]) {
         assert_eq!(ts.len(), keys.len(), "a key a row");
         self.ts.extend(ts.iter().copied());
         self.keys.extend(keys.iter().copied());
     }
 
-    /// Keeps the rows at these offsets alone.
+    /// Keeps only the rows at these offsets.
     pub(super) fn retain(&mut self, offsets: &[u32]) {
         self.ts.retain(offsets);
         self.keys.retain(offsets);

@@ -39,9 +39,9 @@ struct Stage {
     work: VecDeque<Range<usize>>,
 }
 
-/// The join of rows of equal keys whose times match, in the order of their arrival.
+/// Joins rows that have equal keys and matching times, in arrival order.
 ///
-/// A row that comes behind a later one meets it:
+/// A row is also matched with a later row that arrived before it:
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -52,7 +52,7 @@ struct Stage {
 /// let driver = Driver::new(1, Stop::default());
 /// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
 /// let mut join = TimeJoin::new(&near, How::Inner);
-/// // A right row at 11 comes before a left row at 10.
+/// // A right row at 11 arrives before a left row at 10.
 /// join.begin(&driver, vec![11], vec![Side::Right], [&[], &[0]]);
 /// while !join.is_done() {
 ///     assert!(join.advance(&driver, None)?.into_results().left.is_empty());
@@ -74,7 +74,8 @@ pub struct TimeJoin {
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
-    /// The first time of rows of each side that are of use, as far as watermarks have told.
+    /// For each side, the earliest time at which a row can still be matched, according to the
+    /// watermarks so far.
     bounds: [i64; 2],
     comparisons: u64,
 }
@@ -90,7 +91,7 @@ struct LookOutcome {
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
 impl TimeJoin {
-    /// A join without rows, of this kind, of rows that match in this interval.
+    /// Creates an empty join of kind `how`, whose rows match if their times lie within `interval`.
     pub fn new(interval: &Interval, how: How) -> Self {
         let reach = Reach::new(interval);
         let log = |side| RowLog::new(side, how, KeyedRows::default()).in_arrival_order(how, reach);
@@ -115,13 +116,14 @@ impl TimeJoin {
         self.stage = Stage { side: Some(side), work: pieces.collect() };
     }
 
-    /// Rows of the epoch enter the timelines of their keys.
+    /// Inserts the rows of the epoch into the timelines of their keys.
     fn enter(&mut self, driver: &Driver) {
         let driver = driver.fit(self.epoch_rows());
         self.store(&driver, self.before);
     }
 
-    /// The rows of each side from an offset on enter the timelines of their keys.
+    /// Inserts each side's rows, starting at the offset in `from`, into the timelines of their
+    /// keys.
     fn store(&mut self, driver: &Driver, from: [usize; 2]) {
         let TimeJoin { timelines: [left, right], logs, bounds, .. } = self;
         let enter = |timelines: &mut Vec<Timeline>, side: Side| {
@@ -130,7 +132,7 @@ impl TimeJoin {
         driver.both(|| enter(left, Side::Left), || enter(right, Side::Right));
     }
 
-    /// Drops what is kept of keys that are left without rows.
+    /// Clears the timelines of keys that no longer have any rows.
     fn forget_silent(&mut self) {
         for timelines in &mut self.timelines {
             for &key in self.key_rows.silent() {
@@ -256,7 +258,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         let kept = RowLog::needed(&mut self.logs, now, is_due)?;
         self.key_rows.begin_purge();
         for ((log, timelines), kept) in self.logs.iter_mut().zip(&mut self.timelines).zip(&kept) {
-            // The number that each row has from here on, by the offset that it had.
+            // The new number of each kept row, indexed by its old offset.
             let (first, mut numbers) = (log.first() as u32, vec![None; log.len()]);
             for (place, &offset) in (0..).zip(kept) {
                 numbers[offset as usize] = Some(first.wrapping_add(place));
@@ -311,7 +313,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
     }
 }
 
-/// The rows of a log from an offset on enter the timelines of their keys.
+/// Inserts the rows of a log, starting at offset `from`, into the timelines of their keys.
 fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bound: i64) {
     let (ts, keys) = (&log.columns().times()[from..], &log.columns().keys()[from..]);
     let first = (log.first() as u32).wrapping_add(from as u32);

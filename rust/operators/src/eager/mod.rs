@@ -1,39 +1,41 @@
-//! Joins in which a pair comes as soon as both of its rows have come, in whatever order of time.
+//! Joins that emit each pair as soon as both of its rows have arrived, whatever their times.
 //!
-//! The other joins of rows that come are given rows in merged order, so that a row meets earlier
-//! ones only. Here rows are given as they arrive: a row meets all rows of the other side that are
-//! kept, earlier and later ones. Promises decide for how long rows are kept, and when a row is
-//! certain to have no match; they hold no pair back.
+//! The other streaming joins receive their rows in merged order, so a row is compared only with
+//! earlier ones. Here, rows are processed as they arrive, and each row is compared with all kept
+//! rows of the other side, both earlier and later. Watermarks determine how long rows are kept and
+//! when a row is certain to stay unmatched, but they never delay a pair.
 //!
 //! ```text
-//!              ┌─ left rows look among the right rows of former epochs ─▶ pairs
-//! epoch ───────┤  both sides enter
-//!              └─ right rows look among all left rows ──────────────────▶ pairs
+//!              ┌─ left rows search the right rows of earlier epochs ─▶ pairs
+//! epoch ───────┤  the rows of both sides are inserted
+//!              └─ right rows search all left rows ───────────────────▶ pairs
 //! ```
 //!
-//! So each pair is found once, by the row that came later, or by the right row where both came in
-//! one epoch. Nothing is written while threads look, so any thread can look for any row: a key that
-//! has most of the rows is shared out like all others.
+//! Each pair is therefore found exactly once: by the row that arrived later, or by the right row if
+//! both arrived in the same epoch. Nothing is written while threads search, so any thread can
+//! search on behalf of any row. Even if most rows have the same key, their work is shared among all
+//! threads.
 //!
-//! Rows are numbered by side, in the order of their arrival. A row that can match nothing any more
-//! leaves with all before it; where one that stays long is in front of many others, these leave from
-//! behind it, and the rows that stay are numbered anew ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
+//! Rows are numbered per side, in arrival order. Rows that can no longer be matched are dropped
+//! from the front. If a long-lived row precedes many of them, they are dropped from behind it, and
+//! the remaining rows are renumbered ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
 //!
-//! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) take rows in this
-//! order, too: they compare times as they do other numbers.
+//! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) also accept rows
+//! in arrival order. They compare times in the same way as other numbers.
 //!
 //! # Trade-offs
 //!
-//! A row is kept until the other side's promise has passed its interval, where a join in merged order
-//! has let go of it when the merged order has. Pairs come in an order that is no function of the data.
+//! A row is kept until the other side's watermark has passed the row's interval, whereas a join in
+//! merged order can drop it as soon as the merged order has passed the interval. The order of the
+//! pairs is not determined by the data alone.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `lookup.rs` | the join of rows of equal keys, which are found by time |
-//! | `keyed_rows.rs` | what is kept of each row |
-//! | `timeline.rs` | the rows of one key and side, in time order |
+//! | `lookup.rs` | the join of rows with equal keys, which finds matches by time |
+//! | `keyed_rows.rs` | the columns kept for each row |
+//! | `timeline.rs` | the rows of one side that have the same key, in time order |
 
 mod keyed_rows;
 mod lookup;

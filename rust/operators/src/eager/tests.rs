@@ -52,7 +52,7 @@ impl Names {
         (offset != NO_ROW).then(|| self.here[side as usize][offset as usize])
     }
 
-    /// Adds results to those found.
+    /// Adds the results to `found`.
     fn note(&self, results: &Results, found: &mut Vec<(Option<usize>, Option<usize>)>) {
         for (nth, &left) in results.left.iter().enumerate() {
             let right = results.right.get(nth).copied().unwrap_or(NO_ROW);

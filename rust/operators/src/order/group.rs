@@ -334,7 +334,7 @@ fn scatter<'a>(
     target: Target<'a>,
     driver: &Driver,
 ) -> Result<Vec<u32>, Stopped> {
-    // A part's counters should not outweigh its rows.
+    // A part must have enough rows to justify the cost of its counters.
     let parts = driver.parts(rows.keys.len(), PART_ROWS.max(buckets.count * 4));
     let counted = driver
         .map(ranges(rows.keys.len(), parts), |part| Part::count(rows.slice(part), buckets))?;

@@ -1,28 +1,30 @@
-//! Rows that come in any order of time: for how long they are needed, and which come out alone.
+//! Rows in arrival order: how long each row is needed, and which rows are emitted unmatched.
 //!
-//! Watermarks say both. A row that can match nothing any more leaves with all before it. Where one
-//! that stays long is in front of many others, the rows that stay are to be kept by themselves.
+//! Both follow from the watermarks. A row is *expired* once no row that is still to come can match
+//! it. Expired rows are dropped from the front. If a long-lived row precedes many expired rows, the
+//! rows that are still needed are packed together instead.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{KeptColumns, Reach, Side, SideWatermarks};
 
-/// Rows that may be of no use behind one that is, before the others are kept by themselves.
+/// A log with at most this many rows is not checked for being sparse.
 const FEW_ROWS: usize = if cfg!(test) { 8 } else { 1 << 14 };
 
-/// The last time that matches a row, if one does, and the number of the row.
+/// The last time that matches a row (`None` if no time does), and the row's number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// What a log knows of its rows beside their columns.
+/// What a log records about its rows in arrival order, besides their columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,
     reach: Reach,
-    /// The rows that may come out without a match, unless none do, by when they do. Some may have had
-    /// a match since.
+    /// The rows that may be emitted unmatched, ordered by the last time that matches them; `None`
+    /// if unmatched rows are never emitted. Some of these rows may have been matched since they
+    /// were added.
     alone: Option<BinaryHeap<Expiry>>,
-    /// Rows that are worth the look for rows of no use among them.
+    /// The log is checked for being sparse once it has more rows than this.
     worth_a_look: usize,
 }
 
@@ -32,15 +34,15 @@ impl Arrival {
         Arrival { side, reach, alone, worth_a_look: FEW_ROWS }
     }
 
-    /// The last time that matches the row at an offset; `None` if no time does, as where its values
-    /// match nothing.
+    /// The last time that matches the row at an offset. `None` if no time does, for example because
+    /// the row's values cannot match anything.
     #[inline]
     fn last(&self, columns: &impl KeptColumns, offset: usize) -> Option<i64> {
         let ts = columns.ts(offset).filter(|_| columns.can_match(offset));
         self.reach.last(self.side, ts?)
     }
 
-    /// Whether no row that is still to come matches one that the times up to `last` match.
+    /// Whether a row is expired, if `last` is the last time that matches it.
     #[inline]
     fn is_over(&self, last: Option<i64>, now: SideWatermarks) -> bool {
         match (last, now[self.side.other() as usize]) {
@@ -49,7 +51,7 @@ impl Arrival {
         }
     }
 
-    /// Notes rows at these offsets, which have had no match. The number of the oldest row is `first`.
+    /// Records the unmatched rows at these offsets. `first` is the number of the oldest row.
     pub(super) fn add(
         &mut self,
         columns: &impl KeptColumns,
@@ -63,12 +65,13 @@ impl Arrival {
         }
     }
 
-    /// Forgets the rows.
+    /// Removes all rows.
     pub(super) fn clear(&mut self) {
         self.alone.iter_mut().for_each(BinaryHeap::clear);
     }
 
-    /// The number of the next row that no row to come can match, unless it has had a match.
+    /// Removes the next expired row and returns its number. The row may have been matched since it
+    /// was added.
     pub(super) fn next_over(&mut self, now: SideWatermarks) -> Option<u64> {
         let &Reverse((last, number)) = self.alone.as_ref()?.peek()?;
         if !self.is_over(last, now) {
@@ -78,20 +81,20 @@ impl Arrival {
         Some(number)
     }
 
-    /// How many rows from the oldest on no row to come can match.
+    /// The number of expired rows in front of the oldest row that is still needed.
     pub(super) fn over(&self, columns: &impl KeptColumns, now: SideWatermarks) -> usize {
         let is_over = |&offset: &usize| self.is_over(self.last(columns, offset), now);
         (0..columns.len()).take_while(is_over).count()
     }
 
-    /// The offsets of the rows that rows to come may match.
+    /// The offsets of the rows that are not expired.
     pub(super) fn needed(&self, columns: &impl KeptColumns, now: SideWatermarks) -> Vec<u32> {
         let is_needed = |&offset: &u32| !self.is_over(self.last(columns, offset as usize), now);
         (0..columns.len() as u32).filter(is_needed).collect()
     }
 
-    /// Whether rows to come may match half of the rows at most. It is looked for when the rows have
-    /// doubled.
+    /// Whether at least half of the rows are expired. This is checked only once the log holds twice
+    /// as many rows as were needed at the last check.
     pub(super) fn is_sparse(&mut self, columns: &impl KeptColumns, now: SideWatermarks) -> bool {
         let rows = columns.len();
         if rows <= self.worth_a_look {
@@ -102,7 +105,7 @@ impl Arrival {
         needed <= rows / 2
     }
 
-    /// Bytes held.
+    /// The memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.alone.as_ref().map_or(0, |alone| alone.capacity() * size_of::<Expiry>())
     }

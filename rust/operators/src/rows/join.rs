@@ -6,11 +6,12 @@ use std::ops::Range;
 use super::{Filter, JoinError, Progress, Results, SavedRows, Side, SideWatermarks};
 use crate::driver::Driver;
 
-/// A join of rows that come in epochs: in merged order, or in the order of their arrival. `V` is how
-/// the values come that rows are compared by: keys, codes with bands, or numbers.
+/// A join whose rows arrive in epochs, either in merged order or in arrival order. `V` is the type
+/// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
-/// The rows of a side are numbered from 0, from the first ever. Results name a row by its *offset*,
-/// its distance from the oldest row of its side that is kept.
+/// The rows of each side are numbered from 0, starting with the first row that ever arrived.
+/// Results identify a row by its *offset*, its distance from the oldest row of its side that is
+/// still kept.
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -21,7 +22,7 @@ use crate::driver::Driver;
 /// let driver = Driver::new(1, Stop::default());
 /// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
 /// let mut join = StreamingJoin::new(&near, How::Inner, Parallelism::Auto, 1, true);
-/// // A left row at 10, right rows at 11 and 14; all have the key 0.
+/// // A left row at 10 and right rows at 11 and 14, all with the key 0.
 /// let sides = vec![Side::Left, Side::Right, Side::Right];
 /// join.begin(&driver, vec![10, 11, 14], sides, [&[0], &[0, 0]]);
 /// while !join.is_done() {
@@ -31,19 +32,20 @@ use crate::driver::Driver;
 ///         assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
 ///     }
 /// }
-/// // The first row of each side is not needed any more.
+/// // The first row of each side is no longer needed.
 /// join.purge([Some(14); 2]);
 /// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
 /// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
-    /// Begins an epoch with rows: the time and the side of each, and the values of both sides' rows.
-    /// In merged order none is before a row of a former epoch. In the order of arrival, left rows are
-    /// first, whatever their times.
+    /// Begins an epoch with the given rows: the time and side of each row, and the values of both
+    /// sides' rows. In merged order, no row may be earlier than a row of an earlier epoch. In
+    /// arrival order, all left rows precede all right rows, whatever their times.
     ///
     /// # Panics
     ///
-    /// When it does not [take rows](Self::takes_rows), or there are not values for each row.
+    /// Panics if the join does not [take rows](Self::takes_rows) at the moment, or if the number of
+    /// values does not match the number of rows.
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
 
     /// Whether all rows so far could be compared by their values. If not, every pair that may match
@@ -102,19 +104,20 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// rows that are kept.
     fn refill(&mut self, _values: V) {}
 
-    /// The rows that have had no match and can have none from `now` on, in order. The epoch is done,
-    /// or `now` is not after what was [given](Self::given).
+    /// Returns the unmatched rows that no row at `now` or later can match, in order. Either the
+    /// epoch must be done, or `now` must not be later than [`given`](Self::given).
     fn unmatched(&mut self, now: SideWatermarks) -> Results;
 
-    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has.
-    /// The epoch is done, or `now` is not after what was [given](Self::given). Offsets are counted
-    /// anew from here on.
+    /// Drops rows that no row at `now` or later can match and that no pending result refers to.
+    /// Either the epoch must be done, or `now` must not be later than [`given`](Self::given). After
+    /// the call, offsets are counted from the oldest row that remains.
     fn purge(&mut self, now: SideWatermarks);
 
-    /// Lets go of all rows that no row at `now` or later can match, wherever they are among the
-    /// others. It does so where it is worth it, or `is_due`, and returns the offsets of the rows that
-    /// stay, which have the numbers from the first on now. Only rows in the order of their arrival are
-    /// so mixed. The epoch is done, and `now` has been [purged](Self::purge) by.
+    /// Drops all rows that no row at `now` or later can match, even if they are mixed with rows
+    /// that are still needed. Such a mixture occurs only in arrival order. Rows are dropped only if
+    /// it is worthwhile or if `is_due` is set. The method then returns the offsets of the remaining
+    /// rows, which are renumbered without gaps from [`first`](Self::first) on. The epoch must be
+    /// done, and [`purge`](Self::purge) must have been called with `now`.
     fn pack(&mut self, _now: SideWatermarks, _is_due: bool) -> Option<[Vec<u32>; 2]> {
         None
     }

@@ -1,23 +1,23 @@
-//! The columns of the rows that a join keeps.
+//! The columns that a join keeps for its rows.
 
 use std::fmt::Debug;
 use std::ops::{Index, IndexMut};
 
-/// The columns that a join keeps of each row. A row is named by its *offset*, its distance from the
-/// oldest row still here.
+/// The columns that a join keeps for each row. A row is identified by its *offset*, its distance
+/// from the oldest row that is still kept.
 pub trait KeptColumns: Debug {
-    /// How many rows are here.
+    /// The number of rows that are kept.
     fn len(&self) -> usize;
 
-    /// Whether no row is here.
+    /// Whether no rows are kept.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The time of the row at an offset, if it is here.
+    /// The time of the row at an offset, or `None` if there is no such row.
     fn ts(&self, offset: usize) -> Option<i64>;
 
-    /// Whether the row at an offset can match anything, whatever its time.
+    /// Whether the values of the row at an offset allow a match at any time.
     #[inline]
     fn can_match(&self, _offset: usize) -> bool {
         true
@@ -26,7 +26,7 @@ pub trait KeptColumns: Debug {
     /// Drops the oldest `rows` rows.
     fn drop_front(&mut self, rows: usize);
 
-    /// Bytes held.
+    /// The memory held, in bytes.
     fn memory(&self) -> usize;
 }
 
@@ -101,7 +101,7 @@ impl<T> KeptColumn<T> {
 }
 
 impl<T: Clone> KeptColumn<T> {
-    /// Keeps the values at these offsets alone.
+    /// Keeps only the values at these offsets.
     pub fn retain(&mut self, offsets: &[u32]) {
         let values = offsets.iter().map(|&offset| self[offset as usize].clone()).collect();
         *self = KeptColumn { values, gone: 0 };
@@ -129,7 +129,7 @@ impl<T> IndexMut<usize> for KeptColumn<T> {
     }
 }
 
-/// Rows whose time is kept, and nothing else.
+/// Rows for which only the time is kept.
 impl KeptColumns for KeptColumn<i64> {
     #[inline]
     fn len(&self) -> usize {

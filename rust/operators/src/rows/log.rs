@@ -1,4 +1,4 @@
-//! The rows of one side that are still needed, in merged order or in the order of their arrival.
+//! The rows of one side that are still needed, in merged order or in arrival order.
 
 use super::arrival::Arrival;
 use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
@@ -6,7 +6,7 @@ use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 /// The rows of one side that a join has kept, as another join takes them in.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
-    /// Event times, in the order of the rows.
+    /// The rows' event times, in row order.
     pub ts: Vec<i64>,
     /// Which have had a match, where that matters.
     pub matched: Vec<bool>,
@@ -14,12 +14,14 @@ pub struct SavedRows {
     pub settled: usize,
 }
 
-/// Rows by number. The number of a row counts the rows of its side from the first ever;
-/// [`RowLog::first`] is that of the oldest row still here, from which offsets count.
+/// The kept rows of one side, identified by number. Rows are numbered from 0, starting with the
+/// first row that ever arrived on the side. Offsets are counted from the oldest row that is still
+/// kept, whose number is [`RowLog::first`].
 ///
-/// In merged order, a row is *settled* once no later row can match it, and it has been checked for a
-/// match. Where matches matter, a row stays until then. Rows that come in any order of time are none
-/// of them settled: they come out alone in another order than they leave.
+/// In merged order, a row is *settled* once no later row can match it and it has been checked for a
+/// match. If matches are tracked, a row is kept until it is settled. In arrival order, no row is
+/// ever settled, because rows are emitted unmatched in a different order from the one in which they
+/// are dropped.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
@@ -29,7 +31,7 @@ pub struct RowLog<C> {
     matched: Option<KeptColumn<bool>>,
     /// How many rows from the oldest on are settled.
     settled: usize,
-    /// If rows come in any order of time.
+    /// Present if the rows are in arrival order.
     arrival: Option<Arrival>,
 }
 
@@ -40,15 +42,15 @@ impl<C: KeptColumns> RowLog<C> {
         RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
     }
 
-    /// The same log, without rows so far, for rows that come in any order of time and match those of
-    /// the other side within `reach`.
+    /// Returns the same log for rows in arrival order that match rows of the other side within
+    /// `reach`. The log must be empty.
     #[must_use]
     pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
         let comes_alone = self.is_outer() && how != How::Semi;
         RowLog { arrival: Some(Arrival::new(self.side, reach, comes_alone)), ..self }
     }
 
-    /// Whether rows come in any order of time.
+    /// Whether the rows are in arrival order.
     pub fn is_in_arrival_order(&self) -> bool {
         self.arrival.is_some()
     }
@@ -142,7 +144,7 @@ impl<C: KeptColumns> RowLog<C> {
         !std::mem::replace(&mut matched[offset as usize], true)
     }
 
-    /// Notes that the rows at these offsets have a match, where that matters.
+    /// Marks the rows at these offsets as matched, if matches are tracked.
     pub fn set_all_matched(&mut self, offsets: &[u32]) {
         if let Some(matched) = &mut self.matched {
             let matched = matched.as_mut_slice();
@@ -150,8 +152,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// In merged order, the oldest row that was not settled and has had no match, if no row at `now` or later can
-    /// match it: the time after which it comes out, its own time, and its offset.
+    /// In merged order, finds the oldest unmatched row that is not settled, if no row at `now` or
+    /// later can match it. Returns the last time at which the row could be matched, its own time,
+    /// and its offset.
     #[inline]
     pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
@@ -171,8 +174,8 @@ impl<C: KeptColumns> RowLog<C> {
         None
     }
 
-    /// In any order of time, the offset of the next row that has had no match, if no row at `now` or
-    /// later can match it. It is given once.
+    /// In arrival order, returns the offset of the next unmatched row that no row at `now` or later
+    /// can match. Each row is returned only once.
     pub fn next_alone(&mut self, now: SideWatermarks) -> Option<u32> {
         let (arrival, matched) = (self.arrival.as_mut()?, self.matched.as_ref()?);
         loop {
@@ -202,7 +205,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// How many rows from the oldest on no row at `now` or later can match.
+    /// The number of rows in front of the oldest row that a row at `now` or later may match.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);
@@ -249,9 +252,10 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// The offsets of the rows of both sides that rows at `now` or later may match, if the others are
-    /// to leave from among them: because they are most, or because it `is_due`. In merged order none
-    /// are, since rows leave from the front.
+    /// The offsets of the rows on each side that a row at `now` or later may match. Returns `None`
+    /// unless the other rows should be dropped, either because they make up at least half of a
+    /// side's rows or because `is_due` is set. In merged order, the result is always `None`,
+    /// because rows are dropped from the front.
     pub fn needed(
         logs: &mut [RowLog<C>; 2],
         now: SideWatermarks,
@@ -270,8 +274,8 @@ impl<C: KeptColumns> RowLog<C> {
         Some([left?, right?])
     }
 
-    /// Keeps the rows at these offsets alone, which get the numbers from the first on; `keep` does so
-    /// with the columns.
+    /// Keeps only the rows at these offsets and renumbers them without gaps, starting at
+    /// [`first`](Self::first). `keep` must keep the same rows in the columns.
     pub fn retain(&mut self, offsets: &[u32], keep: impl FnOnce(&mut C)) {
         keep(&mut self.columns);
         if let Some(matched) = &mut self.matched {
@@ -326,7 +330,7 @@ mod tests {
             RowLog::new(side, How::Left, KeptColumn::default()).in_arrival_order(How::Left, reach)
         };
         let mut logs = [log(Side::Left), log(Side::Right)];
-        // Rows of no use come behind one that stays.
+        // Expired rows follow a row that is still needed.
         logs[0].extend(|columns| columns.extend([50, 4, 2, 60, 3]));
         logs[0].set_matched(2);
         let now = [None, Some(8)];

@@ -1,15 +1,15 @@
-//! The parts that all joins of rows that come share, and the words that all joins have for rows.
+//! What all streaming joins share, and the basic types that all joins use for rows.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `side.rs`, `how.rs` | the two sides, and how far each has come; which rows are wanted |
-//! | `interval.rs`, `retention.rs` | which times match, with bounds that never wrap; how long rows stay |
-//! | `reach.rs`, `extent.rs` | how far rows reach for each other; for how long a row may be matched |
-//! | `log.rs`, `kept_column.rs` | the rows of a side that are kept, and which have had a match |
-//! | `arrival.rs` | the same of rows that come in any order of time |
-//! | `join.rs`, `step.rs` | the trait of such a join; the outcome of a call to it |
-//! | `reorder.rs` | a source's rows in order |
-//! | `results.rs` | from matches to result rows |
+//! | `side.rs`, `how.rs` | the two sides and their watermarks; the kinds of joins |
+//! | `interval.rs`, `retention.rs` | which times match (without wrapping); how long rows stay |
+//! | `reach.rs`, `extent.rs` | which times of the other side match; how long a row may be matched |
+//! | `log.rs`, `kept_column.rs` | the kept rows of a side, and which of them are matched |
+//! | `arrival.rs` | what the log adds for rows in arrival order |
+//! | `join.rs`, `step.rs` | the trait of streaming joins; the outcome of a call to one |
+//! | `reorder.rs` | puts the rows of a source in order |
+//! | `results.rs` | turns matches into result rows |
 
 mod arrival;
 mod extent;

@@ -82,7 +82,7 @@ impl Results {
         }
     }
 
-    /// The results of pairs, each of which is given once: marks their rows.
+    /// Turns pairs into results and marks their rows as matched. Each pair may be passed only once.
     #[must_use]
     pub fn of_pairs(
         mut pairs: Results,
@@ -99,15 +99,16 @@ impl Results {
         if how.pairs() { pairs } else { Results::default() }
     }
 
-    /// Adds others behind these.
+    /// Appends the results in `more`.
     pub(crate) fn append(&mut self, more: Results) {
         self.left.extend(more.left);
         self.right.extend(more.right);
     }
 
-    /// Adds the rows that have had no match and can have none from `now` on: in merged order by the
-    /// time after which they come out, then as they came; else left ones first, by the last time that
-    /// they match.
+    /// Adds the unmatched rows that no row at `now` or later can match. In merged order, they are
+    /// sorted by the last time at which they could be matched, then in merged order. In arrival
+    /// order, left rows come first, and the rows of each side are sorted by the last time that they
+    /// match.
     pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],

@@ -1,4 +1,4 @@
-//! The sides of a join, and how far each has come.
+//! The sides of a join, and their watermarks.
 
 /// One of the two sides of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ impl Side {
     }
 }
 
-/// A watermark for each side: no row of the side that is still to come is before it; `None` if none
-/// comes. In merged order both sides have the same one.
+/// A watermark for each side. Rows that arrive later on that side are not earlier than its
+/// watermark; `None` means that no more rows will arrive. In merged order, both sides have the same
+/// watermark.
 pub type SideWatermarks = [Option<i64>; 2];

@@ -80,7 +80,7 @@ struct OwnedNode<T>(*mut Node<T>);
 
 // SAFETY: nodes hold values, which are handed from thread to thread, and are shared.
 unsafe impl<T: Send + Sync> Send for OwnedNode<T> {}
-// SAFETY: as for `OwnedNode`; all else is atomics.
+// SAFETY: as for `OwnedNode`; everything else is atomic.
 unsafe impl<T: Send + Sync> Send for List<T> {}
 // SAFETY: likewise.
 unsafe impl<T: Send + Sync> Sync for List<T> {}

@@ -288,7 +288,7 @@ impl<T> ChainEnd<T> {
     pub(super) fn grow(&mut self, nodes: usize, charge: Charge) {
         debug_assert!(self.segment().is_full());
         let segment = Segment::allocate(nodes, charge);
-        // Release: publishes the full segment and the new one to the Acquire in
+        // Release: publishes both the full segment and the new one. Pairs with the Acquire in
         // `PassedNodes::free`.
         self.segment().next.store(segment, Ordering::Release);
         self.segment = segment;

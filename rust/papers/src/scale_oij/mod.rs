@@ -76,7 +76,7 @@ pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 
 /// The state of a join.
 ///
-/// A left row that finds nothing comes out alone once no match can come:
+/// An unmatched left row is emitted once no match for it can arrive:
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -87,14 +87,14 @@ pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 /// let driver = Driver::new(2, Stop::default());
 /// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
 /// let mut join = ScaleOij::new(&near, How::Left, 2);
-/// // Two left rows at 10 have the keys 0 and 1.
+/// // Two left rows at 10, with the keys 0 and 1.
 /// join.begin(&driver, vec![10, 10], vec![Side::Left; 2], [&[0, 1], &[]]);
 /// assert!(join.advance(&driver, None)?.into_results().left.is_empty());
-/// // A right row at 11 has the key 1.
+/// // A right row at 11, with the key 1.
 /// join.begin(&driver, vec![11], vec![Side::Right], [&[], &[1]]);
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0]));
-/// // Rows from 13 on are too late for the other left row.
+/// // Rows at 13 or later cannot match the other left row.
 /// let alone = join.unmatched([Some(13); 2]);
 /// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
 /// # Ok::<(), tidegate_operators::rows::JoinError>(())

@@ -1,13 +1,14 @@
-//! Large arrays of plain values on pages that are reused, huge ones where these come faster.
+//! Large arrays of plain values on reused pages, which are huge pages if those are faster.
 //!
-//! A join writes its result into fresh memory. With 4 KiB pages, the kernel's work for the first
-//! touch of each page costs several times the join. So [`Pages`] asks for 2 MiB pages. When it is
-//! dropped, it hands its memory to a bounded pool (`pool.rs`), and the next array takes it warm. An
-//! array of less than [`SMALL`] bytes is a block of the heap.
+//! A join writes its result to fresh memory. With 4 KiB pages, the kernel's work on the first touch
+//! of each page takes several times as long as the join itself. [`Pages`] therefore requests 2 MiB
+//! pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`), and the next
+//! array reuses it without that work. Arrays smaller than [`SMALL`] bytes are allocated on the
+//! heap.
 //!
-//! The contents of a new array are arbitrary, zeros or what lay there before. So it is
-//! [`UnwrittenPages`]: its places are [`Slot`]s, which can be written to and not read, until all of
-//! them are [said to be written](UnwrittenPages::written).
+//! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
+//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s, which can be written but
+//! not read until all of them are [declared written](UnwrittenPages::written).
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,15 +1,15 @@
-//! Stable partitioning of rows by a dense key, by several threads at once.
+//! Stable partitioning of rows by a dense key, using several threads at once.
 //!
-//! The rows are cut into parts. Each part counts its rows a bucket ([`Part::count`]); from all
-//! counts together every part knows, for each bucket, the places that are its own ([`writers`]);
-//! then all parts write at the same time, no two to one place ([`Writer::run`]). Rows of one
-//! bucket keep their order, since parts follow each other in row order. [`Writer::merge`] finds on
-//! its way where the matches of other rows are.
+//! The rows are cut into parts. Each part counts its rows per bucket ([`Part::count`]). From the
+//! counts of all parts, [`writers`] determines which places in each bucket belong to which part.
+//! All parts then write at the same time, each to its own places only ([`Writer::run`]). The rows
+//! within a bucket keep their order, because the parts follow each other in row order.
+//! [`Writer::merge`] also finds, in the same pass, where the matches of other rows are.
 //!
 //! # Trade-offs
 //!
-//! Counters are `buckets` a part, and a write goes to as many streams at once as there are
-//! buckets: beyond [`MAX_BUCKETS`] the caller partitions in two levels.
+//! Each part has one counter per bucket, and its writes go to as many streams as there are buckets.
+//! For more than [`MAX_BUCKETS`] buckets, the caller should partition in two levels.
 
 mod merge;
 
@@ -117,14 +117,15 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Gives every part its places in `target`, and returns where each bucket starts; last, where the
-/// rows without a key do.
+/// Assigns each part its places in `target`. Returns where each bucket starts, followed by where
+/// the rows without a key start, and one writer per part.
 ///
-/// Every place is written when all writers have run.
+/// Once all writers have run, every place has been written.
 ///
 /// # Panics
 ///
-/// When the parts differ in their number of buckets, or `target` is shorter than their rows.
+/// Panics if the parts have different numbers of buckets, or if `target` is too short for their
+/// rows.
 pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<Writer<'a>>) {
     let count = parts.first().map_or(0, |part| part.counts.len());
     assert!(parts.iter().all(|part| part.counts.len() == count), "parts of one partitioning");
@@ -157,11 +158,11 @@ pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<W
     (starts, parts.into_iter().map(writer).collect())
 }
 
-/// Writes one part's rows to their places.
+/// Writes the rows of one part to their places.
 pub struct Writer<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
-    /// The next free place of this part, a bucket.
+    /// The part's next free place in each bucket.
     next: Vec<u32>,
     places: Places,
 }
@@ -199,10 +200,10 @@ impl Writer<'_> {
         }
     }
 
-    /// P1: a part has fewer than 2^32 rows, so no count wrapped. `next[b]` began where the parts
-    /// before this one end in bucket `b`, and is raised once for each row that [`Part::count`]
-    /// counted in `b` from the same immutable columns; so it stays below the place where the next
-    /// part begins, and below `total`.
+    /// P1: a part has fewer than 2^32 rows, so no count wrapped. `next[b]` starts where the
+    /// previous parts end in bucket `b`. It is incremented once for each row that [`Part::count`]
+    /// counted in `b`, and both use the same immutable columns. Each place is therefore below the
+    /// start of the next part's places in `b`, and below `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;

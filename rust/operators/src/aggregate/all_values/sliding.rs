@@ -45,13 +45,13 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values of a block with their places in it, and the same in order.
+    /// The values in a block with their places; `dealt` holds the same pairs in order of value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// Where each bucket of values starts.
     starts: Vec<u32>,
     sorted: Vec<i64>,
-    /// The rank of each place of a block; [`NOT_COUNTED`] for one that has none.
+    /// The rank of each place in a block, or [`NOT_COUNTED`] if its value does not count.
     ranks: Vec<u32>,
     few: Vec<i64>,
 }
@@ -143,7 +143,7 @@ impl<F: WindowFunction> Scratch<F> {
         }
     }
 
-    /// Slides over the runs of a block, which begins at place `first`.
+    /// Slides the window over the runs of a block. The block begins at place `first`.
     fn slide_over(
         &mut self,
         function: &F,

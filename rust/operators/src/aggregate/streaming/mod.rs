@@ -1,38 +1,40 @@
-//! Aggregates over sliding windows of rows that come epoch by epoch.
+//! Aggregates over sliding windows of rows that arrive epoch by epoch.
 //!
 //! ```text
 //!             ┌ open: per source and key ┐   ┌ kept: per slice and key ┐
 //! rows ──add──▶ partials of slices that  ──▶ cells of the slices that  ──▶ suffixes and prefixes ──▶ pages
-//!             └ may get more rows        ┘   └ later windows have      ┘
+//!             └ may get more rows        ┘   └ later windows need      ┘
 //! ```
 //!
 //! The steps, and the order in which floats are added, are the same as in [`super::aggregate`] for
-//! whole tables. But states are kept from one epoch to the next. So the results have the same bits,
-//! wherever epochs are cut.
+//! whole tables, except that states are kept from one epoch to the next. The results are therefore
+//! bit-identical, no matter where one epoch ends and the next begins.
 //!
-//! 1. *Open* (`folds/epochs/open.rs`): the partial of each row, by source, slice and key. Sources
-//!    are numbered side by side.
-//! 2. *Add* (`add.rs` and `lane.rs` beside it): rows are added to the states of partials: each
-//!    function and source is a thread's work.
-//! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its
-//!    cells.
-//! 4. *Slide* (`position.rs`): cells become suffixes and prefixes of windows, function by function.
+//! 1. *Open* (`folds/epochs/open.rs`): finds the partial of each row by source, slice and key. The
+//!    rows of different sources are numbered in parallel.
+//! 2. *Add* (`add.rs` and `lane.rs` in the same folder): adds rows to the states of partials. Each
+//!    combination of a function and a source is one task.
+//! 3. *Close*: once no more rows of a slice can arrive, combines the partials of all sources into
+//!    the cells of the slice.
+//! 4. *Slide* (`position.rs`): turns cells into suffixes and prefixes of windows, function by
+//!    function.
 //!
-//! Another way from rows to partials can stand in for the first two steps (`folds/epochs/epoch.rs`).
+//! A different way to get from rows to partials can replace the first two steps
+//! (`folds/epochs/epoch.rs`).
 //!
 //! # Trade-offs
 //!
-//! Beside a state for each partial and for each cell of two windows' slices, there are 4 bytes for
-//! each source and key. A source that is alone is numbered by one thread.
+//! Besides one state per partial and one per cell in the slices of two windows, the aggregate holds
+//! 4 bytes per source and key. If there is only one source, a single thread numbers its rows.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `windows.rs` | windows of rows that come, whichever windows they are |
-//! | `aggregate.rs` | windows of time |
-//! | `position.rs` | which windows come next, and their steps |
-//! | `sessions.rs` | windows that rows keep open |
+//! | `windows.rs` | the trait that all streaming windows implement |
+//! | `aggregate.rs` | time-based windows |
+//! | `position.rs` | which windows come next, and the steps to compute them |
+//! | `sessions.rs` | session windows, which stay open as long as rows extend them |
 //! | `saved.rs` | the state as plain numbers |
 
 mod aggregate;

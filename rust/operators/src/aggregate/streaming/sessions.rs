@@ -1,15 +1,16 @@
-//! Sessions of rows that come epoch by epoch.
+//! Session windows over rows that arrive epoch by epoch.
 //!
-//! An epoch's rows go in merged order, as [`MergedRows`] has them, into the sessions of
-//! their keys; then each function adds them. A session is over once no row can extend it, and then
-//! its result is made. Rows of results are in the order of the sessions' ends, then keys, for one
-//! that begins early may last for ever.
+//! The rows of an epoch are assigned to the sessions of their keys in merged order, which
+//! [`MergedRows`] provides. Each function then adds the rows to its states. A session is over once
+//! no row can extend it, and its result is computed then. Results are sorted by the end of the
+//! session and then by key. They are not sorted by the start, because a session that begins early
+//! may last forever.
 //!
 //! # Trade-offs
 //!
-//! A session that goes on has a state of each function. Finding the sessions of rows is one
-//! thread's work; functions are shared out. A session costs O(log sessions) each time that it has
-//! lasted for another gap, to be found when it is over.
+//! Every open session has one state per function. A single thread finds the sessions of all rows,
+//! whereas the functions are shared among threads. Detecting that a session is over costs
+//! O(log sessions) each time that the session has lasted for another gap.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

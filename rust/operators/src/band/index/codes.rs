@@ -32,7 +32,7 @@ impl CodeColumns {
         self.codes.swap(a, b);
     }
 
-    /// Keeps the rows at these offsets alone.
+    /// Keeps only the rows at these offsets.
     pub(super) fn retain(&mut self, offsets: &[u32]) {
         self.ts.retain(offsets);
         self.joins.retain(offsets);

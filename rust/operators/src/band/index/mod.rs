@@ -84,9 +84,9 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
 
-/// The state of a join whose matches `F` finds.
+/// The state of a join whose matches are found by `F`.
 ///
-/// Rows match whose values are at most 5 apart and whose times are at most 10 apart:
+/// In this example, rows match if their values differ by at most 5 and their times by at most 10:
 ///
 /// ```
 /// use tidegate_operators::band::index::{Bands, IndexJoin};
@@ -98,7 +98,7 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
 /// let driver = Driver::new(1, Stop::default());
 /// let window = Retention::Time { left: 10, right: 10 };
 /// let mut join = IndexJoin::new(window, How::Inner, 1, true, BucketIndex::new);
-/// // Two left rows of the values 100 and 200, then a right row of 203.
+/// // Two left rows with the values 100 and 200, then a right row with the value 203.
 /// let sides = vec![Side::Left, Side::Left, Side::Right];
 /// let left = Bands { codes: &[100, 200], low: &[95, 195], high: &[105, 205] };
 /// let right = Bands { codes: &[203], low: &[198], high: &[208] };
@@ -189,9 +189,9 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// The same join, without rows, for rows in the order of their arrival: all that are kept are in
-    /// its windows, and times are one of the columns with bands. Rows are kept while rows to come may
-    /// be `near` them in time.
+    /// Returns the same join for rows in arrival order; the join must be empty. All kept rows are
+    /// in its windows, and time is one of the columns with bands. A row is kept as long as rows
+    /// still to come may be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(mut self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));

@@ -77,13 +77,14 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
     /// other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
-    /// How many keys several threads have rows of; `None` if no thread has keys of its own.
+    /// The number of keys whose rows are spread over several threads; `None` if keys are not
+    /// assigned to threads.
     fn split_keys(&self) -> Option<usize>;
 }
 
 /// The state of a join.
 ///
-/// A left row that finds nothing comes out alone once no match can come:
+/// An unmatched left row is emitted once no match for it can arrive:
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -94,14 +95,14 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
 /// let driver = Driver::new(1, Stop::default());
 /// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
 /// let mut join = StreamingJoin::new(&near, How::Left, Parallelism::Key, 1, true);
-/// // Two left rows at 10 have the keys 0 and 1.
+/// // Two left rows at 10, with the keys 0 and 1.
 /// join.begin(&driver, vec![10, 10], vec![Side::Left; 2], [&[0, 1], &[]]);
 /// assert!(join.advance(&driver, None)?.into_results().left.is_empty());
-/// // A right row at 11 has the key 1.
+/// // A right row at 11, with the key 1.
 /// join.begin(&driver, vec![11], vec![Side::Right], [&[], &[1]]);
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0]));
-/// // Rows from 13 on are too late for the other left row.
+/// // Rows at 13 or later cannot match the other left row.
 /// let alone = join.unmatched([Some(13); 2]);
 /// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
 /// # Ok::<(), tidegate_operators::rows::JoinError>(())

@@ -192,7 +192,8 @@ impl Processor<'_> {
 
 /// The state of a join.
 ///
-/// Rows match whose times are at most 10 apart, if the left number is not above the right one:
+/// In this example, rows match if their times differ by at most 10 and the left number is not
+/// greater than the right one:
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -207,7 +208,7 @@ impl Processor<'_> {
 /// let term = Term::new(numbers(&[]), numbers(&[]), relation).expect("no row yet");
 /// let (window, algorithm) = (Retention::Time { left: 10, right: 10 }, ScaleAlgorithm::ScaleJoin);
 /// let mut join = ScaleJoin::new(window, How::Inner, algorithm, 2, true, vec![term]);
-/// // Two left rows have the numbers 7 and 5, then a right row has 6.
+/// // Two left rows with the numbers 7 and 5, then a right row with the number 6.
 /// let sides = vec![Side::Left, Side::Left, Side::Right];
 /// let rows = [(numbers(&[7, 5]), numbers(&[6]))];
 /// let driver = Driver::new(2, Stop::default());
@@ -218,7 +219,7 @@ impl Processor<'_> {
 /// ```
 pub struct ScaleJoin {
     extent: Extent,
-    /// Which times match, if rows come in any order of time.
+    /// The times that match; `None` if rows are in merged order.
     near: Option<Reach>,
     how: How,
     ordered: bool,
@@ -317,9 +318,9 @@ impl ScaleJoin {
         }
     }
 
-    /// The same join, without rows, for rows in the order of their arrival: all that are kept are in
-    /// its windows, and times are among the numbers of the terms. Rows are kept while rows to come
-    /// may be `near` them in time.
+    /// Returns the same join for rows in arrival order; the join must be empty. All kept rows are
+    /// in its windows, and times are among the numbers of the terms. A row is kept as long as rows
+    /// still to come may be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));
@@ -409,7 +410,7 @@ impl ScaleJoin {
         }
     }
 
-    /// The matches of rows of the epoch that are near them in time.
+    /// Keeps only the matches whose times are within `reach` of their row in the epoch.
     fn keep_near(&self, found: MatchOffsets, rows: Range<usize>, reach: &Reach) -> MatchOffsets {
         let mut kept = memory::vec(found.pairs());
         for (nth, row) in rows.enumerate() {
@@ -424,7 +425,7 @@ impl ScaleJoin {
         found.retain(&kept)
     }
 
-    /// Gives all rows that are kept to shares, which have none.
+    /// Distributes all kept rows among the shares, which must be empty.
     fn store_all(&mut self) {
         let [left, right] = self.logs.each_ref().map(RowLog::len);
         let mut sides = vec![Side::Left; left];
@@ -434,7 +435,7 @@ impl ScaleJoin {
         self.epoch.offsets.clear();
     }
 
-    /// Lets go of this number of the oldest rows of each side.
+    /// Drops the given number of the oldest rows on each side.
     fn let_go(&mut self, rows: [usize; 2]) {
         for (side, rows) in [Side::Left, Side::Right].into_iter().zip(rows) {
             let log = &mut self.logs[side as usize];
@@ -622,7 +623,8 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
         self.budget = room.min(STEP_PAIRS.saturating_mul(comparers as u64));
         if let Some(reach) = self.near.filter(|_| !self.compares) {
-            // Nor are times compared then, and a condition is for pairs of near rows alone.
+            // If values are not compared, neither are times. Pairs that are too far apart in time
+            // are therefore removed here, before they reach the filter.
             together = self.keep_near(together, rows.clone(), &reach);
         }
         if let Some(filter) = filter {

@@ -44,16 +44,16 @@ pub struct LeavingRows<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the numbers of the part's rows, whose times are `ts`, and finds the run of places
-    /// that each left row matches: of the rows with its key, those that have entered and not left.
-    /// A row is not too late for a left row if it is no more than `late` after it. A left row
-    /// without a key has an empty run.
+    /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of places
+    /// that each left row matches: the places of the rows with its key that have entered and not
+    /// left. A row is not too late for a left row if it is at most `late` after it. A left row
+    /// without a key gets an empty run.
     ///
     /// # Panics
     ///
-    /// When columns differ in length, others than the number travel, keys are not themselves the
-    /// buckets, no bucket is for rows without a key, or a left time and a distance do not add up in
-    /// 64 bits.
+    /// Panics if columns differ in length, if any column other than the number travels, if the keys
+    /// are not themselves the buckets, if there is no bucket for rows without a key, or if the sum
+    /// of a left time and a distance overflows 64 bits.
     pub fn merge(
         mut self,
         ts: &[i64],
@@ -217,7 +217,7 @@ mod tests {
         #[test]
         fn oracle_every_pair(left in side(), right in side(), early in -20_i64..5, width in 0_i64..20, cut in 0_usize..60) {
             let late = early + width;
-            // The rows before `cut` are another part's; all that are not too late for the first
+            // The rows before `cut` belong to another part. None of them is too late for the first
             // left row.
             let not_late = |row: &(i64, u32)| row.0 <= left[0].0 + late;
             let cut = cut.min(right.iter().filter(|row| not_late(row)).count());

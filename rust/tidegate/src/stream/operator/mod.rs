@@ -3,6 +3,7 @@
 //!
 //! All operators have one loop, which is here. A [`Tactic`] makes results of the ready rows, and
 //! says which part of its state belongs in a snapshot.
+//!
 //! `snapshot.rs` turns the state into bytes, and back.
 
 mod snapshot;

@@ -171,8 +171,8 @@ struct RowsOfPanes<'a> {
 }
 
 impl RowsOfPanes<'_> {
-    /// Folds rows as they lie, into a state a key; `own` gives the state of a row. Both directions
-    /// of each part of the panes are tasks of their own.
+    /// Folds rows in the order in which they are stored, into one state per key. `own` returns the
+    /// state of a single row. Each part of the panes has two tasks, one per direction.
     fn fold<P: PaneFunction>(
         &self,
         own: impl Fn(usize) -> P::State + Sync,

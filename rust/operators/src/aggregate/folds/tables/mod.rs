@@ -1,13 +1,13 @@
-//! One function of whole tables: rows to cells, and cells to windows.
+//! Computes one function over whole tables: from rows to cells, and from cells to windows.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `part.rs` | a part of the time, and its cells |
-//! | `cells.rs`, `dense.rs` | the cells of rows; the same for few keys |
-//! | `add.rs`, `in_order.rs` | the states of cells; of functions that need merged order |
-//! | `cell_states.rs` | the same, by the input of a function |
-//! | `slide.rs` | from cells to windows |
-//! | `fold.rs` | these steps, for a function and its input |
+//! | `part.rs` | a time range and its cells |
+//! | `cells.rs`, `dense.rs` | assigns rows to cells; the variant for few keys |
+//! | `add.rs`, `in_order.rs` | computes the states of cells; the same in merged order |
+//! | `cell_states.rs` | chooses how to compute the states of cells from a function's input |
+//! | `slide.rs` | turns cells into windows |
+//! | `fold.rs` | runs these steps for a function and its input |
 
 mod add;
 pub(in crate::aggregate) mod cell_states;

@@ -1,11 +1,11 @@
-//! A part of the time, and the cells that it has.
+//! A time range and its cells.
 
 use std::ops::Range;
 
 use crate::aggregate::slices::windows::Slice;
 
-/// A part of the time that begins and ends with slices, and its cells: what all sources have of a
-/// key in a slice.
+/// A time range whose ends are slice boundaries, and its cells. A cell covers all sources' rows
+/// with one key in one slice.
 #[derive(Debug)]
 pub(in crate::aggregate) struct TimePart {
     /// The key of each cell.

@@ -53,7 +53,7 @@ impl Piece {
     }
 }
 
-/// Pieces that one thread makes, one after the other.
+/// Pieces that one thread computes, one after the other.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct PieceTask {
     pub(in crate::aggregate) pieces: Vec<Piece>,
@@ -194,7 +194,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The cells that the windows of a piece are made of.
+/// The cells from which the windows of a piece are computed.
 pub(in crate::aggregate) struct CellBlock {
     /// The keys that occur, ascending. Within the block a key goes by its place here.
     keys: Vec<u32>,
@@ -276,8 +276,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Makes the results of a piece. `take` gets the pages that are full, `announce` numbers of
-    /// rows to come.
+    /// Computes the results of a piece. `take` receives each full page, and `announce` receives the
+    /// number of rows that are about to be written.
     pub(in crate::aggregate) fn write<E>(
         &mut self,
         piece: &Piece,
@@ -372,7 +372,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The results of one function, piece by piece.
+/// Computes the results of one function, piece by piece.
 pub(in crate::aggregate) trait Slide {
     /// Makes room for a page.
     fn open(&mut self, rows: usize);
