@@ -1,5 +1,7 @@
 """The native part of tidegate, written in Rust.
 
+Long because its docstrings are the manual of the native classes.
+
 Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
 

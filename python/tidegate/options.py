@@ -9,6 +9,8 @@ Spark plan.
 Options are listed in the order in which they appear in signatures. An option may have several
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
+
+Long because it is a table: each option has an entry with its text.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Each function passes its arguments on unchanged, by name. An option therefore appears in the
 signature, in the docstring, and in the native query that reads it, and nowhere else.
 
+Long because the docstrings are the manual of each function; each body is one call.
+
 Examples use `tg` for `tidegate`, `pa` for `pyarrow`, and these tables:
 
     >>> import pyarrow as pa

@@ -1,4 +1,7 @@
-"""The join functions of `tidegate.spark` that users call."""
+"""The join functions of `tidegate.spark` that users call.
+
+Long because the docstrings are the manual of each function; each body is one call.
+"""
 
 from __future__ import annotations
 

@@ -48,6 +48,8 @@
 //! | `stream.rs` | reads record batches one by one |
 //! | `node.rs` | the path of a column in nested data, for messages |
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 mod array;
 mod error;
 mod node;

@@ -40,6 +40,7 @@
 //!
 //! `examples/join_vectors.rs` is this as a program.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 pub mod aggregate;

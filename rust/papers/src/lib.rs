@@ -46,6 +46,8 @@
 //! assert_eq!(found, [1]);
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod aggregate_designs;
 pub mod baselines;
 pub mod handshake;

@@ -35,6 +35,7 @@
 //! | `queries/` | the query as a value; one file a kind: its options, and its class of operator |
 //! | `memory.rs` | memory that is kept for later calls |
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![deny(unsafe_code)]
 
 // The macro `manual`.

@@ -22,6 +22,8 @@
 //!
 //! `examples/merge_sources.rs` has a thread for each source.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod gate;
 pub mod index;
 pub mod instructions;

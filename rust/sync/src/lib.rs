@@ -34,6 +34,7 @@
 //! assert_eq!(done.edge(), 8);
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
 
 pub mod atomic;

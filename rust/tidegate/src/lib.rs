@@ -47,6 +47,7 @@
 //!
 //! `examples/streaming_join.rs` joins batches as they come, and goes on from a snapshot.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod aggregate;

@@ -182,34 +182,18 @@ impl InputValues {
             streams.sources.iter().map(|source| source.masks[at].clone()).collect();
         let takes = function.takes();
         let Some(column) = output.taken() else {
-            let (numbers, others) = (PlainNumbers::None, Vec::new());
-            return Ok(InputValues {
-                function,
-                column: None,
-                numbers,
-                others,
-                masks,
-                ranked: None,
-            });
+            let (column, numbers, others, ranked) = (None, PlainNumbers::None, Vec::new(), None);
+            return Ok(InputValues { function, column, numbers, others, masks, ranked });
         };
         let chunks = streams.table.chunks(column);
-        let sources: Vec<&[ArrayRef]> =
-            streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
-        for (mask, chunks) in masks.iter_mut().zip(&sources) {
-            leave_out_nulls(mask, chunks);
-        }
-        let mut others = Vec::new();
+        let sources = of_present_rows(streams, &chunks, &mut masks);
+        let (mut others, mut ranked) = (Vec::new(), None);
         if let (Takes::Floats, Some(&column)) = (takes, output.columns.get(1)) {
             let chunks = streams.table.chunks(column);
-            let sources: Vec<&[ArrayRef]> =
-                streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
-            for (mask, chunks) in masks.iter_mut().zip(&sources) {
-                leave_out_nulls(mask, chunks);
-            }
+            let sources = of_present_rows(streams, &chunks, &mut masks);
             others = primitives::<Float64Type>(&sources, driver)?;
         }
         let data_type = leaf(plan.read.field(column).data_type());
-        let mut ranked = None;
         let numbers = match takes {
             _ if let Some(known) = known => known,
             Takes::Presence | Takes::Rows => PlainNumbers::None,
@@ -330,6 +314,20 @@ impl InputValues {
         let masks = self.masks.iter().map(|mask| -> Mask<'a> { mask.as_ref() });
         values.iter().zip(masks).map(|(values, mask)| Column { values, mask }).collect()
     }
+}
+
+/// The arrays of each source. Rows whose value is null are left out of the source's mask.
+fn of_present_rows<'a>(
+    streams: &Streams,
+    chunks: &'a [ArrayRef],
+    masks: &mut [Option<BitSet>],
+) -> Vec<&'a [ArrayRef]> {
+    let sources = streams.sources.iter().map(|source| &chunks[source.batches.clone()]);
+    let sources: Vec<&[ArrayRef]> = sources.collect();
+    for (mask, chunks) in masks.iter_mut().zip(&sources) {
+        leave_out_nulls(mask, chunks);
+    }
+    sources
 }
 
 /// Takes the rows without a value out of a mask.

@@ -166,17 +166,7 @@ impl<'a> FunctionValues<'a> {
                 TypeName(data_type)
             )));
         }
-        if missing.is_empty() {
-            return Ok(found);
-        }
-        let mut next = 0;
-        let places = present.iter().map(|&is_present| {
-            is_present.then(|| {
-                next += 1;
-                next - 1
-            })
-        });
-        Ok(take(&found, &places.collect::<UInt32Array>(), None)?)
+        if missing.is_empty() { Ok(found) } else { spread(&found, &present) }
     }
 
     /// The scale of the decimals that an aggregate is of.
@@ -290,6 +280,18 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
         _ => values,
     };
     Ok(cast(&narrow, to)?)
+}
+
+/// The values in the places that have one, and nulls in the others.
+fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
+    let mut next = 0;
+    let places = present.iter().map(|&is_present| {
+        is_present.then(|| {
+            next += 1;
+            next - 1
+        })
+    });
+    Ok(take(found, &places.collect::<UInt32Array>(), None)?)
 }
 
 /// An array of the first `rows` values, in the memory where they are.

@@ -67,6 +67,7 @@ impl Aggregation {
 
     /// As [`run`](Self::run), of the windows with some ends alone. `note` sees each page before it
     /// becomes a batch.
+    #[expect(clippy::too_many_lines, reason = "one step after another, each on what the last made")]
     pub(crate) fn run_on<N: Send>(
         &self,
         driver: &Driver,

@@ -181,21 +181,25 @@ fn is_nan(array: &dyn Array, row: usize) -> bool {
     }
 }
 
+/// Refuses a null where the schema has none.
+fn check_nulls(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<()> {
+    if field.is_nullable() || column.logical_null_count() == 0 {
+        return Ok(());
+    }
+    let Some(nulls) = column.logical_nulls() else { return Ok(()) };
+    let row = nulls.iter().position(|is_there| !is_there).unwrap_or(0);
+    Err(Error::data(format!(
+        "{name}: column `{}`, row {}: the value is null, and the schema says that the column has no \
+         nulls; filter such rows out first",
+        shown(field.name()),
+        first + row as u64
+    )))
+}
+
 /// A column in the type of a field, each value as it was.
 fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<ArrayRef> {
     let (from, to) = (column.data_type(), field.data_type());
-    if !field.is_nullable()
-        && column.logical_null_count() > 0
-        && let Some(nulls) = column.logical_nulls()
-    {
-        let row = nulls.iter().position(|is_there| !is_there).unwrap_or(0);
-        return Err(Error::data(format!(
-            "{name}: column `{}`, row {}: the value is null, and the schema says that the column has no \
-             nulls; filter such rows out first",
-            shown(field.name()),
-            first + row as u64
-        )));
-    }
+    check_nulls(name, field, column, first)?;
     if from == to {
         return Ok(column.clone());
     }

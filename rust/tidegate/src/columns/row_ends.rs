@@ -224,6 +224,14 @@ impl Width {
     }
 }
 
+/// What an end can be, for times in a unit.
+fn expected(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Integer => "an integer, which is a distance from the left time",
+        Unit::Nanoseconds(_) => "a duration, which is a distance from the left time, or a time",
+    }
+}
+
 /// The nanoseconds of a unit of values and of a step of the time columns, 1 of integers, and whether
 /// the values are times.
 fn meaning(
@@ -243,15 +251,7 @@ fn meaning(
         DataType::Date32 => time::DAY,
         DataType::Date64 => time::nanoseconds(TimeUnit::Millisecond),
         _ if is_integer => 1,
-        _ => {
-            let expected = match unit {
-                Unit::Integer => "an integer, which is a distance from the left time",
-                Unit::Nanoseconds(_) => {
-                    "a duration, which is a distance from the left time, or a time"
-                }
-            };
-            return refused(format!("expected {expected}"));
-        }
+        _ => return refused(format!("expected {}", expected(unit))),
     };
     let is_duration = matches!(data_type, DataType::Duration(_));
     let step = match (unit, is_integer) {

@@ -36,6 +36,8 @@
 //! costs one thread some time as such, and not every thread: much of the work, where a row's part of a window is short.
 //! Where few pairs of long windows match, the share's rows are in blocks by value, in which new rows are looked up
 //! ([`Index`](crate::predicate::Index)).
+//!
+//! Long because the protocol of an epoch is here as a whole: what threads do, in which order.
 
 mod epoch;
 mod share;

@@ -1,4 +1,6 @@
 //! From SQL text to an [`Expr`].
+//!
+//! Long because each form of SQL has its own translation and its own message.
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;

@@ -15,7 +15,7 @@ use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s, Unit};
-use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin};
+use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin, BandPlan};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::intake::Order;
@@ -165,33 +165,10 @@ fn join(
             "a band join of rows as they come needs a window, and the columns of time",
         ));
     };
-    if query.algorithm == BandAlgorithm::Sort {
-        return Err(Error::argument(
-            "algorithm: sort is for whole tables; give auto or an index, since rows that come have to be found",
-        ));
-    }
+    check_algorithm(query.algorithm)?;
     let JoinOptions { how, threads, .. } = query.options;
-    let names: Vec<String> = plan.columns.iter().map(ColumnPlan::right_name).collect();
-    let columns = plan.columns.len() + usize::from(!plan.join.keys.is_empty());
-    let chosen = match (query.algorithm, columns) {
-        (BandAlgorithm::Auto, _) => "; the fastest for any window and distribution",
-        _ => "",
-    };
-    let column = match columns {
-        1 => format!("on {}", names[0]),
-        _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
-            .to_owned(),
-    };
-    let (kind, settings) = (query.algorithm.index(), query.algorithm.settings());
-    let side = if of_one_stream { "" } else { " a side" };
-    let index = format!("{kind}{side}{settings}, {column}{chosen}");
-    // An index that was named takes rows in merged order, as its authors' joins do.
-    let near = match (options.ordered, query.algorithm, windows.retention) {
-        (false, BandAlgorithm::Auto, Retention::Time { left, right }) if !of_one_stream => {
-            Some(Interval::of_windows(left, right))
-        }
-        _ => None,
-    };
+    let index = describe_index(query.algorithm, &plan, of_one_stream);
+    let near = near_rows(query, windows.retention, of_one_stream, options);
     // Rows of one stream are kept as they came, whatever columns of them each side of a pair has.
     let records = if of_one_stream { 0 } else { record_bytes(&plan.join, &left, &right) };
     let row_bytes = records + if near.is_some() { arrival::ROW_BYTES } else { 0 };
@@ -208,6 +185,7 @@ fn join(
         unit: windows.unit,
         near: Reach::new(&near),
     });
+    let kind = query.algorithm.index();
     let prepare = PrepareCodes::new(&plan.columns, &plan.join.keys, times, kind, row_bytes);
     let prepare = PrepareCodes { of_one_stream, ..prepare };
     let (columns, retention) = (prepare.order.len(), windows.retention);
@@ -235,6 +213,48 @@ fn join(
         order: if is_eager { Order::Arrival } else { Order::Merged },
     };
     operator(asked, engine, left, right, options)
+}
+
+/// Refuses the algorithm that needs all rows before it finds any.
+fn check_algorithm(algorithm: BandAlgorithm) -> Result<()> {
+    match algorithm {
+        BandAlgorithm::Sort => Err(Error::argument(
+            "algorithm: sort is for whole tables; give auto or an index for streams",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The index and the column that it is on, as an explanation shows them.
+fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool) -> String {
+    let columns = plan.columns.len() + usize::from(!plan.join.keys.is_empty());
+    let column = match columns {
+        1 => format!("on {}", plan.columns[0].right_name()),
+        _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
+            .to_owned(),
+    };
+    let chosen = match algorithm {
+        BandAlgorithm::Auto => "; the fastest for any window and distribution",
+        _ => "",
+    };
+    let side = if of_one_stream { "" } else { " a side" };
+    format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
+}
+
+/// How near rows are that match, if rows are taken as they come. An index that was named takes rows
+/// in merged order, as its authors' joins do.
+fn near_rows(
+    query: &BandJoin,
+    retention: Retention,
+    of_one_stream: bool,
+    options: &StreamOptions,
+) -> Option<Interval> {
+    match (options.ordered, query.algorithm, retention) {
+        (false, BandAlgorithm::Auto, Retention::Time { left, right }) if !of_one_stream => {
+            Some(Interval::of_windows(left, right))
+        }
+        _ => None,
+    }
 }
 
 /// The algorithm of pairs that come as soon as both rows have been pushed, for people.
