@@ -48,7 +48,7 @@ READERS_OF_TEXTS = {"cli/commands/parsing.py"}
 # Folders with a circle of more than three files. Both are published algorithms, each of one piece,
 # whose parts share the state of one join.
 KNOWN_CIRCLES = {"handshake", "index_tasks"}
-# Types are named by nouns. These end like a participle and stay, each for a reason.
+# Type names are nouns. These end like participles but are allowed, each for the given reason.
 NOUNS = {
     "Closed": "a public option: which ends of an interval belong to it",
     "Feed": "a noun",
@@ -58,7 +58,7 @@ NOUNS = {
     "Stopped": "an error without a value: `Result<Rows, Stopped>` reads as a sentence",
     "UserDefined": "the usual term for a function that users write",
 }
-# Participles that end in other letters.
+# Irregular participles.
 IRREGULAR = (
     "AddedUp|Begun|Broken|Built|Chosen|Done|Drawn|Driven|Found|Given|Gone|Held|Kept|Known|Led|Lent|"
     "Lost|Made|Met|Open|Seen|Sent|Shown|Sought|Spent|Taken|Told|Unwritten|Woven|Written"
@@ -287,7 +287,7 @@ def test_arrow_data_comes_through_one_file_which_checks_it():
         "arrow/capsule.rs",
         "arrow/import.rs",
     }
-    # `UncheckedRows` keeps its batches private.
+    # The batches of `UncheckedRows` are private.
     text = code["arrow/import.rs"]
     assert re.search(r"struct UncheckedRows \{[^}]*\n    batches: Vec<RecordBatch>", text)
     assert "pub(crate) fn next_unchecked" not in text
@@ -568,7 +568,7 @@ def test_a_type_name_is_declared_once_a_crate(crate, known):
 
 
 def participles(crate: str) -> set[str]:
-    """The types of a crate, private and associated ones too, whose names are participles."""
+    """Return the names of a crate's types that are participles, including private types."""
     declared = re.compile(
         r"^ *(?:pub(?:\([^)]*\))? )?(?:unsafe )?(?:struct|enum|union|trait|type) "
         rf"((?:[A-Z]\w*(?:ed|ing)|{IRREGULAR})\b)",
@@ -579,7 +579,7 @@ def participles(crate: str) -> set[str]:
 
 @pytest.mark.parametrize("crate", CRATES)
 def test_types_are_named_by_nouns(crate):
-    """`Found` says what happened to a value, `FoundPairs` what it is."""
+    """`Found` describes what happened to a value; `FoundPairs` describes what the value is."""
     assert not participles(crate) - NOUNS.keys()
 
 

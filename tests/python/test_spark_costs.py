@@ -346,7 +346,7 @@ def test_a_side_that_was_asked_to_be_whole_is_not_weighed(frames, monkeypatch):
 
 
 def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and times."""
+    """Return random keys and sorted random times."""
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(0, 10**6, rows))
     return rng.integers(0, 20, rows), times

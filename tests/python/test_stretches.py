@@ -323,7 +323,7 @@ def test_texts_reach_the_native_join_as_numbers_of_a_dictionary(tmp_path, monkey
     given = []
 
     class Noting:
-        """A query that notes the columns of each slice."""
+        """A query that records the columns of each slice."""
 
         def __init__(self, query):
             self.query = query

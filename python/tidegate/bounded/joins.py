@@ -69,7 +69,7 @@ def joined(
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
     reach = reach_of(query, plan)
-    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    schemas = plan._inputs  # noqa: SLF001 - internal to the package
     left, right = (typed(one, schema) for one, schema in zip(inputs, schemas, strict=True))
     left, right = pruned(left, right, plan, query.how)
     given = None if limits is None else limits.lateness
@@ -92,7 +92,7 @@ class Reach:
     """The end columns, if rows have a start and an end."""
 
     lower: int | None
-    """The smallest right place minus left place."""
+    """The smallest difference `right - left` between the places of two matching rows."""
 
     upper: int | None
     factors: tuple[int, int]
@@ -100,7 +100,7 @@ class Reach:
     """Whether the last right row of a key may match, however old it is."""
 
     advice: str = ""
-    """What to write if too many right rows are within reach."""
+    """The advice in the error message if too many right rows are within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
@@ -110,7 +110,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
         TidegateError: The join has no time by which it could be divided.
     """
     name = query.function
-    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    schemas = plan._inputs  # noqa: SLF001 - internal to the package
     if sides := plan.intervals:
         starts = (sides[0][0], sides[1][0])
         ends = (sides[0][1], sides[1][1])
@@ -167,7 +167,7 @@ class _Part:
     """The last place at which each row may match: ascending values, or the end of each row."""
 
     rows: Integers | None = None
-    """The numbers of the right rows, if the join returns unmatched right rows."""
+    """The row numbers of right rows, if the join returns unmatched right rows."""
 
     matched: Any = None
     """Which of these rows have matched."""

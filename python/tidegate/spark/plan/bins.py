@@ -1,4 +1,4 @@
-"""Which joins Spark can do by itself with bins of time, and which distances pair."""
+"""Which joins Spark itself can run with time bins, and at which distances rows match."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAYS = 2**30
 
 
 def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
-    """The reason why a join cannot be done with bins of time, if there is one."""
+    """Return the reason why a join cannot use time bins, or None if it can."""
     if query.is_overlap:
         return "bins have one width, and rows that overlap have lengths of their own"
     if native.time is None or native.bands or query.is_asof:
@@ -52,7 +52,7 @@ def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa
 
 
 def exact_ends(native: JoinPlan) -> Ends:
-    """The least and the largest distance of a pair, both of them included."""
+    """Return the smallest and the largest distance of a matching pair, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
         bug("a join without two ends has no bins")

@@ -364,7 +364,7 @@ class Plan:
 
     @property
     def starts_and_ends_named(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The names of the start and the end column of each side of an overlap join."""
+        """The names of the start and end columns of each side of an overlap join."""
         assert self.native.intervals is not None  # noqa: S101 - for mypy
         return self.native.intervals
 

@@ -1,4 +1,4 @@
-"""A native join as Spark needs it: the query, and what follows for DataFrames."""
+"""A native join for Spark: the query, and what it means for DataFrames."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class SparkQuery:
 
     native: JoinQuery
     of_windows: bool = False
-    """Whether it was a window join, which an interval join stands for."""
+    """Whether the interval join replaces a window join."""
 
     @classmethod
     def of(cls, function: Function, arguments: dict[str, Any]) -> SparkQuery:
-        """The query of a function from its arguments; raises what the native join raises."""
+        """Build the query of a function; raises the errors of the native join."""
         return cls(join_query(function, arguments))
 
     @property
     def function(self) -> str:
-        """The function whose query it is."""
+        """The name of the function that this query belongs to."""
         return self.native.function
 
     @property
@@ -82,7 +82,7 @@ class SparkQuery:
 
     @property
     def of_ends(self) -> JoinQuery:
-        """The interval join of the same ends, which may be computed from columns, alone."""
+        """An interval join with only the ends of this one, which may be computed from columns."""
         on = self.arguments["on"]
         return self.native.replace(
             by=None, where=None, how=None, aggs=None, prevailing=False, columns=[on[0]]
@@ -125,7 +125,7 @@ class SparkQuery:
         return SparkQuery(self.native.replace(by=by, how=how, on=time))
 
     def _of_window(self, plan: JoinPlan, tables: Sequence[pa.Table], how: How) -> SparkQuery:
-        """A window join as an interval join."""
+        """Return a window join as an interval join."""
         assert plan.time is not None  # noqa: S101 - for mypy
         names, ends = plan.time
         kinds = [table.schema.field(name).type for table, name in zip(tables, names, strict=True)]

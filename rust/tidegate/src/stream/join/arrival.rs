@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! sources ─▶ rows as they are pushed ─▶ epochs ─▶ the engine
-//!                └─▶ promises, which determine how long the engine keeps rows ─┘
+//!                └─▶ promises: how long to keep rows ─┘
 //! ```
 
 use std::collections::VecDeque;
