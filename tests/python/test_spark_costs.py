@@ -312,7 +312,7 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, case, form):
     text, rows = taken(frames, function, **query)
     assert FORMS[form] in text
     assert "by bins" not in text
-    assert ("the cost of results is left out" in text) == (form == "whole")
+    assert ("the cost of results is not included" in text) == (form == "whole")
     assert " s natively, " in text or " s of processor time natively, " in text
     assert " s with right whole" in text
     expected = getattr(tidegate, function)(*TABLES, **QUERIES[function], **query)
@@ -329,8 +329,8 @@ def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch):
     said(monkeypatch)
     text = tidegate.spark.explain(join, *frames, **query)
     assert "sample" not in text.partition("  jobs ")[2].partition("\n")[0]
-    assert "weighed    no sample: left is taken to be like right" in text or (
-        "weighed    no sample: right is taken to be like left" in text
+    assert "weighed    no sample: left is assumed to be like right" in text or (
+        "weighed    no sample: right is assumed to be like left" in text
     )
 
 

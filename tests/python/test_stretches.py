@@ -207,7 +207,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
     )
     assert plan.splitlines()[-1] == (
         "  inputs     left: 30 row groups in 30 stretches of time, each sorted as it is read; "
-        "right: sorted whole, unless its times ascend"
+        "right: sorted as a whole, unless its times ascend"
     )
     streams = [left, left]
     plan = tg.explain(
@@ -222,7 +222,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
     plan = tg.explain(
         tg.interval_join_batches, left, left, **QUERY, memory_limit="1GB", lateness=(0, None)
     )
-    assert "  inputs     left: in order but for its lateness; right: 30 row" in plan
+    assert "  inputs     left: in order, apart from its lateness; right: 30 row" in plan
 
 
 def test_times_are_not_read_before_the_rows(two_sides, monkeypatch):

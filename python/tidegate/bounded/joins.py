@@ -385,10 +385,9 @@ class _Join:
                 held.appendleft(part.cut(rows, count))
                 break
         if not kept:
-            message = f"{self.query.function}: the right rows that one left row may pair with take "
-            message += f"more than {self.shares.window} bytes, the share of memory_limit that they "
-            message += "may have; "
-            message += f"raise it, read fewer columns, or give {self.reach.advice}"
+            message = f"{self.query.function}: the right rows within reach of one left row take "
+            message += f"more than {self.shares.window} bytes, their share of memory_limit; "
+            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return kept
 
@@ -542,7 +541,7 @@ class _Join:
             message = f"{self.query.function}: the last right rows of all keys take "
             message += f"{self.kept_back} bytes, more than {self.shares.window // 3}, a tenth of "
             message += "memory_limit; "
-            message += f"raise it, read fewer columns, or give {self.reach.advice}"
+            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return found
 

@@ -100,8 +100,8 @@ class SparkQuery:
         windows = self.arguments.get("window")
         for window in windows if isinstance(windows, tuple) else (windows,):
             if isinstance(window, tidegate.Rows):
-                message = f"window: {window!r} counts rows in their order, and the rows of a "
-                message += "DataFrame have none beyond their times: give a window of time, or "
+                message = f"window: {window!r} counts rows in order, but the rows of a "
+                message += "DataFrame have no order beyond their times; give a time window, or "
                 message += "collect both sides and join them with tidegate.window_join or "
                 message += "tidegate.band_join"
                 raise tidegate.TidegateError(message)
