@@ -2402,10 +2402,10 @@ class JoinPlan:
 
     @property
     def origins(self) -> list[tuple[str | None, str | None]]:
-        """For each result column, the left and the right column from which it is made.
+        """For each result column, the left and the right column from which it is computed.
 
         If a key has the same name on both sides, and a result row may lack the left side, the key
-        is made from both columns.
+        is computed from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2512,18 +2512,18 @@ class JoinPlan:
         """
 
     def steps(self, name: str, length: Length) -> int:
-        """Convert a length of time to a number of units of the join's times.
+        """Convert a duration to the unit of the join's times.
 
         Args:
-            name: The name of the argument, with which error messages begin.
-            length: The length of time.
+            name: The name of the argument, for error messages.
+            length: The duration.
 
         Returns:
-            The number of whole units, rounded down, in the finer unit of the two sides.
+            The duration in the finer unit of the two sides, rounded down.
 
         Raises:
-            TidegateError: The length is negative, or has no unit although times have one.
-            TypeError: The length is not a duration.
+            TidegateError: The duration is negative, or a plain number although times have a unit.
+            TypeError: `length` is not a duration.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query

@@ -370,7 +370,7 @@ def test_a_null_time_is_refused(spark, side, how, key):
         ({"upper": None}, "one end of its interval is missing"),
         ({"lower": "-200000d"}, "too far away"),
         ({"where": "left.bin < right.bin"}, "Spark may interpret the condition in `where`"),
-        ({"aggs": {"n": agg.count()}}, "aggregates of partners"),
+        ({"aggs": {"n": agg.count()}}, "only native calls can aggregate partners"),
     ],
 )
 def test_bins_are_refused_with_a_reason(sides, change, reason):

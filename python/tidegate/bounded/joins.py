@@ -329,7 +329,7 @@ class _Join:
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
         if self.reach.ends is not None and lowest == LOWEST:
-            # Rows with null starts come first, and match nothing.
+            # Rows with null starts sort first, and match nothing.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
         self._drop(_plus(int(lowest), self.reach.lower, LOWEST))
@@ -415,7 +415,7 @@ class _Join:
         self.window_bytes = sum(part.size for part in kept)
 
     def _parted(self, part: _Part, lowest: int) -> tuple[_Part | None, _Part | None]:
-        """Split off the rows that can no longer match from the lowest place on."""
+        """Split off the rows that cannot match at the place `lowest` or later."""
         count = len(part.until)
         if self.reach.ends is None:
             rows = int(np.searchsorted(part.until, lowest, "left"))

@@ -109,7 +109,7 @@ def _whole(
 ) -> list[pa.Table | _tidegate.InputRows]:
     """Return the relevant rows of both sides, with the columns that the join needs."""
     left, right = inputs
-    # Rows that have been read are not worth skipping, and only tables can be searched.
+    # Only rows that have not been read yet can be skipped.
     if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
         left, right = elsewhere(lambda: pruned(left, right, plan, query.how))
     of_each = zip(SIDES, (left, right), plan.needed, strict=True)

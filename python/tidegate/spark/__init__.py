@@ -70,7 +70,7 @@ late if they are older than the watermark; with `late_as`, they are emitted, too
 late depends only on the micro-batches and on Spark's watermark, which may be lower for a while
 after a restart. The watermark of a query is that of its slowest stream, so a silent stream holds
 results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of
-slower streams may be late. The progress of a query has observed metrics for each call: the rows
+slower streams may be late. The progress of a query reports observed metrics for each call: the rows
 received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that

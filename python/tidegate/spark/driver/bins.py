@@ -1,6 +1,7 @@
-"""The join as a DataFrame of Spark's own: equal keys and bins of time, and then the interval.
+"""A join that Spark itself runs, on equal keys and time bins, and then on the interval.
 
-No row goes to Python. Which rows have one bin and which are copied: `layout/bins.py`.
+No rows are sent to Python. `layout/bins.py` determines which rows have one bin and which are
+copied.
 """
 
 from __future__ import annotations

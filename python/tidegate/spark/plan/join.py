@@ -406,7 +406,7 @@ class Plan:
 
     @cached_property
     def without_bins(self) -> str | None:
-        """The reason why Spark cannot do this join with bins of time, if there is one."""
+        """The reason why this join cannot use time bins; None if it can."""
         return unfit(self.query, self.native, self.columns.empty)
 
     @cached_property

@@ -46,18 +46,18 @@ class SparkQuery:
 
     @property
     def aggs(self) -> dict[str, Aggregate]:
-        """The functions of partners; none where the result has pairs."""
+        """The functions that aggregate partners; empty if the result has pairs."""
         return dict(self.arguments.get("aggs") or {})
 
     @property
     def how(self) -> How:
-        """Which rows the result has: where a left row comes once, left ones only."""
+        """Which rows the result has; only left rows, if each left row is returned at most once."""
         how = self.native.how
         return "semi" if self.comes_once and how == "inner" else how
 
     @property
     def comes_once(self) -> bool:
-        """Whether a left row comes at most once, so that one task must have all its candidates."""
+        """Whether each left row is returned at most once, so one task needs all its candidates."""
         return bool(self.aggs) or self.is_asof
 
     @property
@@ -67,7 +67,7 @@ class SparkQuery:
 
     @property
     def is_overlap(self) -> bool:
-        """Whether rows have a start and an end, and pair where they overlap."""
+        """Whether rows have a start and an end, and match if they overlap."""
         return self.function == "overlap_join"
 
     @property
@@ -77,7 +77,7 @@ class SparkQuery:
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Whether the lower and the upper end of the interval are expressions over columns."""
+        """Whether the lower and the upper ends of the interval are expressions over columns."""
         return self.native.row_ends
 
     @property
@@ -90,7 +90,7 @@ class SparkQuery:
 
     @property
     def divided(self) -> Literal["time", "value"]:
-        """The thing that rows may be divided by, beside their keys."""
+        """What rows may be divided by, in addition to their keys."""
         return "value" if self.function == "band_join" else "time"
 
     def plan(
@@ -108,7 +108,7 @@ class SparkQuery:
         return self.native.replace(columns=columns).plan(left, right)
 
     def settled(self, plan: JoinPlan, tables: Sequence[pa.Table]) -> SparkQuery:
-        """The same query in one form: names are pairs, windows of time are bounds."""
+        """The same query in a uniform form: names are pairs, and time windows are bounds."""
         by, how = plan.keys or None, self.how
         time = None if plan.time is None else plan.time[0]
         if self.is_asof:
