@@ -226,7 +226,7 @@ QUERIES = {
     "interval_join": {"on": ("s", "from"), "by": "key", "lower": 0, "upper": 0},
     "overlap_join": {"on": (("s", "e"), ("from", "to")), "by": "key"},
 }
-WHOLE, BINS, NATIVE = "is sent whole to every task", "by Spark's own join", "placed     by "
+WHOLE, BINS, NATIVE = "is sent whole to every task", "in Spark's own join", "placed     by "
 FORMS = {"whole": WHOLE, "bins": BINS, "native": NATIVE}
 
 
