@@ -45,7 +45,7 @@ Sorted streams as one, in an order that depends on nothing but their rows:
     [8, 19, 29, 31]
 """
 
-import tidegate.runtime.main_interpreter  # noqa: F401 - it refuses before anything else is loaded
+import tidegate.runtime.main_interpreter  # noqa: F401 - must be imported first
 from tidegate import agg
 from tidegate._tidegate import (
     BatchReader,

@@ -679,10 +679,10 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             side: The side of a join that gets the source.
-            since: The watermark of the new source, as a time for `Source.advance`. None takes the
-                least that is possible.
-            lateness: How far its rows may be out of time order. None takes that of the other
-                sources, of its side in a join.
+            since: The watermark of the new source, as a time for `Source.advance`. None means the
+                lowest possible watermark.
+            lateness: How far its rows may be out of time order. None means the lateness of the
+                other sources or, in a join, of the other sources on its side.
 
         Returns:
             The source.
@@ -690,11 +690,10 @@ class Operator(Generic[_StatsT_co]):
         Raises:
             OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
-            ClosedError: The operator, all of its sources, or all of its side are closed.
-            TidegateError: The operator is an aggregation, which keeps the sources that it was made
-                with. The side is missing, or the operator has no sides. The sources differ in
-                their lateness, so that the new one needs its own. The operator has had 65536
-                sources.
+            ClosedError: The operator, all of its sources, or all sources on the side are closed.
+            TidegateError: The operator is an aggregation, whose set of sources is fixed. Or the
+                side is missing, or the operator has no sides. Or the sources differ in lateness, so
+                `lateness` is required. Or the operator has already had 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
@@ -1539,7 +1538,7 @@ class IntervalJoin(StreamJoin):
         ...     sources=(2, 1), lateness=(3, 0), columns=["ts", "sym", "bid"],
         ... ) as join:
         ...     partitions, (quoting,) = join.left_sources, join.right_sources
-        ...     partitions[0].push(trades.take([1, 0]))  # 20 has come, so that 10 is late
+        ...     partitions[0].push(trades.take([1, 0]))  # 20 was pushed first, so 10 is late
         ...     partitions[1].push(trades[2:])
         ...     quoting.push(quotes)
         ...     for source in join.sources:
@@ -1712,12 +1711,12 @@ class IntervalJoin(StreamJoin):
 class Aggregate(Operator[_AggregateStats]):
     """Aggregate rows by key and time window, while sources push rows.
 
-    This is the aggregation over sliding windows of push sources (the multiway aggregate of
-    Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that
-    are not late, it returns the rows of `aggregate`, bit for bit, with each source as a stream. The
-    rows of a window are emitted as soon as no source can deliver a row that falls into it. They are
-    ordered by window, then by key. Sessions are ordered by their end, then by key, so that an open
-    session does not hold others back.
+    This is the sliding-window aggregation of push sources (the multiway aggregate of Cederman,
+    Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that are not
+    late, it returns the rows of `aggregate`, bit for bit, with each source as a stream. The rows of
+    a window are emitted as soon as no source can deliver a row that falls into it. They are ordered
+    by window, then by key. Sessions are ordered by their end, then by key, so that an open session
+    does not hold others back.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, or on the number of threads.
@@ -1752,7 +1751,7 @@ class Aggregate(Operator[_AggregateStats]):
         >>> with tg.Aggregate(
         ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, lateness=3
         ... ) as windows:
-        ...     windows.sources[0].push(trades.take([1, 0]))  # 20 has come, so that 10 is late
+        ...     windows.sources[0].push(trades.take([1, 0]))  # 20 was pushed first, so 10 is late
         ...     windows.late().select(["late_source", "late_watermark", "ts"]).to_pylist()
         [{'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
@@ -1860,9 +1859,9 @@ class WindowJoin(StreamJoin):
 
     This is the window join of push sources, with any number of sources on each side. For all rows
     that are not late, it returns the rows of `window_join`. Each row is compared with the window of
-    the other side, so any condition is possible. A scan evaluates comparisons between the two sides
-    of numbers, and of sums and differences of numbers, with the widest SIMD instructions of the
-    processor. If few pairs match, the rows are looked up instead.
+    the other side, so any condition is possible. A scan evaluates comparisons between numeric
+    columns of the two sides, and between their sums and differences, with the widest SIMD
+    instructions of the processor. If few pairs match, the rows are looked up instead.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
@@ -1891,7 +1890,7 @@ class WindowJoin(StreamJoin):
         ... )
         >>> for source, rows in zip(join.sources, [trades, quotes[:2], quotes[2:]]):
         ...     source.push(rows)
-        >>> join.poll()["ts_right"].to_pylist()  # the first feed may still bring rows before 20
+        >>> join.poll()["ts_right"].to_pylist()  # the first feed may still deliver rows before 20
         [8, 10]
 
     Args:
@@ -2265,9 +2264,9 @@ class Digest:
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
-            SchemaError: A column has another name or another kind. No row was added.
+            SchemaError: A column has a different name or kind. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
-            TypeError: The data is none of the kinds that are known.
+            TypeError: The data is not of a supported kind.
         """
 
     @property
@@ -2405,10 +2404,10 @@ class JoinPlan:
 
     @property
     def origins(self) -> list[tuple[str | None, str | None]]:
-        """For each result column, the left and the right column from which it is made.
+        """For each result column, the left and the right column from which it is computed.
 
         If a key has the same name on both sides, and a result row may lack the left side, the key
-        is made from both columns.
+        is computed from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2515,18 +2514,18 @@ class JoinPlan:
         """
 
     def steps(self, name: str, length: Length) -> int:
-        """Convert a length of time to a number of units of the join's times.
+        """Convert a duration to the unit of the join's times.
 
         Args:
-            name: The name of the argument, with which error messages begin.
-            length: The length of time.
+            name: The name of the argument, for error messages.
+            length: The duration.
 
         Returns:
-            The number of whole units, rounded down, in the finer unit of the two sides.
+            The duration in the finer unit of the two sides, rounded down.
 
         Raises:
-            TidegateError: The length is negative, or has no unit although times have one.
-            TypeError: The length is not a duration.
+            TidegateError: The duration is negative, or a plain number although times have a unit.
+            TypeError: `length` is not a duration.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2780,7 +2779,7 @@ def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
 
 @final
 class InputRows:
-    """Arrow data that has been read, for a call that is still to be made.
+    """Arrow data that has been read, to be passed to a native call later.
 
     Example:
         >>> from tidegate._tidegate import InputRows
@@ -2794,16 +2793,16 @@ class InputRows:
         """The columns."""
 
 def is_arrow(ob: object) -> bool:
-    """Return whether native functions take an object as it is."""
+    """Return whether native functions accept an object without conversion."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
-    """Return the number of bytes that a text such as `"2GB"` stands for."""
+    """Return the number of bytes that a string such as `"2GB"` specifies."""
 
 def reader_of(rows: object, made_by: str) -> BatchReader[Any]:
-    """Return a reader of the batches that an iterator with a schema makes.
+    """Return a reader of the batches that an iterator with a schema produces.
 
-    A thread of the reader makes them, a batch ahead of who reads. The iterator yields None from
-    time to time, so that a closed reader is noticed.
+    A thread of the reader produces the batches, one batch ahead of the consumer. The iterator
+    yields None from time to time, so that a closed reader is noticed.
     """
 
 def merge(

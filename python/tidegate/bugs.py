@@ -1,10 +1,10 @@
-"""What is said of a state that cannot be."""
+"""Reports states that only a bug in tidegate can cause."""
 
 from typing import NoReturn
 
 
 def bug(text: str) -> NoReturn:
-    """Raise the error for a state that only a mistake in tidegate leads to.
+    """Raise the error for a state that only a bug in tidegate can cause.
 
     Example:
         >>> from tidegate.bugs import bug

@@ -429,7 +429,7 @@ def test_a_duration_between_two_steps_is_refused():
 
 def test_one_reader_twice_is_refused():
     reader = TRADES.to_reader()
-    with pytest.raises(tidegate.ClosedError, match="same stream, which can be read once only"):
+    with pytest.raises(tidegate.ClosedError, match="same stream, which can be read only once"):
         aggregate([reader, reader], on="ts", size=10, aggs=COUNT)
 
 

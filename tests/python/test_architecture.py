@@ -58,7 +58,7 @@ SAME_MEANING = {
     "Session": "the rows of a key without a gap",
     "Node": "a node of a published structure",
 }
-# Types are named by nouns. These end like a participle and stay, each for a reason.
+# Type names are nouns. These end like participles but are allowed, each for the given reason.
 NOUNS = {
     "Closed": "a public option: which ends of an interval belong to it",
     "Feed": "a noun",
@@ -68,7 +68,7 @@ NOUNS = {
     "Stopped": "an error without a value: `Result<Rows, Stopped>` reads as a sentence",
     "UserDefined": "the usual term for a function that users write",
 }
-# Participles that end in other letters.
+# Irregular participles.
 IRREGULAR = (
     "AddedUp|Begun|Broken|Built|Chosen|Done|Drawn|Driven|Found|Given|Gone|Held|Kept|Known|Led|Lent|"
     "Lost|Made|Met|Open|Seen|Sent|Shown|Sought|Spent|Taken|Told|Unwritten|Woven|Written"
@@ -297,7 +297,7 @@ def test_arrow_data_comes_through_one_file_which_checks_it():
         "arrow/capsule.rs",
         "arrow/import.rs",
     }
-    # `UncheckedRows` keeps its batches private.
+    # The batches of `UncheckedRows` are private.
     text = code["arrow/import.rs"]
     assert re.search(r"struct UncheckedRows \{[^}]*\n    batches: Vec<RecordBatch>", text)
     assert "pub(crate) fn next_unchecked" not in text
@@ -604,7 +604,7 @@ def test_a_long_file_says_why():
 
 
 def participles(crate: str) -> set[str]:
-    """The types of a crate, private and associated ones too, whose names are participles."""
+    """Return the names of a crate's types that are participles, including private types."""
     declared = re.compile(
         r"^ *(?:pub(?:\([^)]*\))? )?(?:unsafe )?(?:struct|enum|union|trait|type) "
         rf"((?:[A-Z]\w*(?:ed|ing)|{IRREGULAR})\b)",
@@ -615,7 +615,7 @@ def participles(crate: str) -> set[str]:
 
 @pytest.mark.parametrize("crate", CRATES)
 def test_types_are_named_by_nouns(crate):
-    """`Found` says what happened to a value, `FoundPairs` what it is."""
+    """`Found` describes what happened to a value; `FoundPairs` describes what the value is."""
     assert not participles(crate) - NOUNS.keys()
 
 

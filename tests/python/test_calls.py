@@ -1,4 +1,4 @@
-"""A call goes down once: one query, and at most one plan for it, whatever the inputs."""
+"""Each call builds one query and at most one plan, regardless of its inputs."""
 
 import pickle
 from collections import Counter
@@ -31,7 +31,7 @@ def batches_of(function):
 
 @pytest.fixture
 def planned(monkeypatch):
-    """Count how often Python asks a query for its plan."""
+    """Count how often Python code plans a query."""
     counts = Counter()
     for kind in (_tidegate.JoinQuery, _tidegate.AggregationQuery):
 
@@ -45,7 +45,7 @@ def planned(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    """Both tables in Parquet files."""
+    """Both tables as Parquet files."""
     for name, table in (("left", LEFT), ("right", RIGHT)):
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=10)
     return tmp_path / "left.parquet", tmp_path / "right.parquet"
@@ -89,7 +89,7 @@ def test_an_explanation_is_planned_once(files, planned):
 
 @pytest.mark.parametrize(("function", "query"), JOINS)
 def test_a_query_is_a_value(function, query):
-    """It goes through a pickle, and others are made of it."""
+    """A query can be pickled, and `replace` derives other queries from it."""
     made = getattr(_tidegate, f"{function.__name__}_query")(**query)
     again = pickle.loads(pickle.dumps(made))
     assert repr(again) == repr(made)

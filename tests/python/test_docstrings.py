@@ -180,13 +180,13 @@ SEVERAL_TEXTS = {
         "partitions": (2, "tables alone have no buckets that outlive a restart"),
     },
 }
-# Only the package calls these native functions and classes, and those that make queries.
+# Only the package uses these native functions and classes, and those that build queries.
 HIDDEN = ("AggregationQuery", "InputRows", "JoinQuery", "byte_count", "is_arrow", "reader_of")
 OF_ARROW = ("aggregation_query", "digest", "join_query", "merge", "merge_batches")
 
 
 def is_hidden(file: str, name: str) -> bool:
-    """Whether users do not read of it."""
+    """Return whether a name is hidden from users."""
     native = file.endswith(".pyi") and (name in OF_ARROW or name.endswith("_query"))
     return native or name.startswith(("_", *HIDDEN))
 

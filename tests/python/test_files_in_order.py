@@ -149,9 +149,9 @@ def test_rows_out_of_order_within_a_row_group_are_read_whole(tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({}, "slice by slice: both are in time order, by the statistics of the files"),
-        ({"lower": None}, "read whole: a row may pair with rows however far away in time"),
-        ({"upper": None}, "read whole: a row may pair with rows however far away in time"),
+        ({}, "slice by slice: both are in time order, according to the statistics of the files"),
+        ({"lower": None}, "read whole: a row may match rows at any distance in time"),
+        ({"upper": None}, "read whole: a row may match rows at any distance in time"),
     ],
 )
 def test_explain_says_which_way_is_taken_and_why(change, why, tmp_path):
@@ -181,11 +181,11 @@ def test_explain_says_what_keeps_files_from_being_taken_slice_by_slice(tmp_path)
     def told(left):
         return tg.explain(tg.interval_join_batches, left, right, **query)
 
-    assert "the statistics of left say that its rows are not in the order of `ts`" in told(
+    assert "the statistics of left show that its rows are not ordered by `ts`" in told(
         tmp_path / "falling.parquet"
     )
-    assert "left is not made of Parquet files" in told(tmp_path / "left.csv")
-    assert "have no statistics of `ts`" in told(tmp_path / "bare.parquet")
+    assert "left does not consist of Parquet files" in told(tmp_path / "left.csv")
+    assert "have no statistics for `ts`" in told(tmp_path / "bare.parquet")
 
 
 def test_files_that_fit_memory_easily_are_read_whole(tmp_path):

@@ -116,7 +116,7 @@ def test_wrong_merges_are_refused(
 
 def test_a_stream_that_can_be_read_once_is_not_taken_twice() -> None:
     reader = TABLE.to_reader()
-    text = r"streams\[0\] and streams\[2\] are the same stream, which can be read once only"
+    text = r"streams\[0\] and streams\[2\] are the same stream, which can be read only once"
     with pytest.raises(ClosedError, match=text):
         merge([reader, TABLE, reader])
     # A table can be.

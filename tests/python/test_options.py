@@ -1,4 +1,4 @@
-"""Each option is written once, in `tidegate.options`; signatures, texts and the command follow."""
+"""Each option is declared once, in `tidegate.options`; everything else is derived from it."""
 
 import ast
 import importlib.util
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def generator():
-    """The script of `make options`."""
+    """The script that `make options` runs."""
     path = ROOT / ".github" / "scripts" / "options.py"
     spec = importlib.util.spec_from_file_location("options_script", path)
     module = importlib.util.module_from_spec(spec)
@@ -50,7 +50,7 @@ def test_signatures_are_those_of_the_table(function, form):
 
 
 def test_a_new_option_is_one_entry(generator):
-    """Files, Spark and the command have it; the native query that reads it is the other edit."""
+    """The entry updates files, Spark and the command; only the native query must be edited."""
     new = Option(
         "fuzziness",
         "float | None",
@@ -70,7 +70,7 @@ def test_a_new_option_is_one_entry(generator):
         text = (generator.PACKAGE / file).read_text(encoding="utf-8")
         found = generator.rewritten(file, text, options)
         assert found.count(declared) == places
-        # The native functions that make queries have no text of their own.
+        # The native functions that build queries do not describe their options.
         assert found.count(explained) == (1 if file.endswith(".pyi") else places)
     page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert "| `fuzziness` | `None` | all joins |" in generator.referenced(page, options)

@@ -11,10 +11,10 @@ import tidegate
 
 PACKAGE = Path(tidegate.__file__).parent
 
-# From the bottom up: a folder of the package may use those before it.
+# From the bottom up: each folder of the package may use the folders before it.
 ROOMS = ["io", "runtime", "bounded", "calls", "spark", "cli"]
 
-# From the bottom up: a folder of the Spark form may use those before it.
+# From the bottom up: each folder of `tidegate.spark` may use the folders before it.
 SPARK = ["layout", "query", "worker", "plan", "stream", "driver"]
 
 # What a folder does not use.

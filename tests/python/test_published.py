@@ -130,7 +130,7 @@ def test_a_drawing_can_be_read_aloud_and_in_the_dark(drawing):
 
 
 def claimed(line: str, benchmarks: list[str]) -> bool:
-    """Whether the table of claims, which has more columns, has a line."""
+    """Return whether the table of claims, which has more columns, contains a line."""
     return any(row.startswith(line) for row in benchmarks)
 
 
@@ -168,7 +168,7 @@ PAPERS = [page for page in sorted((ROOT / "docs" / "papers").glob("*.md")) if pa
 
 
 def recorded(page: str, anchor: str) -> set[str]:
-    """The figures in a section of the record with its subsections; without one, the page's."""
+    """Return the figures in a section of a results page, or those of the whole page."""
     text = without_code(RECORD / page)
     if not anchor:
         return set(FIGURE.findall(text))
@@ -184,14 +184,15 @@ def recorded(page: str, anchor: str) -> set[str]:
 
 
 def quoted(text: str) -> set[str]:
-    """The figures in the sections of the record that a text links to."""
+    """Return the figures in the sections of results pages that a text links to."""
     return {figure for link in QUOTED.findall(text) for figure in recorded(*link)}
 
 
 def headlines() -> list[str]:
-    """The paragraphs, items and table rows of the headline page that link to the record."""
+    """Return the paragraphs, items and table rows of BENCHMARKS.md that link to results pages."""
     text = without_code(ROOT / "BENCHMARKS.md")
-    # A claim's range spans machines; the cells behind its first three are of one run.
+    # The range of a claim spans several machines, but the cells after its first three are from one
+    # run.
     claim = r"^\| [^|]+ \| (?:more than )?[\d.]+(?: to [\d.]+)?x \| [^|]+"
     text = re.sub(claim, "", text, flags=re.MULTILINE)
     parts = re.split(r"\n\n|\n(?=[-|] )", text)

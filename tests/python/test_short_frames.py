@@ -1,4 +1,4 @@
-"""Short pandas frames are converted column by column, to what pyarrow makes of the frame."""
+"""Short pandas frames are converted column by column, with the same result as in pyarrow."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ TIMES = np.arange(ROWS)
 
 
 def with_nulls(values):
-    """Float or time values, some of which are missing."""
+    """Return float or time values, some of which are missing."""
     values = values.copy()
     values[[1, 4]] = np.nan if values.dtype.kind == "f" else "NaT"
     return values
@@ -48,7 +48,7 @@ def joined(table):
 
 
 def check(given: pd.DataFrame) -> None:
-    """The frame is what pyarrow makes of it, the first time and later."""
+    """Check that a frame is converted as in pyarrow, on the first and on later calls."""
     expected = joined(pa.Table.from_pandas(given))
     for _ in range(2):
         found = joined(given)

@@ -366,11 +366,11 @@ def test_a_null_time_is_refused(spark, side, how, key):
     ("change", "reason"),
     [
         ({"how": "full"}, "a full join keeps the rows of both sides"),
-        ({"lower": None}, "its interval has no end on one side"),
-        ({"upper": None}, "its interval has no end on one side"),
+        ({"lower": None}, "one end of its interval is missing"),
+        ({"upper": None}, "one end of its interval is missing"),
         ({"lower": "-200000d"}, "too far away"),
-        ({"where": "left.bin < right.bin"}, "`where` is a condition of tidegate"),
-        ({"aggs": {"n": agg.count()}}, "aggregates of partners"),
+        ({"where": "left.bin < right.bin"}, "Spark may interpret the condition in `where`"),
+        ({"aggs": {"n": agg.count()}}, "only native calls can aggregate partners"),
     ],
 )
 def test_bins_are_refused_with_a_reason(sides, change, reason):
@@ -383,7 +383,7 @@ def test_bins_are_refused_for_keys_of_two_types(spark):
     left = spark.createDataFrame([(Decimal("1.5"), 1)], "k decimal(5, 2), ts int")
     right = spark.createDataFrame([(Decimal("1.5"), 1)], "k decimal(7, 3), ts int")
     query = {"on": "ts", "by": "k", "lower": 0, "upper": 0}
-    with pytest.raises(tidegate.TidegateError, match="are of two types"):
+    with pytest.raises(tidegate.TidegateError, match="have different types"):
         tidegate.spark.interval_join(left, right, **query, parallelism="bins")
 
 
@@ -437,8 +437,8 @@ def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
     assert "InArrow" not in found._jdf.queryExecution().toString()
     same(found, **NEAR)
     text = explained(sides, **NEAR)
-    assert "divided    by key and bins of time, " in text
-    assert " microseconds wide, by Spark's own join" in text
+    assert "divided    by key and time bins, " in text
+    assert " microseconds wide, in Spark's own join" in text
     assert "costs      about 1 s of processor time by bins, 3 s natively" in text
     assert "than 10 bytes, and bins are clearly cheaper" in text
 
@@ -458,7 +458,7 @@ def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     fixed(monkeypatch, 1.0, 3.0)
     assert "no bins    a full join keeps" in explained(sides, **NEAR, how="full")
     where = {**NEAR, "where": "left.bin < right.bin"}
-    assert "no bins    `where` is a condition" in explained(sides, **where)
+    assert "no bins    Spark may interpret" in explained(sides, **where)
     then = {"then": lambda batch: batch, "then_schema": "a int"}
     assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
     band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)

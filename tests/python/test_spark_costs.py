@@ -226,7 +226,7 @@ QUERIES = {
     "interval_join": {"on": ("s", "from"), "by": "key", "lower": 0, "upper": 0},
     "overlap_join": {"on": (("s", "e"), ("from", "to")), "by": "key"},
 }
-WHOLE, BINS, NATIVE = "is sent whole to every task", "by Spark's own join", "placed     by "
+WHOLE, BINS, NATIVE = "is sent whole to every task", "in Spark's own join", "placed     by "
 FORMS = {"whole": WHOLE, "bins": BINS, "native": NATIVE}
 
 
@@ -312,7 +312,7 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, case, form):
     text, rows = taken(frames, function, **query)
     assert FORMS[form] in text
     assert "by bins" not in text
-    assert ("the cost of results is left out" in text) == (form == "whole")
+    assert ("the cost of results is not included" in text) == (form == "whole")
     assert " s natively, " in text or " s of processor time natively, " in text
     assert " s with right whole" in text
     expected = getattr(tidegate, function)(*TABLES, **QUERIES[function], **query)
@@ -329,8 +329,8 @@ def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch):
     said(monkeypatch)
     text = tidegate.spark.explain(join, *frames, **query)
     assert "sample" not in text.partition("  jobs ")[2].partition("\n")[0]
-    assert "weighed    no sample: left is taken to be like right" in text or (
-        "weighed    no sample: right is taken to be like left" in text
+    assert "weighed    no sample: left is assumed to be like right" in text or (
+        "weighed    no sample: right is assumed to be like left" in text
     )
 
 
@@ -346,7 +346,7 @@ def test_a_side_that_was_asked_to_be_whole_is_not_weighed(frames, monkeypatch):
 
 
 def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and times."""
+    """Return random keys and sorted random times."""
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(0, 10**6, rows))
     return rng.integers(0, 20, rows), times

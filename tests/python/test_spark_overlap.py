@@ -243,7 +243,7 @@ def test_rows_are_those_of_the_native_join(sides, how, parallelism, closed, leas
 
 # Rows of `test_a_date_is_its_midnight` have no key either.
 def random_cases(side: int, payload: str) -> pa.Table:
-    """Cases of few rows each, told apart by a further key: nested, equal, empty, long, and ties."""
+    """Return small random cases, each with its own key, with nested, equal, empty and long rows."""
     every = []
     for case in range(campaign.tries(30)):
         rng = np.random.default_rng([campaign.SEED, side, case])
@@ -263,7 +263,7 @@ def random_cases(side: int, payload: str) -> pa.Table:
 
 
 def own_loop(frames, how: str, closed: str, least: int):
-    """Spark's own nested loop: it sees no equal keys here, so that it compares each two rows."""
+    """Run Spark's nested-loop join: Spark finds no equal keys here, so it compares all pairs."""
     left, right = (frame.alias(name) for frame, name in zip(frames, "lr", strict=True))
     met = [f"l.{key} <= r.{key} and r.{key} <= l.{key}" for key in ("case", "key")]
     met += ["l.start <= r.to and r.from <= l.end"]
@@ -507,7 +507,7 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
         ),
         (
             {"parallelism": "bins"},
-            "'bins' is not for overlap joins: bins have one width.*: leave it out, or give 'broad",
+            "'bins' is not for overlap joins: bins all have the same width.*: leave it out, or",
         ),
         ({"parallelism": "broadcast", "how": "full"}, "a full join returns rows without a partner"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),

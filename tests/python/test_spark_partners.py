@@ -566,7 +566,7 @@ def test_joins_of_pairs_have_the_arguments_that_they_had(sides):
 
 
 def test_joins_of_windows_have_the_arguments_that_they_had(sides):
-    """They have become interval joins, and a restarted stream knows them as such."""
+    """They are now interval joins, and a restarted stream identifies them as such."""
     plan = Plan.of(*sides, SparkQuery.of("window_join", {"on": "ts", "window": "1us"}))
     known = stream_join._arguments(plan.query.native, plan)
     assert known.keys() == {"on", "lower", "upper", "by", "where", "how", "suffix", "columns"}

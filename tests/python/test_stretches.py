@@ -207,7 +207,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
     )
     assert plan.splitlines()[-1] == (
         "  inputs     left: 30 row groups in 30 stretches of time, each sorted as it is read; "
-        "right: sorted whole, unless its times ascend"
+        "right: sorted as a whole, unless its times ascend"
     )
     streams = [left, left]
     plan = tg.explain(
@@ -222,7 +222,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
     plan = tg.explain(
         tg.interval_join_batches, left, left, **QUERY, memory_limit="1GB", lateness=(0, None)
     )
-    assert "  inputs     left: in order but for its lateness; right: 30 row" in plan
+    assert "  inputs     left: in order, apart from its lateness; right: 30 row" in plan
 
 
 def test_times_are_not_read_before_the_rows(two_sides, monkeypatch):
@@ -323,7 +323,7 @@ def test_texts_reach_the_native_join_as_numbers_of_a_dictionary(tmp_path, monkey
     given = []
 
     class Noting:
-        """A query that notes the columns of each slice."""
+        """A query that records the columns of each slice."""
 
         def __init__(self, query):
             self.query = query

@@ -69,7 +69,7 @@ def joined(
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
     reach = reach_of(query, plan)
-    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    schemas = plan._inputs  # noqa: SLF001 - internal to the package
     left, right = (typed(one, schema) for one, schema in zip(inputs, schemas, strict=True))
     left, right = pruned(left, right, plan, query.how)
     given = None if limits is None else limits.lateness
@@ -92,7 +92,7 @@ class Reach:
     """The end columns, if rows have a start and an end."""
 
     lower: int | None
-    """The smallest right place minus left place."""
+    """The smallest difference `right - left` between the places of two matching rows."""
 
     upper: int | None
     factors: tuple[int, int]
@@ -100,7 +100,7 @@ class Reach:
     """Whether the last right row of a key may match, however old it is."""
 
     advice: str = ""
-    """What to write if too many right rows are within reach."""
+    """The advice in the error message if too many right rows are within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
@@ -110,7 +110,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
         TidegateError: The join has no time by which it could be divided.
     """
     name = query.function
-    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    schemas = plan._inputs  # noqa: SLF001 - internal to the package
     if sides := plan.intervals:
         starts = (sides[0][0], sides[1][0])
         ends = (sides[0][1], sides[1][1])
@@ -167,7 +167,7 @@ class _Part:
     """The last place at which each row may match: ascending values, or the end of each row."""
 
     rows: Integers | None = None
-    """The numbers of the right rows, if the join returns unmatched right rows."""
+    """The row numbers of right rows, if the join returns unmatched right rows."""
 
     matched: Any = None
     """Which of these rows have matched."""
@@ -329,7 +329,7 @@ class _Join:
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
         if self.reach.ends is not None and lowest == LOWEST:
-            # Rows with null starts come first, and match nothing.
+            # Rows with null starts sort first, and match nothing.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
         self._drop(_plus(int(lowest), self.reach.lower, LOWEST))
@@ -385,10 +385,9 @@ class _Join:
                 held.appendleft(part.cut(rows, count))
                 break
         if not kept:
-            message = f"{self.query.function}: the right rows that one left row may pair with take "
-            message += f"more than {self.shares.window} bytes, the share of memory_limit that they "
-            message += "may have; "
-            message += f"raise it, read fewer columns, or give {self.reach.advice}"
+            message = f"{self.query.function}: the right rows within reach of one left row take "
+            message += f"more than {self.shares.window} bytes, their share of memory_limit; "
+            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return kept
 
@@ -416,7 +415,7 @@ class _Join:
         self.window_bytes = sum(part.size for part in kept)
 
     def _parted(self, part: _Part, lowest: int) -> tuple[_Part | None, _Part | None]:
-        """Split off the rows that can no longer match from the lowest place on."""
+        """Split off the rows that cannot match at the place `lowest` or later."""
         count = len(part.until)
         if self.reach.ends is None:
             rows = int(np.searchsorted(part.until, lowest, "left"))
@@ -542,7 +541,7 @@ class _Join:
             message = f"{self.query.function}: the last right rows of all keys take "
             message += f"{self.kept_back} bytes, more than {self.shares.window // 3}, a tenth of "
             message += "memory_limit; "
-            message += f"raise it, read fewer columns, or give {self.reach.advice}"
+            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return found
 

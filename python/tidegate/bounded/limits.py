@@ -29,7 +29,7 @@ class Limits:
         if limit is not None:
             return cls(limit, lateness)
         if lateness is not None:
-            message = "lateness: rows may be in any order where there is no memory_limit; leave "
+            message = "lateness: without memory_limit, rows may be in any order; leave "
             message += 'lateness out, or give memory_limit, such as memory_limit="2GB"'
             raise _tidegate.TidegateError(message)
         return None

@@ -248,7 +248,7 @@ class Ordered:
         if batch.column(PLACE)[0].as_py() < last:
             message = f"{self.table.name}: a row has {batch.column(self.on)[0]} in column "
             message += f"`{self.on}`, which the statistics of its row group rule out; write the "
-            message += "file anew"
+            message += "file again"
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:

@@ -12,15 +12,16 @@ LARGE = 1 << 30
 LEAST = 128_000_000
 """Below this limit, there is no room for the few batches that are read and produced at a time."""
 
-# The runs that are merged at once, and the streams that are merged at a time, for both sides.
+# The maximum number of sorted runs of one side, and of streams of both sides, that are merged at
+# once.
 RUNS = 32
 STREAMS = 2 * RUNS
 
 # The minimum number of rows per batch: handing over fewer rows takes longer than processing them.
 LEAST_ROWS = 256
 
-# About how many bytes an operator counts for a row and the state that the row may add, and the
-# number of pushes that it has room for.
+# The approximate number of bytes that an operator counts for a row and the state that the row may
+# add, and the number of pushes for which the operator has room.
 PUSHED_BYTES = 400
 PUSHES = 8
 
@@ -99,7 +100,7 @@ class Shares:
 
     @property
     def sorted_beside(self) -> int:
-        """The same, while the other side is also sorted and slices are joined."""
+        """The bytes of rows that are sorted at a time while the other side is also sorted."""
         return self._rows // 8
 
     @property

@@ -76,7 +76,7 @@ class Run:
 
 
 class Runs:
-    """Sorted runs, in the order of the rows that they were made from.
+    """Sorted runs, in the order of the rows from which they were built.
 
     Once there are many runs of the same size, they are merged into one, so that few files are open.
     """

@@ -10,7 +10,7 @@ from tidegate._tidegate import ClosedError
 def check_sides(left: object, right: object) -> None:
     """Reject the same stream for both sides of a join."""
     if left is right and _is_stream(left):
-        message = "left and right are the same stream, which can be read once only; read it into a "
+        message = "left and right are the same stream, which can be read only once; read it into a "
         message += "table first"
         raise ClosedError(message)
 
@@ -24,7 +24,7 @@ def check_streams(streams: Any) -> None:  # noqa: ANN401 - any streams
         first = seen.setdefault(id(stream), number)
         if first != number and _is_stream(stream):
             message = f"streams[{first}] and streams[{number}] are the same stream, which can be "
-            message += "read once only; read it into a table first"
+            message += "read only once; read it into a table first"
             raise ClosedError(message)
 
 

@@ -109,7 +109,7 @@ def _whole(
 ) -> list[pa.Table | _tidegate.InputRows]:
     """Return the relevant rows of both sides, with the columns that the join needs."""
     left, right = inputs
-    # Rows that have been read are not worth skipping, and only tables can be searched.
+    # Only rows that have not been read yet can be skipped.
     if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
         left, right = elsewhere(lambda: pruned(left, right, plan, query.how))
     of_each = zip(SIDES, (left, right), plan.needed, strict=True)
@@ -129,15 +129,15 @@ def of_join(
     """
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
-        return Choice(is_sliced=False, why="an input is in memory already")
+        return Choice(is_sliced=False, why="an input is already in memory")
     if why := _whole_algorithm(query.arguments.get("algorithm", "auto")):
         return Choice(is_sliced=False, why=why)
     try:
         reach = bounded_joins.reach_of(query, plan)
     except TidegateError:
-        return Choice(is_sliced=False, why="the rows of a pair may be at any times")
+        return Choice(is_sliced=False, why="matching rows may be at any distance in time")
     if reach.upper is None or (reach.lower is None and not reach.looks_back):
-        return Choice(is_sliced=False, why="a row may pair with rows however far away in time")
+        return Choice(is_sliced=False, why="a row may match rows at any distance in time")
     return _by_order(tables, SIDES, reach.starts, plan.needed, reads_times=reads_times)
 
 
@@ -213,7 +213,7 @@ def of_aggregation(
     """Choose how to read the inputs of an aggregation; the arguments are those of `of_join`."""
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
-        return Choice(is_sliced=False, why="a stream is in memory already")
+        return Choice(is_sliced=False, why="a stream is already in memory")
     if why := _whole_algorithm(query.arguments["algorithm"]):
         return Choice(is_sliced=False, why=why)
     types = [
@@ -221,7 +221,7 @@ def of_aggregation(
         for table, columns in zip(tables, plan.columns, strict=True)
     ]
     if any(of_one != types[0] for of_one in types):
-        return Choice(is_sliced=False, why="the streams have columns of several types")
+        return Choice(is_sliced=False, why="a column has different types in different streams")
     on = [query.on] * len(tables)
     return _by_order(tables, names(len(tables)), on, plan.columns, reads_times=reads_times)
 
@@ -246,7 +246,7 @@ def in_time_order(
     told = []
     for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):
         if lateness is not None:
-            told.append(f"{name}: in order but for its lateness")
+            told.append(f"{name}: in order, apart from its lateness")
         elif found := stretches(one, on):
             groups = sum(map(len, found))
             told.append(
@@ -254,7 +254,7 @@ def in_time_order(
                 "is read"
             )
         else:
-            told.append(f"{name}: sorted whole, unless its times ascend")
+            told.append(f"{name}: sorted as a whole, unless its times ascend")
     return f"  inputs     {'; '.join(told)}"
 
 
@@ -270,7 +270,7 @@ def _by_order(
     size = 0
     for name, found, needed in zip(of_each, groups, columns, strict=True):
         if found is None:
-            why = f"{name} is not made of Parquet files, whose statistics tell the order of rows"
+            why = f"{name} does not consist of Parquet files, whose statistics show the order"
             return Choice(is_sliced=False, why=why)
         size += bytes_of(found, needed)
     if size < LARGE:
@@ -280,9 +280,9 @@ def _by_order(
         if why := _out_of_order(name, table, found or [], on, reads_times=reads_times):
             return Choice(is_sliced=False, why=why)
     why = "both are" if len(tables) == 2 else "all are" if len(tables) > 1 else "it is"  # noqa: PLR2004
-    why += " in time order, by the statistics of the files"
+    why += " in time order, according to the statistics of the files"
     if not reads_times:
-        why += "; the times are read first, to be sure"
+        why += "; the times are read first to confirm this"
     return Choice(is_sliced=True, why=why)
 
 
@@ -291,10 +291,10 @@ def _out_of_order(
 ) -> str:
     found = spans(groups, on, table.schema.field(on).type)
     if found is None:
-        return f"the files of {name} have no statistics of `{on}`, or say that a time is null"
+        return f"the files of {name} have no statistics for `{on}`, or contain a null time"
     for (_, last), (first, _) in itertools.pairwise(found):
         if first < last:
-            return f"the statistics of {name} say that its rows are not in the order of `{on}`"
+            return f"the statistics of {name} show that its rows are not ordered by `{on}`"
     if reads_times and not ascends(checked(table.few([on], STREAM_BATCH_ROWS), name)):
-        return f"the rows of {name} are not in the order of `{on}`"
+        return f"the rows of {name} are not ordered by `{on}`"
     return ""

@@ -108,7 +108,7 @@ class Limits:
     lateness: Length | None = None
 
     def of_call(self) -> bounded.Limits | None:
-        """The limits as a call takes them; None without a limit."""
+        """Return the limits in the form that a call expects; None if there is no limit."""
         return bounded.Limits.of(self.memory_limit, self.lateness)
 
     @property

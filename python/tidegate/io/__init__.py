@@ -1,19 +1,19 @@
-"""Whatever is no Arrow data, as tables: files by their addresses, datasets, lazy frames, arrays.
+"""Opens inputs other than Arrow data as tables: files, datasets, lazy frames and arrays.
 
-Calls and the command open tables by `open_tables.py`. The command alone follows files that
-grow, and writes files.
+Calls and the command open tables with `open_tables.py`. Only the command follows growing files and
+writes files.
 
-- `open_tables.py`: whatever a caller has, as a table whose columns are known before it is read.
-- `read_files.py`: the rows of files, whole or by batches.
-- `pruning.py`: which row groups of Parquet files a join need not read.
-- `addresses.py`: which files a path, a folder, a pattern or a URL stands for.
-- `http.py`: files behind HTTP.
-- `files.py`: the formats of files, and how files are written.
+- `open_tables.py`: opens any input as a table whose columns are known before it is read.
+- `read_files.py`: reads the rows of files, whole or in batches.
+- `pruning.py`: finds the row groups of Parquet files that a join can skip.
+- `addresses.py`: finds the files that a path, a folder, a pattern or a URL refers to.
+- `http.py`: reads files over HTTP.
+- `files.py`: the file formats, and how files are written.
 - `json_lines.py`: rows as JSON lines.
-- `partitioned.py`: a table as a folder of files.
-- `growing.py`: the bytes of files that grow, through renames, and the marks that identify a file.
-- `followers.py`: the rows of files that grow.
-- `lines.py`: where the lines of CSV end.
-- `live.py`: outputs that others read while they are written, and that a saved state can cut.
-- `locks.py`: locks on files, which a kill releases.
+- `partitioned.py`: writes a table as a folder of files.
+- `growing.py`: reads growing files, even if they are renamed, and identifies files by marks.
+- `followers.py`: the rows of growing files.
+- `lines.py`: finds the line ends in CSV files.
+- `live.py`: outputs that others may read while they are written, and that a saved state can cut.
+- `locks.py`: file locks, which are released even if the process is killed.
 """

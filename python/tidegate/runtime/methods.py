@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def attach(more: Mapping[type, dict[str, Any]]) -> None:
-    """Add the methods to the native classes, and give the native module its callbacks.
+    """Add the methods to the native classes, and pass the native module its callbacks.
 
     Args:
-        more: The methods of other parts of the package, by class and name.
+        more: Methods from other parts of the package, by class and name.
     """
     operator: dict[str, Any] = {
         "run": run,

@@ -1,90 +1,97 @@
-"""Joins and aggregations of Spark DataFrames: at most one shuffle, and native calls.
+"""Joins and aggregations of Spark DataFrames, with at most one shuffle and native calls.
 
-On the driver, the arguments are checked against both schemas. For tables, one of four ways is
-chosen.
+The driver checks the arguments against both schemas. For tables, it then chooses one of four
+routes:
 
-- *One side is small*: Spark thinks that it has at most 64 MB, and so it has as Arrow data. Then it
-  is read at once and sent whole to every task, as in Spark's own broadcast join. The other side
-  stays in its partitions, however its keys are spread, and nothing is shuffled. Not for full joins.
-- *Bins are cheaper*: otherwise, keys and times of at most 20 000 rows are sampled. That is one job
-  over the key and time columns. `parallelism="key"` runs none, and none is run where files tell
-  that rows are few and only keys could divide them. Nor is one run where files tell the number of
-  rows, and bins do not cost clearly more whatever keys and times the rows have; of large files, a
-  job reads the first 10 000 rows. From the sample follow the width of bins of time, and what the
-  join costs by bins and by native calls. If bins are clearly cheaper, Spark joins equal keys and
-  bins by itself, and no row goes to Python. They are where intervals are short, keys are even, and
-  nothing is asked for that only a native call does: `where`, `aggs`, `then`, a full join. Rows of
-  `overlap_join` have no bins.
-- *Both sides are partitioned by the keys already*, by Spark's hash and into as many partitions:
-  tables with buckets, and DataFrames after a `repartition`, a window, an aggregation or a join by
-  the keys, cached or not. Then each task joins the rows that it has, and nothing is packed or
-  shuffled. `auto` asks for partitions that are even, by the sample. It needs Spark 4.1.
-- *Otherwise* a layout is chosen that gives every row its partition. The tasks that read the inputs
-  pack rows of a partition into Arrow streams, Spark shuffles these packs, and each task after that
-  joins its rows in one native call.
+- *One side is small*: it has at most 64 MB, both in Spark's estimate and as Arrow data. That side
+  is read immediately and sent whole to every task, as in Spark's own broadcast join. The other side
+  stays in its partitions, however its keys are distributed, and nothing is shuffled. Full joins
+  cannot use this route.
+- *Bins are cheaper*: otherwise, the keys and times of at most 20 000 rows are sampled, in one job
+  over the key and time columns. This job is skipped with `parallelism="key"`. It is also skipped if
+  file metadata shows that there are few rows and only keys could divide them, or if file metadata
+  shows the number of rows and bins are not clearly more expensive for any keys and times. For large
+  files, a job reads the first 10 000 rows. The sample determines the width of time bins, and the
+  cost of the join with bins and with native calls. If bins are clearly cheaper, Spark itself joins
+  on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are short,
+  keys are evenly distributed, and the join uses nothing that requires a native call: `where`,
+  `aggs`, `then` or a full join. `overlap_join` has no bins.
+- *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
+  partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
+  aggregation or a join by the keys, cached or not. Each task then joins the rows that it has, and
+  nothing is packed or shuffled. `auto` uses this route only if the sample shows that the partitions
+  are balanced. It requires Spark 4.1.
+- *Otherwise*, a layout is chosen that assigns each row to a partition. The tasks that read the
+  inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs. Each
+  task after the shuffle joins its rows in one native call.
 
-With `aggs`, a join gives one row a left row, with aggregates of its partners, in place of pairs. A
-left row goes to one task, which has all of its right rows. Only the right side is ever sent whole.
-Where the interval is long and results do not depend on the order of rows, right rows that pair with
-all left rows of a slice of time travel as one row a key.
-The same holds for `asof_join`, where a slice of time gets copies of the nearest right rows of each
-key outside it, and no others.
+With `aggs`, a join returns one row per left row, with aggregates of its partners, instead of pairs.
+Each left row goes to a single task, which has all of its right rows. Only the right side is ever
+sent whole. If the interval is long and results do not depend on the order of rows, right rows that
+match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
+row also goes to a single task, and a slice of time receives copies of only the nearest right rows
+of each key outside the slice.
 
-Rows of `overlap_join` have lengths of their own. Heavy keys are cut by time, too. If only pairs are
-asked for, a row goes to the slices that it covers. Otherwise it goes to the slices in which a row
-that it overlaps may start. How long rows are at most must be known then, which takes a second job
-over starts and ends.
+Rows of `overlap_join` have individual lengths. Heavy keys are split by time here, too. If only
+pairs are requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices
+in which a row that it overlaps may start. This requires the maximum length of the rows, which a
+second job over starts and ends determines.
 
-An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
-aggregates by slice of time, made by the tasks that read the inputs.
+An aggregation sends rows in the same way. If results do not depend on the order of rows, the tasks
+that read the inputs compute aggregates per slice of time, and send these instead.
 
-A native call has as many threads as `spark.task.cpus` gives its task. The package must be installed
-on every node, in one version. `explain` says which way was chosen, and why.
+A native call uses as many threads as `spark.task.cpus` gives its task. The same version of the
+package must be installed on every node. `explain` shows which route was chosen, and why.
 
-Where a row goes depends on nothing but its own values and the plan, and for copies of an as-of join
-on the other rows of its task, so a retried or speculative task yields equal rows. Their order is
-not promised, as in any Spark join.
+The destination of a row depends only on its own values and the plan. For copies in an as-of join,
+it also depends on the other rows of the same task. A retried or speculative task therefore returns
+equal rows. Their order is not guaranteed, as in any Spark join.
 
-A streaming DataFrame and a table: the table is read once, when the function is called, and sent
-whole to every task. Each micro-batch is joined with it, nothing is kept, and no watermark is
-needed. A row comes in the micro-batch that brings it. So rows keep their watermark, and a stateful
-operation of the same query can follow. The table is read anew when the query is started again.
+If one side is a streaming DataFrame and the other a table, the table is read once, when the
+function is called, and sent whole to every task. Each micro-batch is joined with it, no state is
+kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives. Rows
+therefore keep their watermark, and a stateful operation of the same query can follow. The table is
+read again when the query is restarted.
 
-Two or more streaming DataFrames, and an aggregation of one, go through one stateful operator. Each
-needs a watermark on its time column (`withWatermark`) and the session Spark's RocksDB state store;
-the output mode is `append`. A pair comes out in the micro-batch whose watermark has passed its
-later row, a row without a partner in the one whose watermark has passed all that it could have had,
-as does a left row of a join with `aggs` or of an as-of join, and the aggregates of a window in the
-one whose watermark has passed its end. The mode `update` gives the same rows at the same time: none
-is ever updated, and no window comes before its end. Spark refuses `complete`. Every row, or what it
-adds to a slice of time, is written to the state store once, and removed once it cannot matter any
-more. The last right row of each key, which as-of joins and `prevailing` look back to, and the state
-of a session that goes on, are written about twice. Native operators stay in the Python workers'
-memory from batch to batch, and are made anew from the store where a worker was lost. Rows are late
-if they are older than the watermark; `late_as` lets them out, too. Which rows are late depends on
-the micro-batches and on Spark's watermark, which may be lower for a while after a restart, and
-nothing else. A query's watermark is that of its slowest stream, so a silent one holds results back,
-unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be
-late. The progress of a query has observed metrics of each call: rows that came, late ones, rows and
-bytes of state, and a key that is hot.
+Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
+Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
+RocksDB state store. The output mode is `append`. A pair is emitted in the micro-batch whose
+watermark has passed its later row. An unmatched row is emitted once the watermark has passed all
+rows that could have matched it, and so is a left row of a join with `aggs` or of an as-of join. The
+aggregates of a window are emitted once the watermark has passed its end. The mode `update` returns
+the same rows at the same time: no row is ever updated, and no window is emitted before its end.
+Spark rejects `complete`.
 
-The rows that come out of such an operator are older than its watermark. So no operation that waits
-for a watermark can follow in the same query. The operators of this package are refused there. An
-operation of Spark, after another `withWatermark`, would never give a row, for the watermark of a
-query waits for all of its streams. Write the rows to a sink, and read that as the stream of another
-query.
+Each row, or what it adds to a slice of time, is written to the state store once, and removed once
+it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,
+and the state of an open session are written about twice. Native operators stay in the memory of the
+Python workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows are
+late if they are older than the watermark; with `late_as`, they are emitted, too. Which rows are
+late depends only on the micro-batches and on Spark's watermark, which may be lower for a while
+after a restart. The watermark of a query is that of its slowest stream, so a silent stream holds
+results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of
+slower streams may be late. The progress of a query reports observed metrics for each call: the rows
+received, the late rows, the rows and bytes of state, and a hot key.
 
-DataFrames of several sessions of one Spark (`newSession`, and those in `foreachBatch`) can be
-joined, as in Spark itself; the settings are those of the first one's session. DataFrames of Spark
-Connect and others cannot. Sessions of Spark Connect have the same functions. Their DataFrames do
-not tell their size, so `auto` sends no side whole; `parallelism="broadcast"` does.
+The rows that such an operator emits are older than its watermark. Therefore, no operation that
+waits for a watermark can follow in the same query. The operators of this package are rejected
+there. A Spark operation after another `withWatermark` would never return a row, because the
+watermark of a query waits for all of its streams. Instead, write the rows to a sink, and read that
+sink as a stream in another query.
 
-Getting rows to Python and back costs more than the join itself. Name the `columns` that are needed,
-and move what comes next (a projection, a filter, a partial aggregate) into `then`, which sees the
-result as Arrow batches before Spark does. Spark measures the batch anew after every row that it
-hands to Python, which takes half of the time that handing over takes, unless
+DataFrames from several sessions of the same Spark application (`newSession`, and those in
+`foreachBatch`) can be joined, as in Spark itself; the settings are those of the first DataFrame's
+session. DataFrames of Spark Connect cannot be joined with other DataFrames. Spark Connect sessions
+have the same functions. Their DataFrames do not report their size, so `auto` never sends a side
+whole; `parallelism="broadcast"` does.
+
+Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
+and put the next steps (a projection, a filter, a partial aggregate) into `then`, which processes
+the result as Arrow batches before Spark receives it. Spark measures the batch again after every row
+that it passes to Python, which takes half of the transfer time, unless
 `spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647. `configure` sets it; nothing else here
-changes a session's settings. For data that fits one machine, `tidegate.interval_join` is faster.
+changes the settings of a session. For data that fits on one machine, `tidegate.interval_join` is
+faster.
 """
 
 from __future__ import annotations

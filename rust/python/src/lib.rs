@@ -1,6 +1,6 @@
 //! The Python module `tidegate._tidegate`. The package `tidegate` re-exports it, and users import
-//! the package. A function here makes three moves: it takes the arguments, runs native work without
-//! the GIL, and wraps the result. Anything cleverer belongs in the crate `tidegate`.
+//! the package. Each function here has three steps: it reads the arguments, runs native work
+//! without the GIL, and wraps the result. Anything more complex belongs in the crate `tidegate`.
 //!
 //! ```text
 //!  Python objects ──▶ inputs, arrow ──▶ tidegate ──▶ arrow, operators ──▶ Python objects
@@ -19,21 +19,22 @@
 //! {'ts': [10, 20, 30], 'ts_right': [8, 19, 29]}
 //! ```
 //!
-//! The docstrings of the module are written in its stub, `python/tidegate/_tidegate.pyi`, and only
-//! there. `build.rs` makes a macro of them: `manual!(interval_join)` is the text of that function.
+//! The docstrings of the module are written only in its stub, `python/tidegate/_tidegate.pyi`.
+//! `build.rs` turns them into a macro: `manual!(interval_join)` expands to the docstring of that
+//! function.
 //!
 //! # Files
 //!
-//! A folder uses only those above it in this table.
+//! Each folder uses only the folders above it in this table.
 //!
 //! | where | what is in it |
 //! | --- | --- |
-//! | `interpreter/` | threads of Python, exceptions, signals, functions of the package |
+//! | `interpreter/` | Python threads, exceptions, signals, and functions of the package |
 //! | `arrow/` | Arrow data in both directions |
 //! | `inputs/` | arguments |
-//! | `operators/` | what the classes of all operators share |
-//! | `queries/` | the query as a value; one file a kind: its options, and its class of operator |
-//! | `memory.rs` | memory that is kept for later calls |
+//! | `operators/` | what all operator classes share |
+//! | `queries/` | queries; one file per kind, with its options and its operator class |
+//! | `memory.rs` | memory that is reused by later calls |
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![deny(unsafe_code)]

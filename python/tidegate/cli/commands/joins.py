@@ -52,7 +52,7 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Join two files into a third, or print the plan."""
+    """Join two files and write the result to a third, or print the plan."""
     parsing.check_limits(asked, None, follow=False)
     inputs = parsing.inputs(left, right, left_format, right_format, csv_null, types)
     running.join(
@@ -121,7 +121,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
 
 
 _MAX_WIDTH = [option for option in options_of("IntervalJoin") if option.name == "max_width"]
-# A band join without a window has no time by which its rows could be cut.
+# A band join without a window has no time column by which its rows could be divided.
 _LIMITS = ("memory_limit", "lateness", "time", "window")
 
 join = command("interval_join", interval_join_query, more=_MAX_WIDTH)(_joined_or_followed)

@@ -23,7 +23,7 @@ QueryT_co = TypeVar("QueryT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Asked(Generic[QueryT_co]):
-    """The query and the other values that the options of the table specify."""
+    """The query, and the values of the other options in the table."""
 
     query: QueryT_co
     memory_limit: str | None = None
@@ -45,7 +45,8 @@ def command(
     """Turn a function that does the work of a subcommand into the subcommand.
 
     The subcommand has the options that the table lists for a function of `tidegate`, followed by
-    the options that the work declares. The work receives an `Asked`, and its own options by name.
+    the options that the decorated function declares. The decorated function receives an `Asked`,
+    and its own options by name.
 
     Args:
         function: The function of `tidegate` whose options the subcommand has.

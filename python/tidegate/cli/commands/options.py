@@ -1,4 +1,4 @@
-"""The options of commands that are no arguments of `tidegate`: files, progress, and the state."""
+"""Command-line options that are not function arguments: files, progress and state."""
 
 from typing import Annotated, TypeAlias
 

@@ -145,7 +145,7 @@ def check_limits(asked: Any, state: str | None, *, follow: bool) -> None:  # noq
 
 
 def check_one_file(partition_by: list[str] | None) -> None:
-    """Refuse --partition-by, which --follow cannot do."""
+    """Reject --partition-by, which --follow does not support."""
     if partition_by:
         misused("--partition-by", "cannot be combined with --follow; write one file or folder")
 
@@ -189,22 +189,22 @@ def pair(text: str, option: str) -> tuple[str, str]:
 
 
 def pair_of_times(text: str) -> tuple[str, str]:
-    """Read --on of a join by time."""
+    """Parse the --on option of a time-based join."""
     return pair(text, "--on")
 
 
 def pairs_of_values(given: list[str]) -> list[tuple[str, str]]:
-    """Read --on of a band join."""
+    """Parse the --on options of a band join."""
     return [pair(text, "--on") for text in given]
 
 
 def names(text: str) -> list[str]:
-    """Read names of columns."""
+    """Parse a comma-separated list of column names."""
     return text.split(",")
 
 
 def keys(given: list[str]) -> dict[str, str]:
-    """Read the texts of --by: the right name of each left one."""
+    """Parse the --by options into a mapping from left to right names."""
     found: dict[str, str] = {}
     for left, right in (pair(text, "--by") for text in given):
         if left in found:
@@ -214,7 +214,7 @@ def keys(given: list[str]) -> dict[str, str]:
 
 
 def aggregates(given: list[str]) -> dict[str, Aggregate]:
-    """Read the texts of --agg: the function of each column."""
+    """Parse the --agg options into a mapping from column names to functions."""
     found: dict[str, Aggregate] = {}
     for text in given:
         name, equals, function = text.partition("=")
@@ -230,12 +230,12 @@ def aggregates(given: list[str]) -> dict[str, Aggregate]:
 
 
 def bound(text: str) -> str | int | None:
-    """Read a duration, or none for no bound."""
+    """Parse a duration, or `none` for no bound."""
     return None if text.lower() in {"none", "unbounded"} else duration(text)
 
 
 def duration(text: str) -> str | int:
-    """Read a duration: a whole number is in the column's unit, other texts are tidegate's."""
+    """Parse a duration: an integer in the unit of the column, or a string such as "5s"."""
     try:
         return int(text)
     except ValueError:
@@ -243,7 +243,7 @@ def duration(text: str) -> str | int:
 
 
 def within(text: str) -> Within:
-    """Read a distance, or one below and one above."""
+    """Parse one distance, or one below and one above."""
     below, comma, above = text.partition(",")
     if comma:
         return _distance(below), _distance(above)
@@ -254,7 +254,7 @@ def within(text: str) -> Within:
 
 
 def withins(given: list[str]) -> Within | list[Within]:
-    """Read the distances of all columns, or one for each."""
+    """Parse one distance for all columns, or one per column."""
     found = [within(text) for text in given]
     return found[0] if len(found) == 1 else found
 

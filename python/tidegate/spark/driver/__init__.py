@@ -1,15 +1,15 @@
 """The work of the driver when a join or an aggregation is called.
 
-- `join.py`, `aggregate.py`: the result as a DataFrame.
-- `route.py`: whether a side is sent whole, rows are shuffled or stay, Spark joins bins, or streams
-  are joined.
-- `bins.py`: a join of Spark's own, by equal keys and bins of time.
-- `whole.py`: a small side, collected once and sent whole to every task.
-- `in_place.py`: two sides that Spark has partitioned by their keys already.
-- `files.py`: the rows of Parquet files, by their footers.
-- `guess.py`: what a join would cost if its large side were like the small one.
-- `division.py`: samples of rows, and the layout that suits them.
-- `overlap.py`: the same of rows that have a start and an end.
-- `explain.py`: the text that tells the route.
+- `join.py`, `aggregate.py`: return the result as a DataFrame.
+- `route.py`: chooses the route: whether to send one side whole, to shuffle rows or leave them in
+  place, to have Spark join bins, or to join streams.
+- `bins.py`: a join that Spark itself runs, on equal keys and time bins.
+- `whole.py`: a small side, which is collected once and sent whole to every task.
+- `in_place.py`: two sides that Spark has already partitioned by their keys.
+- `files.py`: reads the number of rows from the footers of Parquet files.
+- `guess.py`: estimates what a join would cost if its large side were like the small one.
+- `division.py`: samples rows, and chooses a suitable layout.
+- `overlap.py`: does the same for rows that have a start and an end.
+- `explain.py`: the text that describes the route.
 - `jobs.py`: the names of our jobs in Spark's user interface.
 """

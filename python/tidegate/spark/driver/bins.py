@@ -1,6 +1,7 @@
-"""The join as a DataFrame of Spark's own: equal keys and bins of time, and then the interval.
+"""A join that Spark itself runs, on equal keys and time bins, and then on the interval.
 
-No row goes to Python. Which rows have one bin and which are copied: `layout/bins.py`.
+No rows are sent to Python. `layout/bins.py` determines which rows have one bin and which are
+copied.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
 
 def _table_size(plan: Plan, bins: Bins) -> float:
-    """Bytes of a hash table of all copied rows."""
+    """Return the size in bytes of a hash table of all copied rows."""
     rows, columns = bins.of_copied + bins.copies, plan.columns.of(NAMES.index(bins.copied))
     return rows * (_ROW + _CELL * len(columns))
 
@@ -282,7 +283,8 @@ def _pairs(plan: Plan, ends: Ends) -> Column:
     before = f"{right} <= {_later(left, upper)}"
     if upper < 0:
         before = f"{_later(left, upper + 1)} > {right}"
-    # The hashes alone are equal keys for Spark, a single integer. It sees no others in `coalesce`.
+    # Spark treats only the hashes as equality keys: a single integer. It does not recognize the
+    # equalities inside `coalesce`.
     keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
     equal = [f"coalesce(l{mine} = r{other}, false)" for mine, other in keys]
     return F.expr(" and ".join(["lh = rh", *equal, after, before]))

@@ -208,7 +208,7 @@ def _binned(plan: Plan, way: Binned) -> list[str]:
     bins, unit = way.bins, _unit(plan)
     keys = "key and " if plan.native.keys else ""
     return [
-        f"  divided    by {keys}bins of time, {bins.width:,}{unit} wide, by Spark's own join",
+        f"  divided    by {keys}time bins, {bins.width:,}{unit} wide, in Spark's own join",
         f"  rows       about {bins.rows:,.0f}, and {bins.copies:,.0f} copies of {bins.copied} rows",
         *([] if way.costs is None else [_compared(bins.candidates, bins.pairs)]),
         f"  placed     {_METHODS[hashed(plan, bins)].format('copied')}",

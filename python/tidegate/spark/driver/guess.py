@@ -39,13 +39,13 @@ def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
         costs = _with_bins(plan, whole, small)
-        return Guess(costs.after(sampling), f"no sample: {other} is taken to be like {mine}")
+        return Guess(costs.after(sampling), f"no sample: {other} is assumed to be like {mine}")
     costs = without_bins(small, bins.asked_of(plan))
-    return Guess(costs.after(sampling), "no sample: the cost of results is left out")
+    return Guess(costs.after(sampling), "no sample: the cost of results is not included")
 
 
 def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
-    """The costs if the other side has times like these."""
+    """Return the costs if the other side has similar times."""
     rows, at, weight = _drawn(whole, small)
     keys = _numbered(rows, plan.inputs[whole.side].by)
     times = plan.axis.integers(rows.column(plan.inputs[whole.side].on))

@@ -1,16 +1,16 @@
-"""The join of two sides that Spark has partitioned by the keys already: no row is packed or moved.
+"""Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
-Tables of one number of buckets are, and DataFrames after `repartition` by the keys, or after an
-aggregation or a join by them. A union of both sides then has the partitions of either, from Spark
-4.1 on. Nothing about a union promises that, and no function of Python asks for rows of a key to be
-in one partition. So the union is joined with a row of no side: a join by hash has the rows of a key
-in one partition, whatever Spark does to a plan meanwhile. It is a full join, since Spark cuts no
-partition of a full join in two, however full it is. If Spark would shuffle the union for this join,
-the sides are not partitioned alike, and rows go another way.
+Such sides are tables with the same number of buckets, and DataFrames after a `repartition`, an
+aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
+Spark does not guarantee this, and a Python function cannot require that all rows of a key are in
+one partition. The union is therefore joined with a row that belongs to neither side: a hash join
+needs all rows of a key in one partition, however Spark changes the plan. It is a full join, because
+Spark never splits a partition of a full join, however large it is. If Spark would shuffle the union
+for this join, the two sides are partitioned differently, and another route is chosen.
 
-It pays where neither side is small enough to be sent whole. Measured on tables with eight buckets
-and 1,000 keys: pairs of 2.5 million rows per side took 3.6 s of processor time in place and 4.8 s
-with packs, aggregates of partners of four million rows 3.7 s and 5.1 s
+This is worthwhile if neither side is small enough to be sent whole. In a benchmark with tables of
+eight buckets and 1,000 keys, pairs of 2.5 million rows per side took 3.6 s of processor time in
+place and 4.8 s with packs. Aggregates of partners of four million rows took 3.7 s and 5.1 s
 (`benches/results/spark-planning.md`).
 """
 

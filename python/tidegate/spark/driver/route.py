@@ -58,7 +58,7 @@ class Overlapped(NamedTuple):
 
 
 class Binned(NamedTuple):
-    """Spark joins equal keys and bins of time by itself, for a reason."""
+    """Spark itself joins on equal keys and time bins, for the given reason."""
 
     bins: Bins
     # What all forms cost, if rows were sampled.

@@ -3,7 +3,7 @@
 *Whole*: a small side is collected, and every task gets all of it. Rows of the other side are handed
 to Python where they are. *Native*: rows of both sides are handed to Python, packed, shuffled into
 slices, and joined there. *In place*: both sides are partitioned by their keys already, and rows are
-handed to Python once, where they are. *Bins*: Spark joins equal keys and bins of time by itself.
+handed to Python once, where they are. *Bins*: Spark itself joins on equal keys and time bins.
 
 Costs are processor time. They only have to tell which form is clearly cheaper. What all forms need,
 as to read the inputs, is left out, and so is work that is done already when forms are compared. A

@@ -1,4 +1,4 @@
-"""Which joins Spark can do by itself with bins of time, and which distances pair."""
+"""Which joins Spark itself can run with time bins, and at which distances rows match."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _DAYS = 2**30
 
 
 def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
-    """The reason why a join cannot be done with bins of time, if there is one."""
+    """Return the reason why a join cannot use time bins, or None if it can."""
     if query.is_overlap:
-        return "bins have one width, and rows that overlap have lengths of their own"
+        return "bins all have the same width, but rows that overlap vary in length"
     if native.time is None or native.bands or query.is_asof:
-        return "only interval and window joins have bins of time"
+        return "only interval and window joins can use time bins"
     asked = {
-        "aggregates of partners are made by native calls": bool(query.aggs),
-        "a full join keeps the rows of both sides, and bins copy those of one": query.how == "full",
-        "`where` is a condition of tidegate, and Spark may see another in its text": (
+        "only native calls can aggregate partners": bool(query.aggs),
+        "a full join keeps the rows of both sides, but bins copy those of one": query.how == "full",
+        "Spark may interpret the condition in `where` differently": (
             query.arguments.get("where") is not None
         ),
     }
     reasons = [reason for reason, holds in asked.items() if holds]
     if any(query.row_ends):
-        return "its ends are computed from columns, and differ from row to row"
+        return "its ends are computed from columns, so they differ from row to row"
     kinds = _types(tables, native.time[0])
     most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
     if any(end is None or abs(end) > most for end in native.time[1]):
-        reasons.append("its interval has no end on one side, or one too far away")
+        reasons.append("one end of its interval is missing or too far away")
     for names in native.keys:
         kinds = _types(tables, names)
         if kinds[0] != kinds[1] and not all(map(pa.types.is_integer, kinds)):
-            reasons.append(f"the keys {names} are of two types, {kinds[0]} and {kinds[1]}")
+            reasons.append(f"the keys {names} have different types, {kinds[0]} and {kinds[1]}")
     return reasons[0] if reasons else None
 
 
@@ -52,7 +52,7 @@ def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa
 
 
 def exact_ends(native: JoinPlan) -> Ends:
-    """The least and the largest distance of a pair, both of them included."""
+    """Return the smallest and the largest distance of a matching pair, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
         bug("a join without two ends has no bins")

@@ -364,7 +364,7 @@ class Plan:
 
     @property
     def starts_and_ends_named(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The names of the start and the end column of each side of an overlap join."""
+        """The names of the start and end columns of each side of an overlap join."""
         assert self.native.intervals is not None  # noqa: S101 - for mypy
         return self.native.intervals
 
@@ -406,7 +406,7 @@ class Plan:
 
     @cached_property
     def without_bins(self) -> str | None:
-        """The reason why Spark cannot do this join with bins of time, if there is one."""
+        """The reason why this join cannot use time bins; None if it can."""
         return unfit(self.query, self.native, self.columns.empty)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A native join as Spark needs it: the query, and what follows for DataFrames."""
+"""A native join for Spark: the query, and what it means for DataFrames."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class SparkQuery:
 
     native: JoinQuery
     of_windows: bool = False
-    """Whether it was a window join, which an interval join stands for."""
+    """Whether the interval join replaces a window join."""
 
     @classmethod
     def of(cls, function: Function, arguments: dict[str, Any]) -> SparkQuery:
-        """The query of a function from its arguments; raises what the native join raises."""
+        """Build the query of a function; raises the errors of the native join."""
         return cls(join_query(function, arguments))
 
     @property
     def function(self) -> str:
-        """The function whose query it is."""
+        """The name of the function that this query belongs to."""
         return self.native.function
 
     @property
@@ -46,18 +46,18 @@ class SparkQuery:
 
     @property
     def aggs(self) -> dict[str, Aggregate]:
-        """The functions of partners; none where the result has pairs."""
+        """The functions that aggregate partners; empty if the result has pairs."""
         return dict(self.arguments.get("aggs") or {})
 
     @property
     def how(self) -> How:
-        """Which rows the result has: where a left row comes once, left ones only."""
+        """Which rows the result has; only left rows, if each left row is returned at most once."""
         how = self.native.how
         return "semi" if self.comes_once and how == "inner" else how
 
     @property
     def comes_once(self) -> bool:
-        """Whether a left row comes at most once, so that one task must have all its candidates."""
+        """Whether each left row is returned at most once, so one task needs all its candidates."""
         return bool(self.aggs) or self.is_asof
 
     @property
@@ -67,7 +67,7 @@ class SparkQuery:
 
     @property
     def is_overlap(self) -> bool:
-        """Whether rows have a start and an end, and pair where they overlap."""
+        """Whether rows have a start and an end, and match if they overlap."""
         return self.function == "overlap_join"
 
     @property
@@ -77,12 +77,12 @@ class SparkQuery:
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Whether the lower and the upper end of the interval are expressions over columns."""
+        """Whether the lower and the upper ends of the interval are expressions over columns."""
         return self.native.row_ends
 
     @property
     def of_ends(self) -> JoinQuery:
-        """The interval join of the same ends, which may be computed from columns, alone."""
+        """An interval join with only the ends of this one, which may be computed from columns."""
         on = self.arguments["on"]
         return self.native.replace(
             by=None, where=None, how=None, aggs=None, prevailing=False, columns=[on[0]]
@@ -90,7 +90,7 @@ class SparkQuery:
 
     @property
     def divided(self) -> Literal["time", "value"]:
-        """The thing that rows may be divided by, beside their keys."""
+        """What rows may be divided by, in addition to their keys."""
         return "value" if self.function == "band_join" else "time"
 
     def plan(
@@ -100,15 +100,15 @@ class SparkQuery:
         windows = self.arguments.get("window")
         for window in windows if isinstance(windows, tuple) else (windows,):
             if isinstance(window, tidegate.Rows):
-                message = f"window: {window!r} counts rows in their order, and the rows of a "
-                message += "DataFrame have none beyond their times: give a window of time, or "
+                message = f"window: {window!r} counts rows in order, but the rows of a "
+                message += "DataFrame have no order beyond their times; give a time window, or "
                 message += "collect both sides and join them with tidegate.window_join or "
                 message += "tidegate.band_join"
                 raise tidegate.TidegateError(message)
         return self.native.replace(columns=columns).plan(left, right)
 
     def settled(self, plan: JoinPlan, tables: Sequence[pa.Table]) -> SparkQuery:
-        """The same query in one form: names are pairs, windows of time are bounds."""
+        """The same query in a uniform form: names are pairs, and time windows are bounds."""
         by, how = plan.keys or None, self.how
         time = None if plan.time is None else plan.time[0]
         if self.is_asof:
@@ -125,7 +125,7 @@ class SparkQuery:
         return SparkQuery(self.native.replace(by=by, how=how, on=time))
 
     def _of_window(self, plan: JoinPlan, tables: Sequence[pa.Table], how: How) -> SparkQuery:
-        """A window join as an interval join."""
+        """Return a window join as an interval join."""
         assert plan.time is not None  # noqa: S101 - for mypy
         names, ends = plan.time
         kinds = [table.schema.field(name).type for table, name in zip(tables, names, strict=True)]

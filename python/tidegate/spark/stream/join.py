@@ -93,19 +93,19 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
     )
 
 
-# The names by which checkpoints know the joins.
+# The names of the joins in checkpoints.
 _CLASSES = {
     "interval_join": "IntervalJoin",
     "band_join": "BandJoin",
     "asof_join": "AsofJoin",
 }
 
-# Arguments of native queries in which no checkpoint differs.
+# Arguments of native queries that checkpoints do not contain.
 _UNTOLD = {"algorithm", "batch_rows", "max_rows", "settings", "threads"}
 
 
 def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
-    """The arguments that a checkpoint knows a query by; later ones have not been added."""
+    """Return the arguments that identify a query in a checkpoint, as in earlier versions."""
     known = {name: value for name, value in query.arguments.items() if name not in _UNTOLD}
     if plan.max_width is not None:
         known["max_width"] = plan.max_width

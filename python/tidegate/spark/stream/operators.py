@@ -102,13 +102,14 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Sides:
-    """A join of two streams by a native operator.
+    """A join of two streams that runs as a native operator.
 
-    `lasting` says by side for how many microseconds after its time a row can matter, None being
-    for ever. With `gives_left_rows`, each left row comes at most once. If the order of right rows
-    of one time shows in the result, they are in the order of their values, by column `ties` first.
-    With `condenses`, the operator may need fewer rows than their times say. Where both sides are
-    copied, columns called `home` tell which rows are no copies. `keys` are positions of columns.
+    `lasting` specifies, for each side, for how many microseconds after its time a row can still
+    matter; None means indefinitely. With `gives_left_rows`, each left row is emitted at most once.
+    If the order of right rows with equal times affects the result, they are ordered by value, by
+    the column `ties` first. With `condenses`, the operator may need fewer rows than their times
+    suggest. If both sides are copied, the columns named by `home` show which rows are originals.
+    `keys` contains column positions.
     """
 
     join: JoinQuery

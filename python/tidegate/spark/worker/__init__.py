@@ -1,12 +1,12 @@
 """The code that Spark's Python workers run.
 
-- `pack.py`: rows into packs, each for one partition, and back.
-- `order.py`: an order of rows that depends on their values alone.
-- `nearest.py`: the right rows of an as-of join into packs.
-- `partials.py`: the right rows of a join with aggregates into packs, some of them combined.
+- `pack.py`: packs rows, with one partition per pack, and unpacks them.
+- `order.py`: an order of rows that depends only on their values.
+- `nearest.py`: packs the right rows of an as-of join.
+- `partials.py`: packs the right rows of a join with aggregates, some of them combined.
 - `task.py`: the native join of a partition.
-- `in_place.py`: the native join of a partition in which no row is packed.
-- `overlap.py`: rows with a start and an end, into packs, and the joins of a partition of them.
+- `in_place.py`: the native join of a partition whose rows are not packed.
+- `overlap.py`: packs rows that have a start and an end, and joins a partition of them.
 - `aggregate.py`: the native aggregation of a partition.
-- `garbage_collection.py`: modules are set aside from collections of garbage.
+- `garbage_collection.py`: excludes modules from garbage collection.
 """

@@ -96,10 +96,10 @@ class StartsAndEnds:
 
 @dataclass(frozen=True)
 class ComputedEnds:
-    """The intervals of a side of an interval join that computes ends from columns.
+    """The intervals of one side of an interval join whose ends are computed from columns.
 
-    Rows pair only if their intervals overlap. The plan of the native `query` tells them, of rows
-    that have the columns which the ends read: `schemas` has those of both sides.
+    Rows match only if their intervals overlap. The plan of the native `query` computes the
+    intervals from the columns that the ends read. `schemas` contains these columns for both sides.
     """
 
     side: int

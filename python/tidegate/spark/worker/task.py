@@ -77,7 +77,7 @@ def loader() -> Callable[[bytes], Any]:
                 f"{tidegate.__version__}: {remedy}"
             )
             raise tidegate.TidegateError(message)
-        from tidegate.spark.worker.garbage_collection import settle  # noqa: PLC0415 - only where it is there
+        from tidegate.spark.worker.garbage_collection import settle  # noqa: PLC0415 - checked above
 
         made = pickle.loads(pickled)  # noqa: S301 - our own pickle
         settle()

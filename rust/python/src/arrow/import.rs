@@ -179,7 +179,7 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns a short pandas frame as a table of pyarrow, and other frames as `None`.
+/// Converts a short pandas frame to a pyarrow table. Returns `None` for other frames.
 fn short_frame<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if frames::is_short(frame)? { frames::table(frame) } else { Ok(None) }
 }

@@ -55,7 +55,7 @@ impl ReaderState {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Produces batches until the end, an error, or the reader is closed.
+    /// Produces batches until there are no more, an error occurs, or the reader is closed.
     fn make(&self) {
         loop {
             let mut state = self.state();

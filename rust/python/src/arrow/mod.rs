@@ -1,16 +1,16 @@
 //! Arrow data between Python and the crate `tidegate`, in both directions.
 //!
-//! The way in comes last: a reader of one call may be an input of the next, and is then read as it
-//! is, without Arrow's interfaces between.
+//! `import.rs` depends on the other files, because a reader that one call returns may be an input
+//! of the next call. Such a reader is read directly, without Arrow's interfaces in between.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
-//! | `frames.rs` | short pandas frames, column by column |
-//! | `export.rs` | objects of pyarrow; streams for any consumer |
+//! | `capsule.rs` | extracts pointers from Arrow capsules for `tidegate-import` |
+//! | `frames.rs` | converts short pandas frames, column by column |
+//! | `export.rs` | exports pyarrow objects, and streams for any consumer |
 //! | `reader.rs` | a result as record batches |
 //! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
-//! | `iterated.rs` | a reader whose batches an object of Python makes |
+//! | `iterated.rs` | a reader whose batches a Python object produces |
 
 pub(crate) mod capsule;
 pub(crate) mod export;

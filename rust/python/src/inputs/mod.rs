@@ -1,13 +1,13 @@
-//! The arguments of a call: from Python's objects to the values that `tidegate` takes.
+//! Converts the arguments of a call from Python objects to the values that `tidegate` expects.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `arguments.rs` | columns, durations, counts and words |
-//! | `time.rs` | a time, in the unit of a column |
-//! | `expression.rs` | expressions: the `where`, and ends of intervals |
+//! | `time.rs` | times, in the unit of a column |
+//! | `expression.rs` | expressions, for `where` and the ends of intervals |
 //! | `functions.rs` | the functions of `aggs` |
 //! | `rows.rs` | the rows of inputs |
-//! | `untyped.rs` | types for the columns of an empty input that have none |
+//! | `untyped.rs` | types for the untyped columns of an empty input |
 
 pub(crate) mod arguments;
 pub(crate) mod expression;

@@ -49,7 +49,7 @@ impl Digest {
     /// Adds the rows of Arrow data.
     #[pyo3(signature = (data, threads))]
     fn _update(&self, data: &Bound<'_, PyAny>, threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        // All is read before any of it counts.
+        // All rows are read before any of them is added.
         let later = read(data, threads, Some(self.nothing.clone()))?;
         self.rows.lock().append(&later).map_err(raise)
     }

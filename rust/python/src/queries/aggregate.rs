@@ -1,5 +1,5 @@
-//! The query of `aggregate`, and the class `Aggregate`: the options of aggregations are in this file
-//! only.
+//! The query of `aggregate`, and the class `Aggregate`. Only this file declares the options of
+//! aggregations.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::queries::plan::AggregationPlan;
 #[doc = manual!(AggregationQuery)]
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct AggregationQuery {
-    /// As they came: by these, another process makes the same query.
+    /// The arguments as they were passed. Another process builds the same query from them.
     arguments: Py<PyDict>,
     query: Arc<Aggregation>,
 }
@@ -170,7 +170,7 @@ pub(crate) fn aggregation_query<'py>(
     arguments.py().get_type::<AggregationQuery>().call((), Some(arguments))
 }
 
-/// The options of an aggregation of rows as they arrive.
+/// Reads the options of an aggregation of push sources.
 fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
@@ -289,7 +289,7 @@ struct Arguments<'a, 'py> {
 }
 
 impl<'py> Arguments<'_, 'py> {
-    /// The arguments by their names, as they came.
+    /// Returns the arguments by name, as they were passed.
     fn by_name(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let arguments = PyDict::new(py);
         arguments.set_item("on", self.on)?;

@@ -45,7 +45,7 @@ pairs! { tidegate::BandJoin {
     }
 } }
 
-/// The pairs or the aggregates that the arguments ask for.
+/// Requests pairs or aggregates, depending on the arguments.
 fn ask(
     on: Argument,
     within: Argument,

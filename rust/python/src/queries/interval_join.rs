@@ -42,7 +42,7 @@ pairs! { tidegate::IntervalJoin {
     }
 } }
 
-/// The pairs or the aggregates that the arguments ask for.
+/// Requests pairs or aggregates, depending on the arguments.
 fn ask(
     on: Argument,
     lower: Argument,

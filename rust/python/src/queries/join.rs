@@ -1,5 +1,5 @@
-//! The options that all joins have, declared in this file only. The queries of tables and the
-//! classes that join sources share them.
+//! The options that all joins have. Only this file declares them, for the queries of tables and for
+//! the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ pub(crate) struct Options<'a, 'py> {
     pub(crate) batch_rows: Option<Argument<'a, 'py>>,
 }
 
-/// The functions that aggregate partners, and the left rows that the result has.
+/// The functions that aggregate partners, and which left rows the result keeps.
 pub(crate) type Functions = (Vec<Aggregate>, How);
 
 impl Options<'_, '_> {
@@ -479,8 +479,7 @@ macro_rules! join_class {
 }
 pub(crate) use join_class;
 
-/// The arguments that joins of sources have in addition to those of joins of tables, as they were
-/// passed.
+/// The additional arguments of joins of push sources, as they were passed.
 pub(crate) struct Sides<'a, 'py> {
     pub(crate) left: Argument<'a, 'py>,
     pub(crate) right: Argument<'a, 'py>,

@@ -1,5 +1,5 @@
-//! The queries: one file has the query of a kind, and its class of operator, since both take the
-//! same arguments.
+//! The queries. The query of a kind and its operator class are in the same file, because they have
+//! the same arguments.
 //!
 //! | file | what is in it |
 //! | --- | --- |

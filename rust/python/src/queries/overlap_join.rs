@@ -28,7 +28,7 @@ pairs! { tidegate::OverlapJoin {
     }
 } }
 
-/// The pairs or the aggregates that the arguments ask for.
+/// Requests pairs or aggregates, depending on the arguments.
 fn ask(
     on: Argument,
     closed: &str,

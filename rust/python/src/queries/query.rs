@@ -34,7 +34,7 @@ impl JoinQuery {
     }
 }
 
-/// A function that makes the same query again, and its arguments.
+/// A function that rebuilds the same query, and its arguments.
 type Reduction<'py> = (Bound<'py, PyAny>, (&'static str, Bound<'py, PyDict>));
 
 /// The native module.

@@ -52,7 +52,7 @@ pairs! { tidegate::WindowJoin {
     }
 } }
 
-/// The pairs or the aggregates that the arguments ask for.
+/// Requests pairs or aggregates, depending on the arguments.
 fn ask(
     on: Argument,
     window: Argument,

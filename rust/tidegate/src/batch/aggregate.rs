@@ -100,7 +100,7 @@ impl Aggregation {
         let rows = ResultRows {
             driver,
             most: self.max_rows.unwrap_or(u64::MAX),
-            // A row's columns, and memory that threads need while they make it.
+            // The columns of a row, and the memory that threads need to produce it.
             row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
             count: Counter::new(0),
         };
@@ -154,7 +154,7 @@ impl Aggregation {
     }
 }
 
-/// The rows of a result, counted before they are made.
+/// Counts the rows of a result before they are produced.
 struct ResultRows<'a> {
     driver: &'a Driver,
     most: u64,
@@ -163,7 +163,7 @@ struct ResultRows<'a> {
 }
 
 impl ResultRows<'_> {
-    /// Counts more rows. It fails if these are too many, or have no room.
+    /// Counts more rows. Fails if there are too many, or if they do not fit into memory.
     fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);

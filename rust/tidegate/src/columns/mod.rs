@@ -1,11 +1,11 @@
-//! Arrow in: tables, and their columns as plain numbers.
+//! Imported Arrow tables, and their columns as plain numbers.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `table.rs` | inputs, validated |
-//! | `time/`, `duration.rs` | units, zones and bounds; durations as text |
-//! | `cast.rs`, `misfit.rs` | casts values to another type, or fails; the first value that does not fit |
-//! | `fit.rs` | rows as a schema asks for them |
+//! | `table.rs` | validated inputs |
+//! | `time/`, `duration.rs` | units, time zones and bounds; durations as strings |
+//! | `cast.rs`, `misfit.rs` | casts values to another type, or reports the first value that does not fit |
+//! | `fit.rs` | converts rows to a requested schema |
 //! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |
 //! | `roomy.rs` | widens the dictionary indices that operators store |
 //! | `faults.rs` | rows for which a condition cannot be computed |
@@ -14,8 +14,8 @@
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
-//! | `codes.rs`, `distance.rs` | values as codes in their order; how far they may be apart |
-//! | `expression/` | the `where` |
+//! | `codes.rs`, `distance.rs` | values as codes that preserve their order; how far apart values may be |
+//! | `expression/` | `where` conditions |
 
 pub(crate) mod cast;
 pub(crate) mod codes;

@@ -181,7 +181,7 @@ impl PartnerAggregation {
         Ok(PartnerAggregation { join, aggregates, keeps_all })
     }
 
-    /// Whether the lower and the upper end of intervals differ from row to row.
+    /// Whether the lower and the upper ends of intervals differ from row to row.
     pub fn row_ends(&self) -> [bool; 2] {
         match &self.join {
             PartnerJoin::Interval { join, .. } => join.row_ends(),
@@ -315,7 +315,8 @@ impl PartnerAggregation {
         self.aggregates.iter().all(is_count)
     }
 
-    /// Which left rows the result has: `left` for all, or `inner` for those with partners.
+    /// Which left rows the result keeps: `left` for all of them, or `inner` for those with
+    /// partners.
     pub fn how(&self) -> &'static str {
         if self.keeps_all { "left" } else { "inner" }
     }

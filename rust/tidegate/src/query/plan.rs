@@ -21,7 +21,7 @@ pub struct QueryPlan {
     pub schema: SchemaRef,
     /// The columns that the join reads from the left and from the right table, ascending.
     pub reads: [Vec<usize>; 2],
-    /// For each result column, the left and the right column from which it is made.
+    /// For each result column, the left and the right column from which it is computed.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
     /// The left and the right column of each key.
     pub keys: Vec<(usize, usize)>,
@@ -57,8 +57,8 @@ pub struct Reach {
 /// The difference of two values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Difference {
-    /// A difference of times, in the finer unit of both sides; of decimals, in units of their last
-    /// decimal place; or of integers.
+    /// A difference of times in the finer unit of both sides, of decimals in units of their last
+    /// decimal place, or of integers.
     Steps(i64),
     /// A difference of floating-point numbers.
     Float(f64),
@@ -162,7 +162,7 @@ impl QueryPlan {
             .map(|side| self.row_ends.as_ref().map_or_else(Vec::new, |ends| ends.columns(side)))
     }
 
-    /// Returns a length of time as a number of units of the join's times, rounded down.
+    /// Returns a duration in the unit of the join's times, rounded down.
     pub fn steps(&self, name: &str, length: Bound) -> Result<i64> {
         let Some(unit) = self.unit else {
             return Err(Error::bug("a join without times has no steps of time"));

@@ -168,7 +168,7 @@ trait FixedValues {
     fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
 }
 
-/// The values of a column from several parts, in the order of the result.
+/// Interleaves the values of a column from several parts, in result order.
 struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,

@@ -1,4 +1,4 @@
-//! Operators that sources push rows into. Results are handed out as soon as they are final.
+//! Operators with push sources. Results are returned as soon as they are final.
 //!
 //! ```text
 //! source 0 ── push ──▶ reorder ──▶ ┌──────┐
@@ -6,25 +6,25 @@
 //! source 2 ── push ──▶ reorder ──▶ └──────┘
 //! ```
 //!
-//! Each source may be fed by a thread of its own. All other work is done by the thread that polls,
-//! with the operator's threads. A poll hands out the rows that the pushes before it have made
-//! final, for any number of threads.
+//! Each source may be fed by a separate thread. All other work is done by the thread that polls and
+//! by the operator's worker threads. A poll returns the rows that earlier pushes have made final,
+//! regardless of the number of threads.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `operator/` | the operator: its loop of steps, polls, snapshots |
-//! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
-//! | `recomputation.rs` | the tactic that keeps rows and lets the code for tables make results |
+//! | `operator/` | the operator: its main loop, polls and snapshots |
+//! | `tactic.rs`, `explanation.rs` | one step of a kind of operator; its explanation |
+//! | `recomputation.rs` | the tactic that keeps rows, and computes results with the code for tables |
 //! | `options.rs` | the options of joins |
-//! | `memory.rs` | the limit, and whose memory it is |
-//! | `times.rs` | the times of results, by which another operator takes them |
-//! | `readers.rs` | several readers of the results, each of which gets all |
-//! | `outcome.rs` | what a poll or a step came to, and the numbers that describe an operator |
+//! | `memory.rs` | the memory limit, and what counts towards it |
+//! | `times.rs` | the times of results, for an operator that processes them further |
+//! | `readers.rs` | several readers of the results, each of which receives all rows |
+//! | `outcome.rs` | the outcome of a poll or a step, and the statistics of an operator |
 //! | `lateness.rs` | the lateness of each source |
-//! | `intake/` | from a source's rows to the rows that the gate gives |
+//! | `intake/` | the path of rows from a source through the gate |
 //! | `sides/` | what operators with a left and a right side share |
 //! | `join/`, `partners/`, `aggregate/`, `merge/` | the operators |
-//! | `state/` | rows and keys that are kept, and all of an operator as bytes |
+//! | `state/` | the rows and keys that are kept, and an operator's state as bytes |
 
 mod aggregate;
 mod explanation;

@@ -1,4 +1,4 @@
-//! What a poll or a step came to, and the numbers that describe an operator.
+//! The outcome of a poll or a step, and the statistics of an operator.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use crate::stream::intake::source::SourceStats;
 /// The outcome of a poll.
 #[derive(Debug)]
 pub enum Poll {
-    /// Rows that are final.
+    /// Final rows.
     Batch(RecordBatch),
-    /// Nothing is final that was not handed out; there may be more later.
+    /// All final rows have already been returned; more may follow.
     NotYet,
-    /// All sources have closed and everything was handed out.
+    /// All sources are closed, and all rows have been returned.
     End,
 }
 
-/// How far a step went. Any of these may have made results.
+/// The outcome of a step. In each case, the step may have produced results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It did something; there may be more to do.
+    /// The step made progress; there may be more to do.
     Went,
-    /// There is nothing to do until a source brings something.
+    /// There is nothing to do until a source delivers rows or a promise.
     NotYet,
     /// There is nothing left to do.
     End,
 }
 
 impl Step {
-    /// The outcome of a poll after it, if it made no batch.
+    /// Returns the outcome of a poll after this step, if no batch is available.
     pub(super) fn found(self) -> Option<Poll> {
         match self {
             Step::Went => None,
@@ -39,37 +39,37 @@ impl Step {
     }
 }
 
-/// Numbers that describe an operator so far.
+/// The statistics of an operator.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// Its sources, by number; left ones first.
+    /// The sources by number, left sources first.
     pub sources: Vec<SourceStats>,
-    /// Result rows handed out.
+    /// The number of result rows that have been returned.
     pub rows_out: u64,
-    /// No row that was not worked on yet is below it; none before all sources have made a promise,
-    /// and at the end.
+    /// No row that is still to be processed is below this time. `None` until all sources have made
+    /// a promise, and at the end.
     pub watermark: Option<i64>,
-    /// Seconds from the push of a row until it was worked on, and the results were made that were
-    /// final then: median, 99th percentile and maximum; none before the first row.
+    /// The seconds from pushing a row until it was processed and the results that it made final
+    /// were produced: median, 99th percentile and maximum. `None` before the first row.
     pub latency: Option<(f64, f64, f64)>,
-    /// Bytes that count towards the memory limit.
+    /// The bytes that count towards the memory limit.
     pub memory: usize,
-    /// Bytes that may be held; no limit if there is none.
+    /// The memory limit in bytes; `None` for no limit.
     pub memory_limit: Option<usize>,
-    /// The source that all rows wait for which are not at work yet; none where no row waits.
+    /// The source that the waiting rows are waiting for; `None` if no rows are waiting.
     pub waiting: Option<WaitingRows>,
-    /// Further figures, with names.
+    /// Further statistics, by name.
     pub figures: Vec<(&'static str, Figure)>,
 }
 
-/// Rows that wait for a source, since it may bring earlier ones.
+/// Rows that wait for a source, because it may still deliver earlier rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingRows {
     /// The source with the lowest watermark.
     pub source: Arc<str>,
-    /// Seconds since it has brought rows or a promise.
+    /// The seconds since the source last delivered rows or a promise.
     pub seconds: f64,
-    /// How many rows wait.
+    /// The number of waiting rows.
     pub rows: u64,
 }
 
@@ -86,7 +86,7 @@ impl WaitingRows {
         Some(WaitingRows { source: least.name.clone(), seconds: least.silent, rows })
     }
 
-    /// The line of an explanation.
+    /// Returns the line for an explanation.
     pub(super) fn line(&self) -> String {
         let WaitingRows { source, seconds, rows } = self;
         format!(
@@ -95,12 +95,12 @@ impl WaitingRows {
     }
 }
 
-/// Something to say of an operator.
+/// The value of a statistic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// How many there are.
+    /// A count.
     Number(u64),
-    /// How many there are of each.
+    /// Several counts.
     Numbers(Vec<u64>),
     /// A name.
     Text(String),

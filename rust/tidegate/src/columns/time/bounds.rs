@@ -1,4 +1,4 @@
-//! Durations, and ends of intervals, in whole steps of a unit.
+//! Converts durations and interval ends to whole time units.
 
 use arrow_schema::TimeUnit;
 use tidegate_operators::rows::{Closed, Interval};
@@ -7,16 +7,16 @@ use super::unit::{DAY, Unit, nanoseconds};
 use crate::columns::duration::duration_text;
 use crate::{Error, Result};
 
-/// An end of an interval as the caller gave it.
+/// An interval end, as the caller specified it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// In the unit of the time columns, the finer where they differ.
+    /// In the unit of the time columns, or in the finer unit if they differ.
     Steps(i128),
     /// In nanoseconds.
     Nanoseconds(i128),
 }
 
-/// A duration in whole steps of `unit`.
+/// Returns a duration as a number of units. Fails if it is not a whole number.
 pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     let end = end(name, bound, unit, Round::Down)?;
     if !end.whole {
@@ -29,14 +29,14 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// An end as an amount of nanoseconds, or of steps of integers; how much of it a step of `unit` is;
-/// and its steps, for people.
+/// Returns an interval end in nanoseconds, or as an integer; the size of `unit` on the same scale;
+/// and the end in that unit, formatted for messages.
 pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
     let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
     Ok((amount, step, Fraction { amount, step }.show()))
 }
 
-/// Arrow's unit of timestamps; none for integers and days.
+/// Returns Arrow's timestamp unit, or `None` for integers and days.
 pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     let Unit::Nanoseconds(step) = unit else { return None };
     let units =
@@ -44,8 +44,8 @@ pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     units.into_iter().find(|unit| nanoseconds(*unit) == step)
 }
 
-/// The interval in steps of `unit`, with the caller's meaning kept exactly where an end falls
-/// between two steps.
+/// Returns the interval in whole units. It contains exactly the times that the caller specified,
+/// even if an end lies between two units.
 pub(crate) fn interval(
     lower: Option<Bound>,
     upper: Option<Bound>,
@@ -81,14 +81,14 @@ pub(crate) fn interval(
     Ok(Interval { lower: low.map(|low| low.steps), upper: high.map(|high| high.steps), closed })
 }
 
-/// How far rows may be out of order, in steps of `unit`; rows are whole steps, so a rest means
-/// nothing.
+/// Returns how far rows may be out of order, rounded down to whole units. Times are whole units, so
+/// rounding does not change the meaning.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
     lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))
 }
 
-/// A length of time of at least 0, in steps of `unit`; times are whole steps, so a rest means
-/// nothing.
+/// Returns a duration, rounded down to whole units. Fails if it is negative. Times are whole units,
+/// so rounding does not change the meaning.
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
@@ -97,7 +97,7 @@ pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     Ok(steps)
 }
 
-/// The least length in whole steps of `unit` that is no less than this one.
+/// Returns a duration, rounded up to whole units. Fails if it is negative.
 pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Up)?;
     if exact.amount < 0 {
@@ -106,8 +106,8 @@ pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64>
     Ok(steps)
 }
 
-/// Refuses a length in steps of timestamps: a number does not say which unit it is in. None is
-/// needed for nothing.
+/// Rejects a plain number as a duration if times are timestamps, because it has no unit. Zero needs
+/// no unit.
 pub(crate) fn check_has_unit(name: &str, length: Bound, unit: Unit) -> Result<()> {
     match (length, unit) {
         (Bound::Steps(0), _) | (_, Unit::Integer) | (Bound::Nanoseconds(_), _) => Ok(()),
@@ -133,18 +133,18 @@ enum Round {
     Down,
 }
 
-/// An end in whole steps, and its value before it was rounded.
+/// An interval end, rounded to whole units, and its exact value.
 #[derive(Clone, Copy)]
 struct WholeEnd {
     steps: i64,
-    /// Whether nothing was rounded away. A time can then be equal to the end.
+    /// Whether the exact value is a whole number of units. A time can then equal the end.
     whole: bool,
     exact: Fraction,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fraction {
-    /// Nanoseconds, or steps of an integer column.
+    /// In nanoseconds, or in the unit of an integer column.
     amount: i128,
     step: i64,
 }

@@ -1,10 +1,10 @@
-//! Time columns as 64-bit integers of one unit, and durations in that unit.
+//! Time columns as 64-bit integers in a common unit, and durations in that unit.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `unit.rs` | the units of columns, and the finest of several |
+//! | `unit.rs` | the units of columns, and the finest unit of several columns |
 //! | `values.rs` | columns as 64-bit integers |
-//! | `bounds.rs` | durations in whole steps |
+//! | `bounds.rs` | durations in whole units |
 
 mod bounds;
 mod unit;

@@ -1,4 +1,4 @@
-//! The units of time columns, and which of them two columns have in common.
+//! The units of time columns, and the unit in which two columns are compared.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 
@@ -6,10 +6,10 @@ use crate::columns::duration::duration_text;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// The meaning of one step of a time column.
+/// The unit of a time column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// A plain number.
+    /// A plain number without a unit.
     Integer,
     /// This number of nanoseconds.
     Nanoseconds(i64),
@@ -17,7 +17,7 @@ pub(crate) enum Unit {
 
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 
-/// How to make a time of another column.
+/// Returns advice on how to convert a column to times.
 fn mend(given: &DataType) -> &'static str {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
@@ -58,7 +58,7 @@ impl Unit {
         }
     }
 
-    /// The word for some steps in messages.
+    /// Returns the name for a number of these units in messages.
     pub(crate) fn steps_name(self) -> &'static str {
         match self {
             Unit::Integer => "steps",
@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// Formats a number of time steps as a duration, for messages and plans.
+    /// Formats a number of units as a duration, for messages and plans.
     pub(crate) fn length(self, steps: i64) -> String {
         match self {
             Unit::Integer => steps.to_string(),
@@ -74,7 +74,7 @@ impl Unit {
         }
     }
 
-    /// The name of the unit in messages and plans.
+    /// Returns the name of the unit in messages and plans.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Integer => "integer",
@@ -96,7 +96,8 @@ pub(crate) fn nanoseconds(unit: TimeUnit) -> i64 {
     }
 }
 
-/// The finest of the units of time columns, if they can be compared. Each has the name of its table.
+/// Returns the finest unit of several time columns. Fails if they cannot be compared. Each column
+/// comes with the name of its table.
 pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     let [(table, field), others @ ..] = columns else { unreachable!("there is a time column") };
     let with = |unit: Result<Unit>, other: &(&str, &Field)| {
@@ -108,12 +109,13 @@ pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     others.iter().fold(Unit::of(table, field), with)
 }
 
-/// The finer of the units of two time columns, if they can be compared.
+/// Returns the finer unit of two time columns. Fails if they cannot be compared.
 pub(crate) fn common_unit(left: &Field, right: &Field) -> Result<Unit> {
     finer_unit(("left", left), ("right", right))
 }
 
-/// The finer of the units of two time columns of these tables, if they can be compared.
+/// Returns the finer unit of two time columns in the named tables. Fails if they cannot be
+/// compared.
 fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)) -> Result<Unit> {
     let units = (Unit::of(of_left, left)?, Unit::of(of_right, right)?);
     let describe = || {

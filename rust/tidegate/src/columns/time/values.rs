@@ -1,4 +1,4 @@
-//! Time columns as 64-bit integers of one unit.
+//! Time columns as 64-bit integers in a common unit.
 
 use std::ops::Deref;
 

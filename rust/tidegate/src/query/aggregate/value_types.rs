@@ -1,4 +1,4 @@
-//! The types of the values that functions take.
+//! The types of the values that aggregate functions accept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) fn meaning(of: &Field) -> HashMap<String, String> {
     metadata
 }
 
-/// The type itself; for a dictionary, the type of the values that it encodes.
+/// Returns the type itself or, for a dictionary, the type of its values.
 pub(crate) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,

@@ -136,7 +136,7 @@ fn empty(
     Ok(streaming_windows(&plan.span, sources, &columns.aggregates(), algorithm))
 }
 
-/// The operator that aggregates rows of this schema.
+/// Creates the operator that aggregates rows with this schema.
 ///
 /// ```
 /// use std::sync::Arc;

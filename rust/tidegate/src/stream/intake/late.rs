@@ -92,7 +92,7 @@ pub(crate) struct LateRows {
     has_reasons: bool,
 }
 
-/// The late rows that are kept, in the order of their pushes.
+/// The late rows that are kept, in the order in which they were pushed.
 #[derive(Debug, Default)]
 struct LateQueue {
     /// Pushes whose late rows were lent to a function that may fail.

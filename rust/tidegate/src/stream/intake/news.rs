@@ -18,18 +18,19 @@ pub struct DriverWork {
     pub fetches_late: bool,
 }
 
-/// What sources have told, and the thread that drives the operator.
+/// How many notifications sources have sent, and which thread drives the operator.
 #[derive(Debug, Default)]
 struct NewsState {
-    /// How much has been told.
+    /// The number of notifications.
     count: u64,
-    /// How much had been told when the operator found nothing more to do; none before.
+    /// The number of notifications when the operator last ran out of work, or `None` if it never
+    /// has.
     settled: Option<u64>,
     /// Whether a thread drives the operator, and how.
     driven: Option<DriverWork>,
-    /// Which thread that is, once it has begun.
+    /// The thread that drives the operator, once it has started.
     driver: Option<ThreadId>,
-    /// Whether the thread that drove it has ended with an error, and nobody has polled since.
+    /// Whether the driving thread ended with an error and the operator has not been polled since.
     is_left: bool,
 }
 

@@ -22,7 +22,7 @@ type RankedTime = (i64, Rank);
 #[derive(Clone, Debug)]
 pub(crate) struct Watermarks(Arc<Mutex<SourceWatermarks>>);
 
-/// The watermarks of all sources, and how far each scope has come.
+/// The watermarks of all sources, and the time that each scope has reached.
 #[derive(Debug)]
 struct SourceWatermarks {
     sources: Vec<One>,

@@ -1,9 +1,9 @@
-//! The rows of a join in the order of their arrival, whose pairs come as soon as both of their rows
-//! have been pushed.
+//! The rows of a join in arrival order. A pair is emitted as soon as both of its rows have been
+//! pushed.
 //!
 //! ```text
 //! sources ─▶ rows as they are pushed ─▶ epochs ─▶ the engine
-//!                └─▶ promises, which say until when the engine keeps rows ─┘
+//!                └─▶ promises: how long to keep rows ─┘
 //! ```
 
 use std::collections::VecDeque;
@@ -24,18 +24,18 @@ use crate::stream::memory::Charge;
 use crate::stream::tactic::Common;
 use crate::{Error, Result};
 
-/// Bytes that are kept of a row beside what every join keeps: its time and key, its place in time
-/// order, and when it may come out alone.
+/// The bytes per row in addition to those in every join: the row's time, key and position in time
+/// order, and the time at which it may be emitted unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
-/// The words of an explanation on rows that are found by key and time: the algorithm, the index.
+/// The algorithm and the index in explanations of joins that find rows by key and time.
 pub(super) const BY_TIME: (&str, &str) = (
     "eager: a row meets all rows of its key that are kept and within reach, earlier and later ones; any thread looks for \
      any row",
     "the rows of each key and side that rows to come may match, in time order",
 );
 
-/// An error for a parallelism that shares keys out, which rows in any order have no use for.
+/// Rejects a `parallelism` that assigns keys to threads, which has no effect in arrival order.
 pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     if is_auto {
         return Ok(());
@@ -46,22 +46,22 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     ))
 }
 
-/// Rows that wait for their epoch, and what sources have promised.
+/// Rows that wait for their epoch, and the promises of the sources.
 #[derive(Debug)]
 pub(super) struct ArrivalQueue {
     /// Rows that have been taken from the sources.
     pending: VecDeque<ArrivalPiece>,
-    /// The promises that followed the rows that have been taken.
+    /// The promises that were made after these rows were pushed.
     promised: SideWatermarks,
 }
 
-/// Neighbouring rows of a push.
+/// Consecutive rows of a push.
 #[derive(Debug)]
 struct ArrivalPiece {
     side: Side,
     ts: ScalarBuffer<i64>,
     rows: RecordBatch,
-    /// The bytes that these rows take of the charge of their push.
+    /// The part of the push's charge that these rows account for, in bytes.
     bytes: usize,
     charge: Arc<Charge>,
     pushed: Instant,
@@ -73,7 +73,7 @@ impl ArrivalPiece {
         ArrivalPiece { side, ts, rows: batch, bytes: charge.bytes(), charge, pushed }
     }
 
-    /// The first `rows` rows; the others stay.
+    /// Splits off the first `rows` rows, and keeps the others.
     fn split(&mut self, rows: usize) -> ArrivalPiece {
         let each = self.bytes.div_ceil(self.ts.len().max(1));
         let first = ArrivalPiece {
@@ -96,22 +96,22 @@ impl ArrivalQueue {
         ArrivalQueue { pending: VecDeque::new(), promised: [Some(i64::MIN); 2] }
     }
 
-    /// The promises that hold once the rows that have been taken are joined.
+    /// Returns the promises that hold once all rows taken from the sources have been joined.
     pub(super) fn promised(&self) -> SideWatermarks {
         self.promised
     }
 
-    /// Whether no row waits that has been taken.
+    /// Returns whether no rows are waiting.
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// The rows that have been taken and wait.
+    /// Returns the number of waiting rows.
     pub(super) fn rows(&self) -> usize {
         self.pending.iter().map(|piece| piece.ts.len()).sum()
     }
 
-    /// Takes what sources have brought.
+    /// Takes the rows and promises that have arrived from the sources.
     pub(super) fn look(&mut self, common: &mut Common) {
         let Some(arrivals) = &common.intake.shared.arrivals else { return };
         let arrived = arrivals.take();
@@ -128,7 +128,7 @@ impl ArrivalQueue {
         common.rest = if self.promised == [None; 2] { Rest::End } else { Rest::NotYet };
     }
 
-    /// Rows of the next epoch, about as many as one has.
+    /// Returns the next epoch, which has at most `EPOCH_ROWS` rows.
     pub(super) fn epoch(&mut self, common: &mut Common, schemas: [&SchemaRef; 2]) -> Result<Epoch> {
         let pieces = self.take();
         common.latency.begin(pieces.iter().map(|piece| (piece.pushed, piece.ts.len() as u64)));

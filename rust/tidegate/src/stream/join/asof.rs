@@ -40,8 +40,8 @@ use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
-/// The as-of join of rows of these schemas. A left row comes when no row can come that is its
-/// partner.
+/// Creates the as-of join of sources with these schemas. A left row is emitted once no further row
+/// can become its match.
 ///
 /// Each trade with the last quote:
 ///
@@ -76,12 +76,12 @@ use crate::stream::times::ResultTimes;
 ///     allow_exact_matches: true,
 ///     options, // of a left join
 /// };
-/// // The options `streams` ask for one source a side.
+/// // `streams` specifies one source per side.
 /// let mut join = asof_join(&query, trades.schema(), quotes.schema(), &streams)?;
 /// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
-/// // The trade at 20 waits, because a quote of 18 may still come.
+/// // The trade at 20 waits, because a quote at 18 may still arrive.
 /// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[10]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[9]);

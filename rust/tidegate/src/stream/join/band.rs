@@ -34,9 +34,9 @@ const WORTH: f64 = 2.0;
 /// How many times the rows of a sample come before another sample is taken.
 const PATIENCE: u64 = 8;
 
-/// The band join of rows of these schemas.
+/// Creates the band join of sources with these schemas.
 ///
-/// Each order with the offers that cost at most 1 less or 2 more, and came at most 5 apart:
+/// Each order with the offers that cost at most 1 less or 2 more, and are at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -72,12 +72,12 @@ const PATIENCE: u64 = 8;
 ///     algorithm: BandAlgorithm::Auto,
 ///     options, // of an inner join
 /// };
-/// // The options `streams` ask for one source a side.
+/// // `streams` specifies one source per side.
 /// let mut join = band_join(&query, orders.schema(), offers.schema(), &streams)?;
 /// for (source, rows) in join.sources().iter().zip([orders, offers]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
-/// // Of the offers, one is too cheap, and one is too far from both orders.
+/// // One of the offers is too cheap, and one is too far in time from both orders.
 /// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["price_right"].as_primitive::<Int64Type>().values(), &[102]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -91,10 +91,11 @@ pub fn band_join(
     with_room([left, right], |[left, right]| join(query, left, Some(right), options))
 }
 
-/// The band join of the rows of one stream with each other: each row with the earlier ones in its
-/// window, as left and right row. So each pair of rows comes once. There is one index.
+/// Creates the band join of one stream with itself. Each row is matched, as a left row, with the
+/// earlier rows in its window, as right rows. Each pair of rows therefore appears once. There is a
+/// single index.
 ///
-/// Readings that are at most 1 apart and came at most 5 apart:
+/// Readings that differ by at most 1 and are at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -129,7 +130,7 @@ pub fn band_join(
 ///     algorithm: BandAlgorithm::Auto,
 ///     options, // of an inner join
 /// };
-/// // The options `streams` ask for one left source and no right one.
+/// // `streams` specifies one left source and no right source.
 /// let mut join = band_self_join(&query, readings.schema(), &streams)?;
 /// lock(&join.sources()[0]).push(&readings.schema(), vec![readings], &Stop::default())?;
 /// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
@@ -266,7 +267,7 @@ const EAGER: &str = "eager: a row meets all rows that are kept, earlier and late
 struct TimeBand {
     on: [usize; 2],
     unit: Unit,
-    /// Which times match.
+    /// The time differences at which rows match.
     near: Reach,
 }
 

@@ -62,10 +62,10 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         })
     }
 
-    /// Forgets the rows that the join has let go of.
+    /// Drops the values of rows that the join has dropped.
     fn release(&mut self, join: &mut Self::Join);
 
-    /// Keeps the rows at these offsets of each side alone, as the join does.
+    /// Keeps only the rows at these offsets on each side, as the join does.
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
     /// Bytes that this kind of join keeps of a row, beyond the row and what every join keeps.
@@ -162,14 +162,15 @@ impl<P: Prepare> Engine<P> {
         self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
     }
 
-    /// Lets go of rows that no row at `now` or later can match. The epoch is done.
+    /// Drops rows that no row at `now` or later can match, at the end of an epoch.
     pub(super) fn purge(&mut self, now: SideWatermarks) {
         self.join.purge(now);
         self.prepare.release(&mut self.join);
     }
 
-    /// Lets go of all rows that no row at `now` or later can match, where some are mixed with others
-    /// and it is worth it, or `is_due`. Returns the offsets of the rows that stay.
+    /// Drops all rows that no row at `now` or later can match, even those between rows that are
+    /// still needed. This is done only if it is worth the cost, or if `is_due`. Returns the offsets
+    /// of the rows that remain.
     pub(super) fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
         let kept = self.join.pack(now, is_due)?;
         self.prepare.retain([&kept[0], &kept[1]]);

@@ -1,4 +1,4 @@
-//! The rows of an epoch, whichever way they have come.
+//! The rows of an epoch, in merged order or in arrival order.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::stream::tactic::Common;
 /// Rows of both sides that are joined together.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// The time and the side of each row. In the order of arrival, left rows are first.
+    /// The time of each row; `sides` has its side. In arrival order, all left rows come first.
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The rows of each side, and the charges that they are to be taken from.
+    /// The rows of each side; `charges` has the charges that account for them.
     pub(super) batches: [RecordBatch; 2],
     pub(super) charges: [Vec<(usize, Arc<Charge>)>; 2],
 }
 
 impl Epoch {
-    /// Ready rows, in merged order.
+    /// Creates an epoch from ready rows, in merged order.
     pub(super) fn merged(
         ready: ReadyRuns,
         common: &mut Common,

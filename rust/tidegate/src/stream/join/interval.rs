@@ -53,10 +53,10 @@ impl Parallelism {
     }
 }
 
-/// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`. A key
-/// is split once a thread makes `load_factor` times the mean of comparisons, 1.2 by default. Where
-/// an end is computed from columns, `max_width` is the most that it may be from the time of its row.
-/// Other rows are set aside, as late rows are.
+/// Creates the interval join of sources with these schemas. `parallelism` determines how keys are
+/// assigned to threads. A key is split once a thread makes `load_factor` times the mean number of
+/// comparisons, 1.2 by default. If an end is computed from columns, it may be at most `max_width`
+/// away from the time of its row. Rows with ends farther away are set aside, like late rows.
 ///
 /// Each trade with the quotes that are at most 2 older:
 ///
@@ -92,12 +92,12 @@ impl Parallelism {
 ///     options, // of an inner join
 /// };
 /// let (left, right) = (trades.schema(), quotes.schema());
-/// // The options `streams` ask for one source a side.
+/// // `streams` specifies one source per side.
 /// let mut join = interval_join(&query, Parallelism::Auto, None, None, left, right, &streams)?;
 /// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
-/// // The trade at 20 waits, because a quote of 18 may still come.
+/// // The trade at 20 waits, because a quote at 18 may still arrive.
 /// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[10]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[9]);
@@ -252,7 +252,7 @@ pub(super) struct PrepareKeys {
 }
 
 impl PrepareKeys {
-    /// The engine of a join in the order of arrival.
+    /// Creates the engine of a join in arrival order.
     pub(super) fn arriving(keys: Vec<KeyColumn>, near: &Interval, how: How) -> Engine<Self> {
         let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: arrival::ROW_BYTES };
         Engine { prepare, join: Box::new(TimeJoin::new(near, how)) }

@@ -1,20 +1,21 @@
-//! Joins of sources that are pushed to: all but the finding of pairs.
+//! Joins of push sources: everything except finding the pairs.
 //!
 //! ```text
-//! sources ─▶ gate ─▶ ready rows of both sides ─▶ the engine finds which belong together ─▶ result batches ─▶ poll
-//!                      └─▶ stores, until no later row can match them ────────────────────────┘
+//! sources ─▶ gate ─▶ ready rows of both sides ─▶ the engine finds pairs ─▶ result batches ─▶ poll
+//!                      └─▶ stores, until no later row can match them ────────────┘
 //! ```
 //!
-//! With `ordered=False` most joins take rows in the order of their arrival, past the gate. Then a row
-//! meets earlier and later ones, and promises say when no row to come can match it.
+//! With `ordered=False`, most joins process rows in arrival order, without the gate. A row is then
+//! compared with both earlier and later rows, and promises determine when no further row can match
+//! it.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `engine.rs` | the finder of pairs: a `RowJoin`, and a `Prepare` that makes values for it |
-//! | `interval.rs`, `window.rs`, `band.rs` | how three of them prepare values |
-//! | `asof.rs` | the as-of join, which gives each left row one row (`stream/partners/`) |
+//! | `engine.rs` | finds pairs: a `RowJoin`, and a `Prepare` that computes values for it |
+//! | `interval.rs`, `window.rs`, `band.rs` | how three kinds of joins prepare values |
+//! | `asof.rs` | the as-of join, which matches each left row with one right row (`stream/partners/`) |
 //! | `epoch.rs` | the rows of an epoch |
-//! | `arrival.rs` | rows in the order of their arrival |
+//! | `arrival.rs` | rows in arrival order |
 //! | `state.rs` | snapshots |
 
 mod arrival;
@@ -88,7 +89,7 @@ pub(super) struct Query<'a> {
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
-    /// The order in which the engine takes rows.
+    /// The order in which the engine processes rows.
     pub(super) order: Order,
 }
 
@@ -159,7 +160,7 @@ pub(super) fn operator<P: Prepare>(
     Ok(Operator::new(common, Box::new(tactic)))
 }
 
-/// Joins rows epoch by epoch, and keeps those that rows to come may match.
+/// Joins rows epoch by epoch, and keeps those that later rows may match.
 #[derive(Debug)]
 pub(super) struct JoinTactic<P: Prepare> {
     times: (usize, usize),
@@ -172,17 +173,17 @@ pub(super) struct JoinTactic<P: Prepare> {
     /// Whether right rows of results are rows of the left side, too; the right one has none.
     of_one_stream: bool,
     engine: Engine<P>,
-    /// If rows are taken in the order of their arrival.
+    /// The rows that wait, if rows are processed in arrival order.
     arriving: Option<ArrivalQueue>,
-    /// The last time of the epoch that is being joined, until its rows are let go of.
+    /// The last time of the epoch that is being joined, until the join drops its rows.
     epoch: Option<i64>,
-    /// Whether rows have come since the engine last gave what it held back.
+    /// Whether rows have arrived since the engine last released the results that it held back.
     has_new: bool,
-    /// Whether the engine gives what it holds back, to be filled again then.
+    /// Whether the engine is releasing the results that it holds back. It is refilled afterwards.
     releasing: bool,
-    /// The watermarks up to which rows have been settled without any that followed.
+    /// The watermarks up to which rows have been settled, if no rows have arrived since.
     settled: Option<SideWatermarks>,
-    /// The time up to which the results of rows were made, all of those before it.
+    /// The time up to which all results have been produced.
     reached: Option<i64>,
     /// Whether a failure in the current step would lose the results for some rows.
     is_half_done: bool,
@@ -366,7 +367,7 @@ impl<P: Prepare> JoinTactic<P> {
         if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
-    /// The watermarks of this moment, which hold once the rows that were taken before are joined.
+    /// Returns the current watermarks, which hold once all rows that were taken have been joined.
     fn now(&self, common: &Common) -> SideWatermarks {
         match &self.arriving {
             Some(arriving) => arriving.promised(),
@@ -375,10 +376,10 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Takes rows for the next epoch. Returns how many there are, about.
+    /// Takes rows for the next epoch. Returns their approximate number.
     fn take(&mut self, common: &mut Common) -> Result<usize> {
         if self.arriving.as_ref().is_some_and(ArrivalQueue::is_empty) {
-            // Rows that were taken are all joined, so the promises behind them hold.
+            // All rows that were taken have been joined, so the promises that followed them hold.
             self.settle_anew(common)?;
         }
         let Some(arriving) = &mut self.arriving else { return Ok(common.take_ready(EPOCH_ROWS)) };
@@ -388,7 +389,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(arriving.rows().min(EPOCH_ROWS))
     }
 
-    /// Takes an epoch of some `rows` rows into the stores and begins to join them.
+    /// Moves an epoch of about `rows` rows into the stores, and starts to join them.
     fn begin(&mut self, common: &mut Common, rows: usize) -> Result<()> {
         let schemas = [self.stores[0].schema(), self.stores[1].schema()];
         let epoch = match &mut self.arriving {
@@ -465,8 +466,9 @@ impl<P: Prepare> JoinTactic<P> {
         taken.and(stored)
     }
 
-    /// Joins more of the epoch. In merged order, when all of its results are made, rows are let go of
-    /// that no later row can match; sooner if rows of several epochs are on their way.
+    /// Continues to join the epoch. In merged order, rows that no later row can match are dropped
+    /// once all results of the epoch have been produced, or earlier if rows of several epochs are
+    /// being joined.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
         let join = &self.engine.join;
@@ -503,7 +505,8 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Settles rows by the watermarks of this moment, unless that has been done and memory is not short.
+    /// Settles rows at the current watermarks, unless this has already been done and memory is not
+    /// short.
     fn settle_anew(&mut self, common: &mut Common) -> Result<()> {
         let now = self.now(common);
         let is_short = common.intake.shared.memory.is_short();
@@ -514,8 +517,8 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can
-    /// match.
+    /// Emits the rows that can no longer match, and drops all rows that no row at `now` or later
+    /// can match.
     fn settle(&mut self, common: &mut Common, now: SideWatermarks) -> Result<()> {
         let results = self.engine.join.unmatched(now);
         self.make(common, &results)?;
@@ -530,7 +533,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Lets go of rows from among those that are kept, if that is worth it or `is_due`.
+    /// Drops rows between those that are still needed, if it is worth the cost or if `is_due`.
     fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Result<()> {
         let Some(kept) = self.engine.pack(now, is_due) else { return Ok(()) };
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
@@ -556,7 +559,7 @@ impl<P: Prepare> JoinTactic<P> {
     }
 }
 
-/// The rows that have arrived and nobody has taken.
+/// Returns the number of rows that have arrived but have not been taken.
 fn arrived(common: &Common) -> usize {
     common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
 }

@@ -1,8 +1,8 @@
-//! The part of a snapshot that a join has: the rows that later rows may match, and which of them
-//! have been matched.
+//! A join's part of a snapshot: the rows that later rows may match, and which of them have already
+//! matched.
 //!
-//! Nothing in it depends on threads: rows are written in the order in which they are kept, and keys
-//! as the columns they are.
+//! It does not depend on threads: rows are written in the order in which they are kept, and keys
+//! are written as columns.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ fn out_of_order() -> Error {
 impl<P: Prepare> JoinTactic<P> {
     /// Writes the rows that are kept, and which of them have been matched.
     pub(super) fn write_state(&mut self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
-        // In the order of arrival, which other rows are still here depends on when this was polled.
+        // In arrival order, the number of rows that are kept longer than needed depends on when the
+        // operator was polled. They are dropped here, so that the snapshot does not depend on it.
         self.pack(now, true)?;
         self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
         [Side::Left, Side::Right]

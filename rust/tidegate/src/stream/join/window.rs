@@ -28,9 +28,9 @@ use crate::stream::options::StreamOptions;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 
-/// The window join of rows of these schemas.
+/// Creates the window join of sources with these schemas.
 ///
-/// Each row with the last row of the other side before it, unless the ask is above the bid:
+/// Each row with the last row of the other side before it, unless the ask is higher than the bid:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -62,10 +62,10 @@ use crate::stream::times::within;
 ///     on: ("ts".to_owned(), "ts".to_owned()),
 ///     window: (Window::Rows(1), Window::Rows(1)),
 ///     algorithm: None,
-///     // The other options ask for an inner join.
+///     // The other options specify an inner join.
 ///     options: JoinOptions { predicate: Some(not_below), ..options },
 /// };
-/// // The options `streams` ask for one source a side.
+/// // `streams` specifies one source per side.
 /// let mut join = window_join(&query, asks.schema(), bids.schema(), &streams)?;
 /// for (source, rows) in join.sources().iter().zip([asks, bids]) {
 ///     let mut source = lock(source);
@@ -73,7 +73,7 @@ use crate::stream::times::within;
 ///     source.close();
 /// }
 /// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
-/// // The ask at 5 is above the bid at 4; the bid at 6 meets it.
+/// // The ask at 5 is higher than the bid at 4, but not than the bid at 6.
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[1, 1, 5]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[2, 4, 6]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

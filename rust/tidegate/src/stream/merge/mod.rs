@@ -57,10 +57,10 @@ pub struct MergeOptions {
     pub threads: usize,
 }
 
-/// The operator that merges sources of `schema` into one stream in merged order: by time, then
-/// source, then position.
+/// Creates the operator that merges sources with this schema into one stream in merged order: by
+/// time, then source, then position.
 ///
-/// Each row comes out once no source can bring a row that sorts before it.
+/// A row is emitted once no source can deliver a row that sorts before it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,7 +84,7 @@ pub struct MergeOptions {
 /// for (source, rows) in operator.sources().iter().zip([first, second]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
-/// // 9 waits, because the second source may still bring another 8.
+/// // 9 waits, because the second source may still deliver another 8.
 /// let Poll::Batch(merged) = operator.poll()? else { unreachable!() };
 /// assert_eq!(merged, rows(vec![3, 4, 7, 8])?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -76,7 +76,7 @@ pub struct MergeStreams {
     shared: Arc<SharedMerge>,
 }
 
-/// A merge that several threads take results from.
+/// A merge whose results several threads may read.
 #[derive(Debug)]
 struct SharedMerge {
     state: Mutex<MergeState>,

@@ -1,10 +1,10 @@
-//! The operator: sources feed it, and a caller polls it. Its work is done in steps, and it can rest
-//! between any two of them.
+//! The operator: sources feed it, and a caller polls it. Its work is done in steps, and it can
+//! pause between any two of them.
 //!
-//! All operators have one loop, which is here. A [`Tactic`] makes results of the ready rows, and
-//! says which part of its state belongs in a snapshot.
+//! All operators share one main loop, which is in this module. A [`Tactic`] computes results from
+//! the ready rows, and decides which part of its state belongs in a snapshot.
 //!
-//! `snapshot.rs` turns the state into bytes, and back.
+//! `snapshot.rs` saves the state as bytes, and restores it.
 
 mod snapshot;
 

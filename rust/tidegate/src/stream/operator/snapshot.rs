@@ -1,4 +1,4 @@
-//! The state of an operator as bytes, and an operator that goes on from them.
+//! Saves the state of an operator as bytes, and restores an operator from them.
 
 use std::collections::VecDeque;
 
@@ -16,16 +16,18 @@ use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Digest, Error, Result};
 
 impl Operator {
-    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
-    /// happened. All that is ready is worked on first; its results are in the snapshot until they
-    /// are polled. When `pause` is requested this fails, and a later call goes on.
+    /// Returns the state as bytes, from which [`restore`](Self::restore) continues as if there had
+    /// been no interruption. All ready rows are processed first, and the snapshot includes their
+    /// results unless they have been polled. If `pause` is requested, the call fails, and a later
+    /// call continues.
     ///
-    /// A snapshot holds the sources, rows that are not ready, rows that were late, what the operator
-    /// keeps of other rows, and results that were not handed out. Nothing in it depends on threads.
+    /// A snapshot contains the sources, the rows that are not ready, the late rows, the operator's
+    /// state for the other rows, and the results that have not been returned. It does not depend on
+    /// the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         self.tactic.release();
-        // Rows that have come since are none of this snapshot's.
+        // Rows that have arrived in the meantime do not belong to this snapshot.
         while self.tactic.is_working() {
             if pause.is_requested() {
                 return Err(Stopped.into());
@@ -62,9 +64,9 @@ impl Operator {
         Ok(writer.finish())
     }
 
-    /// Goes on from a snapshot of the same query; this operator must not have been used. When this
-    /// fails, the operator is as it was before, or closed; it is as it was when `stop` is requested
-    /// before all is read.
+    /// Continues from a snapshot of the same query. This operator must be unused. If the call
+    /// fails, the operator is either unchanged or closed. It is unchanged if `stop` is requested
+    /// before the whole snapshot has been read.
     pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -80,8 +82,8 @@ impl Operator {
         let intake = common.intake.read(&mut reader)?;
         let row_bytes = common.intake.shared.row_bytes;
         let most = tactic.batch_rows().unwrap_or(usize::MAX);
-        // The tactic reads and checks its part before it asks to be admitted. Then the rest is read
-        // and checked, and there is room for all, before any of it is taken.
+        // The tactic reads and checks its part before it asks to be admitted. The rest is then read
+        // and checked, and memory is reserved for everything, before any state is changed.
         let mut admitted = None;
         let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
             let handed_out = reader.rows()?;
@@ -127,7 +129,7 @@ impl Operator {
     }
 }
 
-/// The digest of a snapshot's results, of which `rows` were handed out.
+/// Returns the digest of the `rows` results that were returned before the snapshot.
 fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Digest> {
     let state = reader.bytes()?;
     let restored = digest.clone().with_state(state).filter(|digest| digest.rows() == rows);
@@ -135,8 +137,9 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
         .ok_or_else(|| damaged(&format!("it has no digest of {rows} rows, of {STATE_BYTES} bytes")))
 }
 
-/// Results that were not handed out, cut such that it depends on nothing but their number: threads
-/// show in where long results are cut. Polls hand them out so, here and where they are restored.
+/// Divides the results that have not been returned into batches that depend only on the number of
+/// rows. Otherwise, batch sizes would depend on the number of threads. Polls return these batches,
+/// both here and after a restore.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,
@@ -156,7 +159,7 @@ fn recut(
     };
     let cut = (0..rows).step_by(batch_rows).map(cut).collect::<Result<VecDeque<ResultBatch>>>();
     cut.map(|mut cut| {
-        // What is held for any of them is held until the last one is read.
+        // The memory that is charged for these batches is released when the last one is read.
         if let Some(last) = cut.back_mut() {
             last.charges = ready.iter().flat_map(|made| made.charges.clone()).collect();
         }

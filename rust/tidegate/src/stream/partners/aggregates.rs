@@ -24,12 +24,12 @@ use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
-/// The aggregates of the partners of each left row, of rows of these schemas. A left row comes when
-/// no row can come that is its partner. Where an end of an interval is computed from columns,
-/// `max_width` is the most that it may be from the time of its row. Other rows are set aside, as late
-/// rows are.
+/// Creates the operator that aggregates the partners of each left row, for sources with these
+/// schemas. A left row is emitted once no further row can become its partner. If an end of an
+/// interval is computed from columns, it may be at most `max_width` away from the time of its row.
+/// Rows with ends farther away are set aside, like late rows.
 ///
-/// How many quotes were at most 2 older than each trade:
+/// The number of quotes that are at most 2 older than each trade:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -68,12 +68,12 @@ use crate::stream::times::ResultTimes;
 /// let count = Aggregate { name, function, columns: Vec::new(), predicate: None };
 /// let join = PartnerJoin::Interval { join, with_prevailing: false };
 /// let query = PartnerAggregation::new(join, vec![count], How::Left)?;
-/// // The options `streams` ask for one source a side.
+/// // `streams` specifies one source per side.
 /// let mut join = partner_aggregates(&query, None, trades.schema(), quotes.schema(), &streams)?;
 /// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
-/// // The trade at 20 waits, because a quote of 18 may still come.
+/// // The trade at 20 waits, because a quote at 18 may still arrive.
 /// let Poll::Batch(counts) = join.poll()? else { unreachable!() };
 /// assert_eq!(counts["quotes"].as_primitive::<Int64Type>().values(), &[2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -57,7 +57,7 @@ impl KeptKeys {
         self.numbers.release(&silent);
     }
 
-    /// Keeps the rows at these offsets of each side alone.
+    /// Keeps only the rows at these offsets on each side.
     pub(crate) fn retain(&mut self, offsets: [&[u32]; 2]) {
         let mut silent = Vec::new();
         for (kept, offsets) in self.kept.iter_mut().zip(offsets) {
@@ -87,7 +87,7 @@ impl KeptKeys {
     }
 }
 
-/// Counts a row of a key that leaves. A key without rows becomes silent.
+/// Records that a row with this key was dropped. A key without rows becomes silent.
 fn leave(rows: &mut [u32], key: u32, silent: &mut Vec<u32>) {
     if key == NO_KEY {
         return;
