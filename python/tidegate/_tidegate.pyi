@@ -691,9 +691,9 @@ class Operator(Generic[_StatsT_co]):
             OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
-            TidegateError: The operator is an aggregation, whose set of sources is fixed. Or the
-                side is missing, or the operator has no sides. Or the sources differ in lateness, so
-                `lateness` is required. Or the operator has already had 65536 sources.
+            TidegateError: The operator is an aggregation, whose set of sources is fixed; the side
+                is missing, or the operator has no sides; the sources differ in lateness, so
+                `lateness` is required; or the operator has already had 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
@@ -1673,8 +1673,8 @@ class IntervalJoin(StreamJoin):
         With `prevailing`, the last right row of each key is also kept. If a Python function fails,
         the next poll calls it again.
 
-        A poll that emits such rows costs as much as `interval_join` of these left rows and of all
-        right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call of `interval_join` on these left rows
+        and all right rows that are kept. Small polls over many right rows are slow.
 
         In memory, a row has 40 bytes of overhead.
     """
@@ -1984,8 +1984,8 @@ class WindowJoin(StreamJoin):
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, a row has 40 bytes of overhead.
 
-        A poll that emits such rows costs as much as `window_join` of these left rows and of all
-        right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call of `window_join` on these left rows and
+        all right rows that are kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
     """
@@ -2060,9 +2060,9 @@ class BandJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
-            None joins the rows of the left sources with each other. In that case, give `on`, `by`
-            and `time` as single names rather than pairs of names, give one `window`, and leave
-            `how` at `inner`.
+            With None, the rows of the left sources are joined with each other. In that case, give
+            `on`, `by` and `time` as single names rather than pairs of names, give one `window`, and
+            leave `how` at `inner`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. They must contain integers, floats, decimals, dates or timestamps. If
             either side of a column is a float, both sides are compared as floats.
@@ -2129,7 +2129,7 @@ class BandJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their windows.
             Row-based windows and the other algorithms depend on the merged order, so their pairs
             still wait; pairs whose rows are joined in the same step are then emitted in any order.
-            The same applies to a join of one stream with itself. With `aggs`, rows are emitted in
+            The same applies when a stream is joined with itself. With `aggs`, rows are emitted in
             order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
@@ -2158,8 +2158,8 @@ class BandJoin(StreamJoin):
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, a row has 40 bytes of overhead.
 
-        A poll that emits such rows costs as much as `band_join` of these left rows and of all right
-        rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call of `band_join` on these left rows and
+        all right rows that are kept. Small polls over many right rows are slow.
 
         In memory, a row has 40 bytes of overhead. If the result has several columns of 8-byte
         values, the overhead is about 16 bytes more per such column, because these columns are also
@@ -2636,9 +2636,9 @@ class AggregationPlan:
 class JoinQuery:
     """The description of a join, independent of its inputs.
 
-    `interval_join_query` and the similar functions create it. It is immutable and can be pickled.
-    Calls on tables and files, the command and Spark all use it, so that each option is read in one
-    place.
+    It is created by `interval_join_query` and similar functions. It is immutable and can be
+    pickled. Calls on tables and files, the command and Spark all use it, so that each option is
+    read in one place.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2659,7 +2659,7 @@ class JoinQuery:
 
     @property
     def how(self) -> How:
-        """Which unmatched rows the result keeps: the value that was passed, or the default."""
+        """Which unmatched rows the result keeps: the value passed, or the default."""
 
     @property
     def keeps_right(self) -> bool:
@@ -2675,7 +2675,7 @@ class JoinQuery:
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Whether the lower and the upper ends of intervals are computed from columns."""
+        """Whether the lower and upper ends of intervals are computed from columns."""
 
     def replace(self, **changes: object) -> Self:
         """Return the same query with different values for some arguments."""

@@ -153,9 +153,9 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table | None",
         ("BandJoin",),
         """
-        The schema of the right sources: a `pyarrow.Schema`, or data that has this schema. None
-        joins the rows of the left sources with each other. In that case, give `on`, `by` and
-        `time` as single names rather than pairs of names, give one `window`, and leave `how` at
+        The schema of the right sources: a `pyarrow.Schema`, or data that has this schema. With
+        None, the rows of the left sources are joined with each other. In that case, give `on`, `by`
+        and `time` as single names rather than pairs of names, give one `window`, and leave `how` at
         `inner`.
         """,
         is_input=True,
@@ -889,7 +889,7 @@ OPTIONS: tuple[Option, ...] = (
         Whether the last right row before the interval is also a partner, if it has the same key
         and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
         arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
-        are therefore divided by key alone, and keep the last right row of each key
+        are therefore divided only by key, and keep the last right row of each key
         indefinitely.
         """,
         default="False",
@@ -1029,13 +1029,13 @@ OPTIONS: tuple[Option, ...] = (
         """
         How matching rows are found. All algorithms return the same rows in the same order.
         `sort` sorts the right rows by a band column, and treats the window as another band. The
-        others process the rows in time order, and look each row up in an index of the other
-        side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`,
-        `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on
-        shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
-        running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
-        merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a sample shows
-        that `sort` would have to check more than about a thousand pairs per left row.
+        others process the rows in time order, and look up each row in an index of the other side's
+        window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`,
+        `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
+        PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
+        With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
+        `auto` is `sort`. If there is a window, `auto` is `buckets` if a sample shows that `sort`
+        would have to check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1362,8 +1362,8 @@ OPTIONS: tuple[Option, ...] = (
         side can match it. Rows are kept longer: until the other side has passed their windows.
         Row-based windows and the other algorithms depend on the merged order, so their pairs
         still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        The same applies to a join of one stream with itself. With `aggs`, rows are emitted in
-        order in either case.
+        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in order
+        in either case.
         """,
         default="True",
     ),
@@ -1433,12 +1433,12 @@ OPTIONS: tuple[Option, ...] = (
         contains all rows of its keys, or the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
         cost more. Nor are they sampled if file metadata shows that there are few rows, or that
-        bins are not clearly more expensive. For streams, `key` divides the rows by key alone.
-        `time` distributes slices of time to the buckets in turn, which spreads the rows of a
-        heavy key, and copies the rows near a border. `hybrid` does the same, but starts each
-        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-        `hybrid` do not support intervals without an end; without `by`, such a join has a single
-        bucket, and so a single task.
+        bins are not clearly more expensive. For streams, `key` divides the rows only by key. `time`
+        distributes slices of time to the buckets in turn, which spreads the rows of a heavy key,
+        and copies the rows near a border. `hybrid` does the same, but starts each key at a
+        different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do
+        not support intervals without an end; without `by`, such a join has a single bucket, and so
+        a single task.
         """,
         default="'auto'",
     ),
@@ -1457,12 +1457,12 @@ OPTIONS: tuple[Option, ...] = (
         partition should have, the rows of one side are divided further by hash, and the rows of
         the other side are copied. A full join does not do this, because neither side can be
         copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-        fullest partition is the smallest in a sample. For streams, `key` divides the rows by
-        key alone. `value` distributes slices of values to the buckets in turn, which spreads
-        the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-        starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
-        `value` and `hybrid` do not support bands without an end; without `by`, such a join has
-        a single bucket, and so a single task.
+        fullest partition is the smallest in a sample. For streams, `key` divides the rows only by
+        key. `value` distributes slices of values to the buckets in turn, which spreads the rows of
+        a heavy key, and copies the rows near a border. `hybrid` does the same, but starts each key
+        at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
+        `hybrid` do not support bands without an end; without `by`, such a join has a single bucket,
+        and so a single task.
         """,
         default="'auto'",
     ),
@@ -1482,11 +1482,11 @@ OPTIONS: tuple[Option, ...] = (
         time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
         of both sides, if they are balanced and each contains all rows of its keys, or the
         division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows by key alone. `time` distributes slices of
-        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` does the same, but starts each key at a different bucket. Both require a
-        tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-        `tolerance`, the join has a single bucket, and so a single task.
+        time. For streams, `key` divides the rows only by key. `time` distributes slices of time to
+        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
+        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
+        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
+        single bucket, and so a single task.
         """,
         default="'auto'",
     ),

@@ -9,7 +9,7 @@ the result of `joined` or `aggregated` to a native reader, which reads it on a s
 - `limits.py`: the arguments `memory_limit` and `lateness`.
 - `joins.py`: joins, slice by slice.
 - `aggregates.py`: aggregations, which drop the state of each window once it is complete.
-- `ordered.py`: reads the rows of an input in time order, and finds out whether they are in order.
+- `ordered.py`: reads the rows of an input in time order, and checks whether they are in order.
 - `stretches.py`: finds the row groups of Parquet files that follow each other in time.
 - `ahead.py`: produces batches on a thread while earlier batches are processed.
 - `sorting.py`: sorts rows with temporary files.

@@ -160,8 +160,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Note:
         A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0.
-        Neither side needs to be sorted, but sorted inputs are faster. If the result has most of the
-        left rows, its left columns are slices of the input, and keep the input in memory.
+        Neither side needs to be sorted, but sorted inputs are faster. If the result contains most
+        of the left rows, its left columns are slices of the input and keep the input in memory.
 
         With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
         next 64, and so on. Therefore `where` may also be evaluated on rows beyond the matching row.
@@ -383,7 +383,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             keep. Other columns are not computed. None means all columns.
         algorithm: How matching rows are found. All algorithms return the same rows in the same
             order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others process the rows in time order, and look each row up in an index of the
+            band. The others process the rows in time order, and look up each row in an index of the
             other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
             `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
@@ -524,7 +524,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             keep. Other columns are not computed. None means all columns.
         algorithm: How matching rows are found. All algorithms return the same rows in the same
             order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others process the rows in time order, and look each row up in an index of the
+            band. The others process the rows in time order, and look up each row in an index of the
             other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
             `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
@@ -984,8 +984,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
-        is the part from the later start to the earlier end. With `aggs`, partners are ordered by
-        their start.
+        extends from the later start to the earlier end. With `aggs`, partners are ordered by their
+        start.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1562,7 +1562,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Temporary files are created in the folder that `TMPDIR` names. They have no directory entry,
+        Temporary files are created in the folder given by `TMPDIR`. They have no directory entry,
         so they disappear however the process ends.
     """
     return aggregates.batches(locals())

@@ -4,7 +4,7 @@ The native module never imports from this package. `attach` adds the methods tha
 Python to the native classes, and passes the native module the few functions that it calls.
 
 - `methods.py`: the methods, and `attach`.
-- `running.py`: operators that run on a thread; `awaiting.py`: operators and sources in asyncio.
+- `running.py`: operators that run on a thread; `awaiting.py`: operators and sources for asyncio.
 - `punctuations.py`: punctuations as rows among the results.
 - `chain.py`: chains of operators; `stepping.py`: threads that pause during a snapshot.
 - `metrics.py`: the statistics of an operator, for monitoring tools and for people.

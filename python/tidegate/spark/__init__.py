@@ -37,15 +37,15 @@ pairs are requested, a row is sent to the slices that it covers. Otherwise, it i
 in which a row that it overlaps may start. This requires the maximum length of the rows, which a
 second job over starts and ends determines.
 
-An aggregation sends rows in the same way. If results do not depend on the order of rows, the tasks
-that read the inputs compute aggregates per slice of time, and send these instead.
+An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
+tasks that read the inputs compute aggregates per slice of time and send these instead.
 
 A native call uses as many threads as `spark.task.cpus` gives its task. The same version of the
 package must be installed on every node. `explain` shows which route was chosen, and why.
 
-The destination of a row depends only on its own values and the plan. For copies in an as-of join,
-it also depends on the other rows of the same task. A retried or speculative task therefore returns
-equal rows. Their order is not guaranteed, as in any Spark join.
+The destination of a row depends only on its own values and the plan. The destinations of copies in
+an as-of join also depend on the other rows of the same task. A retried or speculative task
+therefore returns equal rows. Their order is not guaranteed, as in any Spark join.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
 function is called, and sent whole to every task. Each micro-batch is joined with it, no state is

@@ -142,7 +142,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         prevailing: Whether the last right row before the interval is also a partner, if it has the
             same key and `where` holds for it. This requires `aggs` and a `lower` bound. That row
             may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
-            Streams are therefore divided by key alone, and keep the last right row of each key
+            Streams are therefore divided only by key, and keep the last right row of each key
             indefinitely.
         max_width: For streams: the maximum distance between the time of a row and an end of the
             interval that is computed from columns, as a duration. It is required for such an end,
@@ -174,8 +174,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
             forms would cost more. Nor are they sampled if file metadata shows that there are few
             rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            by key alone. `time` distributes slices of time to the buckets in turn, which spreads
-            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+            only by key. `time` distributes slices of time to the buckets in turn, which spreads the
+            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
             has a single bucket, and so a single task.
@@ -326,8 +326,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
             forms would cost more. Nor are they sampled if file metadata shows that there are few
             rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            by key alone. `time` distributes slices of time to the buckets in turn, which spreads
-            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+            only by key. `time` distributes slices of time to the buckets in turn, which spreads the
+            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
             has a single bucket, and so a single task.
@@ -478,9 +478,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a partition should have, the rows of one side are divided further by hash, and the rows
             of the other side are copied. A full join does not do this, because neither side can be
             copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-            fullest partition is the smallest in a sample. For streams, `key` divides the rows by
-            key alone. `value` distributes slices of values to the buckets in turn, which spreads
-            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+            fullest partition is the smallest in a sample. For streams, `key` divides the rows only
+            by key. `value` distributes slices of values to the buckets in turn, which spreads the
+            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
             `value` and `hybrid` do not support bands without an end; without `by`, such a join has
             a single bucket, and so a single task.
@@ -575,7 +575,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. A
     slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`, it
     needs copies of all earlier right rows, of all later ones, or of both, depending on `strategy`.
-    `auto` counts these copies, and divides the rows by key alone if the copies cost more than they
+    `auto` counts these copies, and divides the rows only by key if the copies cost more than they
     save.
 
     Example:
@@ -640,7 +640,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
             partitions of both sides, if they are balanced and each contains all rows of its keys,
             or the division whose fullest partition is the smallest in a sample; without `by`,
-            slices of time. For streams, `key` divides the rows by key alone. `time` distributes
+            slices of time. For streams, `key` divides the rows only by key. `time` distributes
             slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
             slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
@@ -827,9 +827,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. The other joins need all matching rows of a row in one task. They therefore send
-        these rows to the slice in which the row starts. Very long rows get separate slices, which
-        may require a second copy of the other side. For these joins, an additional job finds the
+        copies. The other joins need all matches of a row in the same task. They therefore send the
+        matches to the slice in which the row starts. Very long rows get separate slices, which may
+        require a second copy of the other side. For these joins, an additional job finds the
         longest row, unless keys divide the rows evenly or the rows are points. If rereading a
         DataFrame returns a row that is longer than that, the task that reads the row raises an
         error.

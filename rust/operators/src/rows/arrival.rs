@@ -1,8 +1,8 @@
 //! Rows in arrival order: how long each row is needed, and which rows are emitted unmatched.
 //!
-//! Both follow from the watermarks. A row is *expired* once no row that is still to come can match
-//! it. Expired rows are dropped from the front. If a long-lived row precedes many expired rows, the
-//! rows that are still needed are packed together instead.
+//! Both follow from the watermarks. A row is *expired* once no future row can match it. Expired
+//! rows are dropped from the front. If a long-lived row precedes many expired rows, the rows that
+//! are still needed are packed together instead.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ const FEW_ROWS: usize = if cfg!(test) { 8 } else { 1 << 14 };
 /// The last time that matches a row (`None` if no time does), and the row's number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// What a log records about its rows in arrival order, besides their columns.
+/// What a log records about its rows in arrival order, in addition to their columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,

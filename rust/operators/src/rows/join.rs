@@ -105,12 +105,12 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     fn refill(&mut self, _values: V) {}
 
     /// Returns the unmatched rows that no row at `now` or later can match, in order. Either the
-    /// epoch must be done, or `now` must not be later than [`given`](Self::given).
+    /// epoch must have ended, or `now` must not be later than [`given`](Self::given).
     fn unmatched(&mut self, now: SideWatermarks) -> Results;
 
     /// Drops rows that no row at `now` or later can match and that no pending result refers to.
-    /// Either the epoch must be done, or `now` must not be later than [`given`](Self::given). After
-    /// the call, offsets are counted from the oldest row that remains.
+    /// Either the epoch must have ended, or `now` must not be later than [`given`](Self::given).
+    /// After the call, offsets are counted from the oldest row that remains.
     fn purge(&mut self, now: SideWatermarks);
 
     /// Drops all rows that no row at `now` or later can match, even if they are mixed with rows

@@ -42,7 +42,7 @@ impl<C: KeptColumns> RowLog<C> {
         RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
     }
 
-    /// Returns the same log for rows in arrival order that match rows of the other side within
+    /// Returns this log, set up for rows in arrival order that match rows of the other side within
     /// `reach`. The log must be empty.
     #[must_use]
     pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
@@ -174,8 +174,8 @@ impl<C: KeptColumns> RowLog<C> {
         None
     }
 
-    /// In arrival order, returns the offset of the next unmatched row that no row at `now` or later
-    /// can match. Each row is returned only once.
+    /// If rows are in arrival order, returns the offset of the next unmatched row that no row at
+    /// `now` or later can match. Each row is returned only once.
     pub fn next_alone(&mut self, now: SideWatermarks) -> Option<u32> {
         let (arrival, matched) = (self.arrival.as_mut()?, self.matched.as_ref()?);
         loop {

@@ -1,4 +1,4 @@
-//! What all streaming joins share, and the basic types that all joins use for rows.
+//! What all streaming joins share, and the basic row types used by all joins.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -26,7 +26,8 @@ pub(crate) fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// pyarrow's thread pool takes several times as long.
 ///
 /// It returns `None` for frames that pandas should convert: those that cannot be converted here,
-/// and those that have times with a time zone, for which pandas suppresses one of its own warnings.
+/// and those that contain times with a time zone, for which pandas suppresses one of its own
+/// warnings.
 pub(crate) fn table<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
         return Ok(Some(table));
@@ -112,7 +113,8 @@ fn plain_values<'py>(
     is_text.then(|| series.getattr("array")).transpose()
 }
 
-/// Returns the schema that pyarrow gives such a frame. It is computed from a frame without rows.
+/// Returns the schema that pyarrow assigns to such a frame. It is computed from a frame without
+/// rows.
 fn schema<'py>(frame: &Bound<'py, PyAny>, key: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     static SCHEMAS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let py = frame.py();

@@ -132,7 +132,7 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn pairs(&self) -> Vec<(String, String)>;
     fn has_expressions(&self) -> bool;
 
-    /// Whether the lower and the upper ends of intervals differ from row to row.
+    /// Whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
@@ -498,7 +498,7 @@ impl Sides<'_, '_> {
         Ok((schema("left", left)?, schema("right", right)?, options))
     }
 
-    /// Reads the schema of the left sources and the options, if there are no right sources.
+    /// Reads the schema of the left sources and the options when there are no right sources.
     pub(crate) fn read_one(self) -> PyResult<(SchemaRef, StreamOptions)> {
         let Sides { left, right: _, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options_of_one(sources, lateness, memory_limit, ordered, pin)?;

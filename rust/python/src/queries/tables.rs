@@ -35,7 +35,7 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Whether the lower and the upper ends of intervals differ from row to row.
+    /// Whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }

@@ -224,7 +224,7 @@ impl Width {
     }
 }
 
-/// What an end can be, for times in a unit.
+/// Describes what an end can be if times are in this unit.
 fn expected(unit: Unit) -> &'static str {
     match unit {
         Unit::Integer => "an integer, which is a distance from the left time",

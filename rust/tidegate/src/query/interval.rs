@@ -173,12 +173,12 @@ impl IntervalJoin {
         }))
     }
 
-    /// Whether the lower and the upper end differ from row to row.
+    /// Whether the lower and upper ends vary from row to row.
     pub fn row_ends(&self) -> [bool; 2] {
         [&self.lower, &self.upper].map(|end| matches!(end, Some(End::Computed(_))))
     }
 
-    /// Whether an end differs from row to row.
+    /// Whether an end varies from row to row.
     pub(crate) fn has_row_ends(&self) -> bool {
         self.row_ends().contains(&true)
     }

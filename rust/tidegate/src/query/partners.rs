@@ -181,7 +181,7 @@ impl PartnerAggregation {
         Ok(PartnerAggregation { join, aggregates, keeps_all })
     }
 
-    /// Whether the lower and the upper ends of intervals differ from row to row.
+    /// Whether the lower and upper ends of intervals vary from row to row.
     pub fn row_ends(&self) -> [bool; 2] {
         match &self.join {
             PartnerJoin::Interval { join, .. } => join.row_ends(),

@@ -29,7 +29,7 @@ pub struct QueryPlan {
     pub bands: Vec<Reach>,
     /// The time columns, if matches depend on them.
     pub time: Option<Reach>,
-    /// The smallest and the largest time difference of a pair, inclusive; `None` for no bound.
+    /// The smallest and largest time differences of a pair, inclusive; `None` for no bound.
     pub distances: (Option<i64>, Option<i64>),
     /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
@@ -54,17 +54,17 @@ pub struct Reach {
     pub upper: Option<Difference>,
 }
 
-/// The difference of two values of a column.
+/// The difference between two values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Difference {
-    /// A difference of times in the finer unit of both sides, of decimals in units of their last
-    /// decimal place, or of integers.
+    /// A difference between times, in the finer unit of the two sides; between decimals, in units
+    /// of their last decimal place; or between integers.
     Steps(i64),
-    /// A difference of floating-point numbers.
+    /// A difference between floating-point numbers.
     Float(f64),
 }
 
-/// Returns the smallest and the largest distance within an interval, inclusive.
+/// Returns the smallest and largest distances within an interval, inclusive.
 pub(crate) fn distances(interval: Interval) -> (Option<i64>, Option<i64>) {
     let Interval { lower, upper, closed } = interval;
     let is_open_below = matches!(closed, Closed::Right | Closed::Neither);

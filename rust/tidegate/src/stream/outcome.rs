@@ -46,8 +46,8 @@ pub struct Stats {
     pub sources: Vec<SourceStats>,
     /// The number of result rows that have been returned.
     pub rows_out: u64,
-    /// No row that is still to be processed is below this time. `None` until all sources have made
-    /// a promise, and at the end.
+    /// No row still to be processed is earlier than this time. `None` until all sources have made a
+    /// promise, and at the end.
     pub watermark: Option<i64>,
     /// The seconds from pushing a row until it was processed and the results that it made final
     /// were produced: median, 99th percentile and maximum. `None` before the first row.
@@ -56,13 +56,13 @@ pub struct Stats {
     pub memory: usize,
     /// The memory limit in bytes; `None` for no limit.
     pub memory_limit: Option<usize>,
-    /// The source that the waiting rows are waiting for; `None` if no rows are waiting.
+    /// The source that rows are waiting for; `None` if no rows are waiting.
     pub waiting: Option<WaitingRows>,
     /// Further statistics, by name.
     pub figures: Vec<(&'static str, Figure)>,
 }
 
-/// Rows that wait for a source, because it may still deliver earlier rows.
+/// Rows waiting for a source that may still deliver earlier rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingRows {
     /// The source with the lowest watermark.

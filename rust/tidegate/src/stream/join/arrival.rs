@@ -46,10 +46,10 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     ))
 }
 
-/// Rows that wait for their epoch, and the promises of the sources.
+/// Rows waiting for their epoch, and the promises of the sources.
 #[derive(Debug)]
 pub(super) struct ArrivalQueue {
-    /// Rows that have been taken from the sources.
+    /// Rows taken from the sources.
     pending: VecDeque<ArrivalPiece>,
     /// The promises that were made after these rows were pushed.
     promised: SideWatermarks,
@@ -101,7 +101,7 @@ impl ArrivalQueue {
         self.promised
     }
 
-    /// Returns whether no rows are waiting.
+    /// Returns true if no rows are waiting.
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
@@ -128,7 +128,7 @@ impl ArrivalQueue {
         common.rest = if self.promised == [None; 2] { Rest::End } else { Rest::NotYet };
     }
 
-    /// Returns the next epoch, which has at most `EPOCH_ROWS` rows.
+    /// Returns the next epoch, with at most `EPOCH_ROWS` rows.
     pub(super) fn epoch(&mut self, common: &mut Common, schemas: [&SchemaRef; 2]) -> Result<Epoch> {
         let pieces = self.take();
         common.latency.begin(pieces.iter().map(|piece| (piece.pushed, piece.ts.len() as u64)));

@@ -226,7 +226,7 @@ fn check_algorithm(algorithm: BandAlgorithm) -> Result<()> {
     }
 }
 
-/// The index and the column that it is on, as an explanation shows them.
+/// Describes the index and its column, for an explanation.
 fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool) -> String {
     let columns = plan.columns.len() + usize::from(!plan.join.keys.is_empty());
     let column = match columns {

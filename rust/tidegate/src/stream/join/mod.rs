@@ -175,7 +175,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     engine: Engine<P>,
     /// The rows that wait, if rows are processed in arrival order.
     arriving: Option<ArrivalQueue>,
-    /// The last time of the epoch that is being joined, until the join drops its rows.
+    /// The last time of the epoch being joined, until the join drops its rows.
     epoch: Option<i64>,
     /// Whether rows have arrived since the engine last released the results that it held back.
     has_new: bool,
@@ -533,7 +533,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Drops rows between those that are still needed, if it is worth the cost or if `is_due`.
+    /// Drops the rows that lie between rows still needed, if this is worth the cost or if `is_due`.
     fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Result<()> {
         let Some(kept) = self.engine.pack(now, is_due) else { return Ok(()) };
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
