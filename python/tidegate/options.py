@@ -103,7 +103,7 @@ class Option:
 
 
 def options_of(name: str) -> list[Option]:
-    """Return the options of a function or a class, in the order of its signature."""
+    """Return the options of a function or a class, in signature order."""
     return [option for option in OPTIONS if option.is_of(name)]
 
 
@@ -275,8 +275,8 @@ OPTIONS: tuple[Option, ...] = (
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start row by row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which then is the start
-        itself. If the expression is null, the row matches nothing.
+        integer. An expression over left columns may also return a time, which is then itself
+        the start. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -563,8 +563,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
         The time column, or a pair of names if the two sides name it differently. Its type must
-        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
-        has the watermark.
+        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+        the watermark.
         """,
     ),
     Option(
@@ -598,7 +598,7 @@ OPTIONS: tuple[Option, ...] = (
         integers. None sets no bound. To set the bound row by row, give an expression over the
         columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
         a duration or an integer. An expression over left columns may also return a time, which
-        then is the end of the interval itself. If the expression is null, the row matches
+        is then itself the end of the interval. If the expression is null, the row matches
         nothing. With an expression, the rows of tables are divided by their individual
         intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
         streams, see `max_width`.
@@ -642,7 +642,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The time column, if there is a window, or a pair of names if the two sides name it
-        differently. For streams, it must be the column that has the watermark, and a window is
+        differently. For streams, it must be the column with the watermark, and a window is
         required.
         """,
         default="None",
@@ -889,8 +889,7 @@ OPTIONS: tuple[Option, ...] = (
         Whether the last right row before the interval is also a partner, if it has the same key
         and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
         arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
-        are therefore divided by key alone, and keep the last right row of each key
-        indefinitely.
+        are therefore divided by key only, and keep the last right row of each key indefinitely.
         """,
         default="False",
     ),
@@ -1034,8 +1033,8 @@ OPTIONS: tuple[Option, ...] = (
         `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on
         shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
         running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
-        merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a sample shows
-        that `sort` would have to check more than about a thousand pairs per left row.
+        merged. `auto` is `sort`, or `buckets` if there is a window and a sample shows that
+        `sort` would have to check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1126,23 +1125,23 @@ OPTIONS: tuple[Option, ...] = (
         How threads share the comparisons. `auto`: each thread processes a share of the new
         rows, and looks them up by value if a sample of pairs shows that this is faster.
         `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same as
-        published, row by row: each thread reads from one gate and adds its results to another.
-        `splitjoin`: the same row by row, with one tree that distributes rows to the threads and
-        another that collects their results (SplitJoin). `cell`: the window of each row is cut
-        into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
-        (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of
-        threads, and one thread in the chain keeps each row (Low-Latency Handshake Join, Figures
-        12 to 14). If numbers must be equal, they are looked up in a hash table. Otherwise, the
-        first band is looked up in sorted order, as long as few rows are within reach.
-        `handshake`: the two windows flow past each other through the chain (the handshake join
-        of Teubner and Mueller). Results are therefore emitted only after the left window has
-        passed and later rows have pushed the chain forward. How many results are held back
-        until then depends on the number of threads. Taking a snapshot or closing all sources
-        releases them. The memory limit does not count results that are held back. Rows are
-        removed when further rows arrive, not when sources advance. With `scalejoin-gates` and
-        both handshake joins, threads keep processing the rows that a poll has given them, even
-        between polls. With `aggs`, only `auto` is allowed.
+        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+        published, one row at a time: each thread reads from one gate and adds its results to
+        another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
+        threads and another that collects their results (SplitJoin). `cell`: the window of each
+        row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
+        comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
+        chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
+        Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
+        Otherwise, the first band is looked up in sorted order, as long as few rows are within
+        reach. `handshake`: the two windows flow past each other through the chain (the
+        handshake join of Teubner and Mueller). Results are therefore emitted only after the
+        left window has passed and later rows have pushed the chain forward. The number of
+        results held back until then depends on the number of threads. Taking a snapshot or
+        closing all sources releases them. The memory limit does not count results that are held
+        back. Rows are removed when further rows arrive, not when sources advance. With
+        `scalejoin-gates` and both handshake joins, threads keep processing the rows that a poll
+        has given them, even between polls. With `aggs`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1151,7 +1150,7 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
+        Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
         `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
         rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
         on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
@@ -1267,7 +1266,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: how far the rows of an input may be out of time order, as a
+        With `memory_limit`: how far out of time order the rows of an input may be, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
         integers. Use a pair to give each side its own value, left first. A row that is further
         out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1433,12 +1432,12 @@ OPTIONS: tuple[Option, ...] = (
         contains all rows of its keys, or the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
         cost more. Nor are they sampled if file metadata shows that there are few rows, or that
-        bins are not clearly more expensive. For streams, `key` divides the rows by key alone.
+        bins are not clearly more expensive. For streams, `key` divides the rows by key only.
         `time` distributes slices of time to the buckets in turn, which spreads the rows of a
         heavy key, and copies the rows near a border. `hybrid` does the same, but starts each
         key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
         `hybrid` do not support intervals without an end; without `by`, such a join has a single
-        bucket, and so a single task.
+        bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1455,14 +1454,14 @@ OPTIONS: tuple[Option, ...] = (
         values, and the rows near a border are copied. `hybrid`: rows are divided into buckets
         by key, and heavy keys are split by value. If a single value has more rows than a
         partition should have, the rows of one side are divided further by hash, and the rows of
-        the other side are copied. A full join does not do this, because neither side can be
-        copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-        fullest partition is the smallest in a sample. For streams, `key` divides the rows by
-        key alone. `value` distributes slices of values to the buckets in turn, which spreads
-        the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-        starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
-        `value` and `hybrid` do not support bands without an end; without `by`, such a join has
-        a single bucket, and so a single task.
+        the other side are copied. A full join does not do this, because it cannot copy just one
+        side. `auto`: `broadcast` if a side is small, and otherwise the division whose fullest
+        partition is the smallest in a sample. For streams, `key` divides the rows by key only.
+        `value` distributes slices of values to the buckets in turn, which spreads the rows of a
+        heavy key, and copies the rows near a border. `hybrid` does the same, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
+        `hybrid` do not support bands without an end; without `by`, such a join has a single
+        bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1476,17 +1475,17 @@ OPTIONS: tuple[Option, ...] = (
         the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
         already partitioned by the keys stay as they are. `time`: rows are divided into slices
-        of time. Of the right rows outside a slice, the slice receives the nearest ones of each
-        key: each task that reads right rows sends at most one row before the slice and one row
-        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows by key alone. `time` distributes slices of
-        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` does the same, but starts each key at a different bucket. Both require a
-        tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-        `tolerance`, the join has a single bucket, and so a single task.
+        of time. Each slice also receives, for each key, the nearest right rows outside it: each
+        task that reads right rows sends at most one row before the slice and one row after it.
+        `hybrid`: rows are divided into buckets by key, and heavy keys are split by time.
+        `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions of
+        both sides, if they are balanced and each contains all rows of its keys, or the division
+        whose fullest partition is the smallest in a sample; without `by`, slices of time. For
+        streams, `key` divides the rows by key only. `time` distributes slices of time to the
+        buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
+        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
+        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
+        single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),

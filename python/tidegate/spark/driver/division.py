@@ -67,7 +67,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
 
 
 def of_few(plan: Plan, rows: float) -> Layout:
-    """The layout of a join of few rows, by key alone."""
+    """The layout of a join of few rows, by key only."""
     [copied] = copied_sides(plan)
     return by_key(tasks_of(plan, rows), copied, plan.reach)
 
