@@ -1349,8 +1349,8 @@ class AsofJoin(StreamJoin):
     """Match each left row with the right row that is nearest in time, while sources push rows.
 
     This is the as-of join of push sources, with any number of sources on each side. For all rows
-    that are not late, it returns the rows of `asof_join`. A left row is emitted once no further row
-    can become its match:
+    that are not late, it returns the same rows as `asof_join`. A left row is emitted once no
+    further row can become its match:
 
     - `backward`: once its own time has passed;
     - `forward`: once the time of the matching row has passed;
@@ -1462,8 +1462,8 @@ class AsofJoin(StreamJoin):
         `where` that reads both sides, or that can fail, may need older rows. In that case, all
         right rows within `tolerance` are kept, or without `tolerance` all right rows.
 
-        A poll that has final left rows costs as much as `asof_join` of the waiting left rows and
-        the right rows that are kept.
+        A poll that has final left rows costs as much as an `asof_join` of the waiting left rows
+        with the right rows that are kept.
 
         In memory, a row has 40 bytes of overhead.
     """
@@ -1496,11 +1496,11 @@ class IntervalJoin(StreamJoin):
     """Match rows that are close in time, while sources push rows.
 
     This is the interval join of push sources, with any number of sources on each side (the online
-    interval join of PPOIJ, section 2.2). For all rows that are not late, it returns the rows of
-    `interval_join`. A pair is emitted as soon as no source can deliver a row that sorts before the
-    later row of the pair. Rows sort in *merged order*: by time, then source (left sources first),
-    then position. In a left, right, full or anti join, an unmatched row is emitted once no further
-    row can match it. Rows are kept only as long as later rows may match them.
+    interval join of PPOIJ, section 2.2). For all rows that are not late, it returns the same rows
+    as `interval_join`. A pair is emitted as soon as no source can deliver a row that sorts before
+    the later row of the pair. Rows sort in *merged order*: by time, then source (left sources
+    first), then position. In a left, right, full or anti join, an unmatched row is emitted once no
+    further row can match it. Rows are kept only as long as later rows may match them.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
@@ -1560,8 +1560,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        Orders that are valid for some time, at most 20, and the trades during that time. An order
-        that is valid for longer is set aside:
+        Orders that are valid for a limited time, at most 20, and the trades during that time. An
+        order that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1587,8 +1587,8 @@ class IntervalJoin(StreamJoin):
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
-            itself. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is then itself
+            the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -1713,10 +1713,10 @@ class Aggregate(Operator[_AggregateStats]):
 
     This is the sliding-window aggregation of push sources (the multiway aggregate of Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that are not
-    late, it returns the rows of `aggregate`, bit for bit, with each source as a stream. The rows of
-    a window are emitted as soon as no source can deliver a row that falls into it. They are ordered
-    by window, then by key. Sessions are ordered by their end, then by key, so that an open session
-    does not hold others back.
+    late, it returns the same rows as `aggregate`, bit for bit, with each source as a stream. The
+    rows of a window are emitted as soon as no source can deliver a row that falls into it. They are
+    ordered by window, then by key. Sessions are ordered by their end, then by key, so that an open
+    session does not hold others back.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, or on the number of threads.
@@ -1858,9 +1858,9 @@ class WindowJoin(StreamJoin):
     """Match rows that are in each other's sliding windows, while sources push rows.
 
     This is the window join of push sources, with any number of sources on each side. For all rows
-    that are not late, it returns the rows of `window_join`. Each row is compared with the window of
-    the other side, so any condition is possible. A scan evaluates comparisons between numeric
-    columns of the two sides, and between their sums and differences, with the widest SIMD
+    that are not late, it returns the same rows as `window_join`. Each row is compared with the
+    window of the other side, so any condition is possible. A scan evaluates comparisons between
+    numeric columns of the two sides, and between their sums and differences, with the widest SIMD
     instructions of the processor. If few pairs match, the rows are looked up instead.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
@@ -1928,23 +1928,23 @@ class WindowJoin(StreamJoin):
         algorithm: How threads share the comparisons. `auto`: each thread processes a share of the
             new rows, and looks them up by value if a sample of pairs shows that this is faster.
             `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-            with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same as
-            published, row by row: each thread reads from one gate and adds its results to another.
-            `splitjoin`: the same row by row, with one tree that distributes rows to the threads and
-            another that collects their results (SplitJoin). `cell`: the window of each row is cut
-            into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
-            (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of
-            threads, and one thread in the chain keeps each row (Low-Latency Handshake Join, Figures
-            12 to 14). If numbers must be equal, they are looked up in a hash table. Otherwise, the
-            first band is looked up in sorted order, as long as few rows are within reach.
-            `handshake`: the two windows flow past each other through the chain (the handshake join
-            of Teubner and Mueller). Results are therefore emitted only after the left window has
-            passed and later rows have pushed the chain forward. How many results are held back
-            until then depends on the number of threads. Taking a snapshot or closing all sources
-            releases them. The memory limit does not count results that are held back. Rows are
-            removed when further rows arrive, not when sources advance. With `scalejoin-gates` and
-            both handshake joins, threads keep processing the rows that a poll has given them, even
-            between polls. With `aggs`, only `auto` is allowed.
+            with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+            published, one row at a time: each thread reads from one gate and adds its results to
+            another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
+            threads and another that collects their results (SplitJoin). `cell`: the window of each
+            row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
+            comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
+            chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
+            Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
+            Otherwise, the first band is looked up in sorted order, as long as few rows are within
+            reach. `handshake`: the two windows flow past each other through the chain (the
+            handshake join of Teubner and Mueller). Results are therefore emitted only after the
+            left window has passed and later rows have pushed the chain forward. The number of
+            results held back until then depends on the number of threads. Taking a snapshot or
+            closing all sources releases them. The memory limit does not count results that are held
+            back. Rows are removed when further rows arrive, not when sources advance. With
+            `scalejoin-gates` and both handshake joins, threads keep processing the rows that a poll
+            has given them, even between polls. With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
@@ -2019,8 +2019,9 @@ class BandJoin(StreamJoin):
 
     This is the band join of push sources, with any number of sources on each side: the index-based
     window join of Shahvarani and Jacobsen, sections 2 to 4. For all rows that are not late, it
-    returns the rows of `band_join`. Each row is added to an index of its side's window by value,
-    and is looked up in the index of the other side. Pairs outside the band are never examined.
+    returns the same rows as `band_join`. Each row is added to an index of its side's window by
+    value, and is looked up in the index of the other side. Pairs outside the band are never
+    examined.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
@@ -2109,7 +2110,7 @@ class BandJoin(StreamJoin):
             to give each side its own value, left first. Each item of the pair may be a list with
             one value per source of that side. If `right` is None, use a single list instead of a
             pair. None, like 0, means that the rows are in order.
-        algorithm: Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
+        algorithm: Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
             rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
             on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
@@ -2432,9 +2433,9 @@ class JoinPlan:
     def bands(self) -> list[_Reach]:
         """The columns of a band join, with the smallest and the largest `right - left` of a pair.
 
-        A difference is a float if one side is a float, and otherwise an integer. For times, it is
-        in the finer unit of the two sides, and for decimals in units of their last decimal place.
-        None means that there is no bound.
+        A difference is a float if either side is a float, and an integer otherwise. For times, it
+        is in the finer unit of the two sides, and for decimals in units of their last decimal
+        place. None means that there is no bound.
 
         Example:
             >>> from tidegate._tidegate import band_join_query
@@ -2568,8 +2569,8 @@ class JoinPlan:
 class AggregationPlan:
     """The columns that an aggregation of tables reads and returns, determined before it runs.
 
-    `tidegate.explain` shows the explanation of the plan. The Spark form of the aggregation sends
-    only the columns that the plan names.
+    `tidegate.explain` shows the explanation of the plan. On Spark, the aggregation sends only the
+    columns that the plan names.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2702,7 +2703,7 @@ class JoinQuery:
         lateness: Bound | tuple[Bound, Bound] = None,
         pin: bool | None = None,
     ) -> StreamJoin:
-        """Return the same join as an operator, whose rows arrive over time."""
+        """Return the same join as an operator that receives its rows over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 

@@ -103,7 +103,7 @@ class Option:
 
 
 def options_of(name: str) -> list[Option]:
-    """Return the options of a function or a class, in the order of its signature."""
+    """Return the options of a function or a class, in signature order."""
     return [option for option in OPTIONS if option.is_of(name)]
 
 
@@ -275,8 +275,8 @@ OPTIONS: tuple[Option, ...] = (
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start row by row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which then is the start
-        itself. If the expression is null, the row matches nothing.
+        integer. An expression over left columns may also return a time, which is then itself
+        the start. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -563,8 +563,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
         The time column, or a pair of names if the two sides name it differently. Its type must
-        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
-        has the watermark.
+        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+        the watermark.
         """,
     ),
     Option(
@@ -598,7 +598,7 @@ OPTIONS: tuple[Option, ...] = (
         integers. None sets no bound. To set the bound row by row, give an expression over the
         columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
         a duration or an integer. An expression over left columns may also return a time, which
-        then is the end of the interval itself. If the expression is null, the row matches
+        is then itself the end of the interval. If the expression is null, the row matches
         nothing. With an expression, the rows of tables are divided by their individual
         intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
         streams, see `max_width`.
@@ -642,7 +642,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The time column, if there is a window, or a pair of names if the two sides name it
-        differently. For streams, it must be the column that has the watermark, and a window is
+        differently. For streams, it must be the column with the watermark, and a window is
         required.
         """,
         default="None",
@@ -1126,23 +1126,23 @@ OPTIONS: tuple[Option, ...] = (
         How threads share the comparisons. `auto`: each thread processes a share of the new
         rows, and looks them up by value if a sample of pairs shows that this is faster.
         `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same as
-        published, row by row: each thread reads from one gate and adds its results to another.
-        `splitjoin`: the same row by row, with one tree that distributes rows to the threads and
-        another that collects their results (SplitJoin). `cell`: the window of each row is cut
-        into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
-        (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of
-        threads, and one thread in the chain keeps each row (Low-Latency Handshake Join, Figures
-        12 to 14). If numbers must be equal, they are looked up in a hash table. Otherwise, the
-        first band is looked up in sorted order, as long as few rows are within reach.
-        `handshake`: the two windows flow past each other through the chain (the handshake join
-        of Teubner and Mueller). Results are therefore emitted only after the left window has
-        passed and later rows have pushed the chain forward. How many results are held back
-        until then depends on the number of threads. Taking a snapshot or closing all sources
-        releases them. The memory limit does not count results that are held back. Rows are
-        removed when further rows arrive, not when sources advance. With `scalejoin-gates` and
-        both handshake joins, threads keep processing the rows that a poll has given them, even
-        between polls. With `aggs`, only `auto` is allowed.
+        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+        published, one row at a time: each thread reads from one gate and adds its results to
+        another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
+        threads and another that collects their results (SplitJoin). `cell`: the window of each
+        row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
+        comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
+        chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
+        Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
+        Otherwise, the first band is looked up in sorted order, as long as few rows are within
+        reach. `handshake`: the two windows flow past each other through the chain (the
+        handshake join of Teubner and Mueller). Results are therefore emitted only after the
+        left window has passed and later rows have pushed the chain forward. The number of
+        results held back until then depends on the number of threads. Taking a snapshot or
+        closing all sources releases them. The memory limit does not count results that are held
+        back. Rows are removed when further rows arrive, not when sources advance. With
+        `scalejoin-gates` and both handshake joins, threads keep processing the rows that a poll
+        has given them, even between polls. With `aggs`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1151,7 +1151,7 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
+        Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
         `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
         rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
         on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
@@ -1267,7 +1267,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: how far the rows of an input may be out of time order, as a
+        With `memory_limit`: how far out of time order the rows of an input may be, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
         integers. Use a pair to give each side its own value, left first. A row that is further
         out of order raises an `OrderError`. With None, an input that is not known to be in

@@ -100,7 +100,7 @@ class Reach:
     """Whether the last right row of a key may match, however old it is."""
 
     advice: str = ""
-    """The advice in the error message if too many right rows are within reach."""
+    """The advice in the error message for when too many right rows are within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:

@@ -113,7 +113,7 @@ class Shares:
 
     @property
     def state(self) -> int:
-        """The bytes that an operator may hold."""
+        """The number of bytes that an operator may hold."""
         return self._rows * 2 // 5
 
     def rows_read(self, schema: pa.Schema) -> int:
@@ -121,7 +121,7 @@ class Shares:
         return rows_in(self._rows // 64, schema, GOOD_ROWS)
 
     def batches_ahead(self, schema: pa.Schema) -> int:
-        """Return the number of batches of a side to read before they are requested.
+        """Return how many batches of one side to read before they are requested.
 
         All rows of a row group arrive at once. If there is no room for more than one row group, the
         thread of one side is idle while the join waits for the other side.

@@ -88,7 +88,7 @@ def of_aggregation(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain an aggregation; for one in batches, also explain how files are read."""
+    """Explain an aggregation and, if it runs in batches, how files are read."""
     # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
@@ -181,7 +181,7 @@ _PLANNERS: dict[object, Planner] = {
 def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
     """Explain what a call would do: its algorithm and why, index, threads and memory bound.
 
-    Only the schemas of the inputs are read. If a reader does not expose its schema, reading the
+    Only the schemas of the inputs are read. If a reader does not expose its schema, determining the
     schema consumes the reader.
 
     Args:

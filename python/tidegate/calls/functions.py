@@ -135,7 +135,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -245,7 +245,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -388,16 +388,15 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
             tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
-            sample shows that `sort` would have to check more than about a thousand pairs per left
-            row.
+            are never merged. `auto` is `sort`, or `buckets` if there is a window and a sample shows
+            that `sort` would have to check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -529,9 +528,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
             tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
-            sample shows that `sort` would have to check more than about a thousand pairs per left
-            row.
+            are never merged. `auto` is `sort`, or `buckets` if there is a window and a sample shows
+            that `sort` would have to check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
@@ -540,7 +538,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -650,8 +648,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
-            itself. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is then itself
+            the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -681,7 +679,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -781,8 +779,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
-            itself. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is then itself
+            the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -814,7 +812,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -958,7 +956,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1066,7 +1064,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1123,11 +1121,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
     rows must be one of the last n rows of its side before the later row. This uses the merged
     order: by time, left before right, then by row.
 
-    The pairs are those of Kang's three-step procedure over whole tables, as in the handshake join
-    of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is compared,
-    unless `by` rules it out. A scan evaluates numeric comparisons between the two sides, such as
-    `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, with the widest SIMD instructions of
-    the processor.
+    The pairs are those of Kang's three-step procedure applied to whole tables, as in the handshake
+    join of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is
+    compared, unless `by` rules it out. A scan evaluates numeric comparisons between the two sides,
+    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, with the widest SIMD
+    instructions of the processor.
 
     Example:
         Trades and quotes at most two seconds apart whose prices are near each other:
@@ -1196,7 +1194,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1310,7 +1308,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1365,7 +1363,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
     windows: a window starts at a row, and ends `session` after the last row that falls into it. The
-    result has one row for each combination of window and key that has rows.
+    result has one row for each combination of window and key that contains rows.
 
     This is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
     Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
@@ -1488,7 +1486,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
     windows: a window starts at a row, and ends `session` after the last row that falls into it. The
-    result has one row for each combination of window and key that has rows.
+    result has one row for each combination of window and key that contains rows.
 
     With `memory_limit`, the streams and the result may be larger than memory: once no further row
     can fall into a window, the window is emitted and its state is dropped. Without `memory_limit`,

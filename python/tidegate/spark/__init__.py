@@ -9,8 +9,8 @@ routes:
   cannot use this route.
 - *Bins are cheaper*: otherwise, the keys and times of at most 20 000 rows are sampled, in one job
   over the key and time columns. This job is skipped with `parallelism="key"`. It is also skipped if
-  file metadata shows that there are few rows and only keys could divide them, or if file metadata
-  shows the number of rows and bins are not clearly more expensive for any keys and times. For large
+  file metadata shows that there are few rows and only keys could divide them, or if it shows the
+  number of rows and bins would not be clearly more expensive for any keys and times. For large
   files, a job reads the first 10 000 rows. The sample determines the width of time bins, and the
   cost of the join with bins and with native calls. If bins are clearly cheaper, Spark itself joins
   on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are short,
@@ -75,7 +75,7 @@ received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that
 waits for a watermark can follow in the same query. The operators of this package are rejected
-there. A Spark operation after another `withWatermark` would never return a row, because the
+there. A Spark operation that follows another `withWatermark` would never return a row, because the
 watermark of a query waits for all of its streams. Instead, write the rows to a sink, and read that
 sink as a stream in another query.
 

@@ -64,8 +64,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     """Match rows of two DataFrames that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if their keys are equal,
-    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The result has the rows of
-    `tidegate.interval_join`, in no particular order.
+    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The result has the same rows as that
+    of `tidegate.interval_join`, in no particular order.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -107,13 +107,13 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
-            has the watermark.
+            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+            the watermark.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
             are integers. None sets no bound. To set the bound row by row, give an expression over
             the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
             return a duration or an integer. An expression over left columns may also return a time,
-            which then is the end of the interval itself. If the expression is null, the row matches
+            which is then itself the end of the interval. If the expression is null, the row matches
             nothing. With an expression, the rows of tables are divided by their individual
             intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
             streams, see `max_width`.
@@ -178,7 +178,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and so a single task.
+            has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
@@ -249,10 +249,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and right
-    rows for WR. The result has the rows of `tidegate.window_join`, in no particular order. This is
-    the interval join with `lower=-WR` and `upper=WL`. With `parallelism="time"`, or with `"auto"`
-    and no `by`, rows are therefore divided into slices of time, and the rows within a window of a
-    border are copied.
+    rows for WR. The result has the same rows as that of `tidegate.window_join`, in no particular
+    order. This is the interval join with `lower=-WR` and `upper=WL`. With `parallelism="time"`, or
+    with `"auto"` and no `by`, rows are therefore divided into slices of time, and the rows within a
+    window of a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -276,8 +276,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
-            has the watermark.
+            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+            the watermark.
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
@@ -330,7 +330,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and so a single task.
+            has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
@@ -399,8 +399,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     """Match rows of two DataFrames whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, their keys are equal, and `where` holds. The result has the rows of `tidegate.band_join`,
-    in no particular order. Spark's own plan for such a join compares all pairs of rows.
+    `on`, their keys are equal, and `where` holds. The result has the same rows as that of
+    `tidegate.band_join`, in no particular order. Spark's own plan for such a join compares all
+    pairs of rows.
 
     Example:
         >>> towns = spark.createDataFrame([("Alm", 47.5), ("Ufer", 48.1)], ["town", "lat"])
@@ -434,7 +435,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             it is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
             where None sets no bound.
         time: The time column, if there is a window, or a pair of names if the two sides name it
-            differently. For streams, it must be the column that has the watermark, and a window is
+            differently. For streams, it must be the column with the watermark, and a window is
             required.
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
@@ -483,7 +484,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
             `value` and `hybrid` do not support bands without an end; without `by`, such a join has
-            a single bucket, and so a single task.
+            a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
@@ -553,8 +554,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
-    candidate that is nearest in time matches. The result has the rows of `tidegate.asof_join`, in
-    no particular order.
+    candidate that is nearest in time matches. The result has the same rows as that of
+    `tidegate.asof_join`, in no particular order.
 
     With streams, a left row is emitted once no further row can become its match. With `backward`,
     this is once the watermark has passed its time. With `forward`, the watermark must have passed
@@ -601,8 +602,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
-            has the watermark.
+            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+            the watermark.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -644,7 +645,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
             slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and so a single task.
+            `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
@@ -713,8 +714,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
     equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
-    replaces `<=`. A row with a null start or end matches nothing. The result has the rows of
-    `tidegate.overlap_join`, in no particular order.
+    replaces `<=`. A row with a null start or end matches nothing. The result has the same rows as
+    that of `tidegate.overlap_join`, in no particular order.
 
     At most one side may be a stream. To join two streams, call this function inside `foreachBatch`,
     where each micro-batch is a table.

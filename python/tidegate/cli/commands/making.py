@@ -42,14 +42,14 @@ def command(
     more: Sequence[Option] = (),
     leaves_out: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn a function that does the work of a subcommand into the subcommand.
+    """Turn a function that does the work of a subcommand into that subcommand.
 
-    The subcommand has the options that the table lists for a function of `tidegate`, followed by
-    the options that the decorated function declares. The decorated function receives an `Asked`,
+    The subcommand accepts the options that the table lists for a function of `tidegate`, followed
+    by the options that the decorated function declares. The decorated function receives an `Asked`,
     and its own options by name.
 
     Args:
-        function: The function of `tidegate` whose options the subcommand has.
+        function: The function of `tidegate` whose options the subcommand accepts.
         query: Builds the query.
         more: Additional options, which the function does not have.
         leaves_out: Options of the function that the subcommand does not have.

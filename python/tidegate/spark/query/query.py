@@ -51,7 +51,7 @@ class SparkQuery:
 
     @property
     def how(self) -> How:
-        """Which rows the result has; only left rows, if each left row is returned at most once."""
+        """Which rows the result contains; only left rows if each is returned at most once."""
         how = self.native.how
         return "semi" if self.comes_once and how == "inner" else how
 

@@ -6,7 +6,7 @@
 - `partials.py`: packs the right rows of a join with aggregates, some of them combined.
 - `task.py`: the native join of a partition.
 - `in_place.py`: the native join of a partition whose rows are not packed.
-- `overlap.py`: packs rows that have a start and an end, and joins a partition of them.
+- `overlap.py`: packs rows that have a start and an end, and joins the rows of one partition.
 - `aggregate.py`: the native aggregation of a partition.
 - `garbage_collection.py`: excludes modules from garbage collection.
 """

@@ -17,7 +17,7 @@ const FEW_ROWS: usize = 10_000;
 /// The maximum number of cached schemas. When the cache is full, it is cleared.
 const KEPT_SCHEMAS: usize = 64;
 
-/// Returns whether a frame is short and has no index that becomes a column.
+/// Returns whether a frame is short and has no index that would become a column.
 pub(crate) fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(frame.len()? <= FEW_ROWS && frame.getattr("index")?.get_type().name()? == "RangeIndex")
 }

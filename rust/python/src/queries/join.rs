@@ -137,7 +137,7 @@ pub(crate) trait Pairs: Send + Sync + 'static {
         [false; 2]
     }
 
-    /// The same join as an operator, whose rows arrive over time.
+    /// The same join as an operator that receives its rows over time.
     fn operator(
         &self,
         left: SchemaRef,
@@ -261,9 +261,9 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
 
 /// Defines the function that builds the query of a kind of join.
 ///
-/// The three lists contain the arguments that only this kind has, by their position in the
-/// signature; the options of all joins surround them. `$ask` takes these arguments and the
-/// [`Options`], and returns a [`JoinRequest`].
+/// The three lists contain the arguments that are specific to this kind, grouped by their position
+/// in the signature; the options shared by all joins surround them. `$ask` takes these arguments
+/// and the [`Options`], and returns a [`JoinRequest`].
 macro_rules! join_query {
     (
         $name:ident($function:literal) = $ask:ident;

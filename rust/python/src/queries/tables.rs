@@ -40,8 +40,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
         [false; 2]
     }
 
-    /// The same join as an operator, whose rows arrive over time. `max_width` bounds ends that are
-    /// computed from columns.
+    /// The same join as an operator that receives its rows over time. `max_width` bounds ends that
+    /// are computed from columns.
     fn operator(
         &self,
         left: SchemaRef,
@@ -114,7 +114,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs and calls `work` with them, so that Ctrl-C stops it.
+/// Reads and checks two inputs, and calls `work` with them in such a way that Ctrl-C stops it.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,

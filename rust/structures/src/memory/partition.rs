@@ -117,8 +117,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Assigns each part its places in `target`. Returns where each bucket starts, followed by where
-/// the rows without a key start, and one writer per part.
+/// Assigns each part its places in `target`. Returns the start of each bucket, followed by the
+/// start of the rows without a key, and one writer per part.
 ///
 /// Once all writers have run, every place has been written.
 ///

@@ -29,8 +29,8 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// Returns an interval end in nanoseconds, or as an integer; the size of `unit` on the same scale;
-/// and the end in that unit, formatted for messages.
+/// Returns an interval end, in nanoseconds or as a plain integer; the size of `unit` on the same
+/// scale; and the end in that unit, formatted for messages.
 pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
     let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
     Ok((amount, step, Fraction { amount, step }.show()))

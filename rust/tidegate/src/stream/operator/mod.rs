@@ -1,8 +1,8 @@
 //! The operator: sources feed it, and a caller polls it. Its work is done in steps, and it can
 //! pause between any two of them.
 //!
-//! All operators share one main loop, which is in this module. A [`Tactic`] computes results from
-//! the ready rows, and decides which part of its state belongs in a snapshot.
+//! All operators share one main loop, which this module contains. A [`Tactic`] computes results
+//! from the ready rows, and decides which part of its state belongs in a snapshot.
 //!
 //! `snapshot.rs` saves the state as bytes, and restores it.
 
