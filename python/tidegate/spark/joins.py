@@ -179,9 +179,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
             has a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -331,9 +331,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
             has a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -484,9 +484,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
             `value` and `hybrid` do not support bands without an end; without `by`, such a join has
             a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -645,9 +645,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
             `tolerance`, the join has a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -820,9 +820,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
-        tidegate.TidegateError: Another argument is invalid, or both sides are streams. Or a row
-            starts after it ends in a side that is sent in full. In other cases, the task that reads
-            such a row fails, so Spark raises the error when you use the DataFrame.
+        tidegate.TidegateError: Another argument is invalid, both sides are streams, or a side that
+            is sent in full contains a row that starts after it ends. On other sides, the task that
+            reads such a row fails, so Spark raises the error when you use the DataFrame.
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row

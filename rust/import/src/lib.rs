@@ -2,10 +2,10 @@
 //!
 //! A program that receives Arrow data from untrusted code reads the data through this crate.
 //! arrow-rs trusts the C structures: a negative length or a null pointer makes it panic or read
-//! foreign memory. This crate therefore checks every structure first, using integer operations
-//! alone, and arrow-rs reads a copy that holds only checked values. The producer's memory itself
-//! cannot be checked, because the C interfaces do not include the lengths of buffers. Buffer
-//! pointers and the last offset of a string column are therefore trusted.
+//! foreign memory. This crate therefore checks every structure first, using only integer
+//! operations, and arrow-rs reads a copy that holds only checked values. The producer's memory
+//! itself cannot be checked, because the C interfaces do not convey buffer lengths. Buffer pointers
+//! and the last offset of a string column are therefore trusted.
 //!
 //! ```text
 //!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch

@@ -34,7 +34,7 @@ const WORTH: f64 = 2.0;
 /// How many times the rows of a sample come before another sample is taken.
 const PATIENCE: u64 = 8;
 
-/// Creates the band join of sources with these schemas.
+/// Creates a band join of sources with these schemas.
 ///
 /// Each order with the offers that cost at most 1 less or 2 more, and are at most 5 apart in time:
 ///
@@ -242,8 +242,8 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
     format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
 }
 
-/// How near rows are that match, if rows are taken as they come. An index that was named takes rows
-/// in merged order, as its authors' joins do.
+/// The interval within which rows match, if rows are joined in arrival order. An index that was
+/// chosen explicitly takes rows in merged order, as its authors' joins do.
 fn near_rows(
     query: &BandJoin,
     retention: Retention,
