@@ -1358,8 +1358,8 @@ class AsofJoin(StreamJoin):
       later row can be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    it is emitted at the end if it could still match until then. This is the case if `strategy` is
-    not `backward`, its key is not null, and the part of `where` that reads only left columns holds.
+    it is emitted at the end if it could have matched until then: if `strategy` is not `backward`,
+    its key is not null, and the part of `where` that reads only left columns holds.
 
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, or on the number of threads. Rows are ordered by the times above,
@@ -1465,7 +1465,7 @@ class AsofJoin(StreamJoin):
         A poll that has final left rows costs as much as an `asof_join` of the waiting left rows
         with the right rows that are kept.
 
-        In memory, a row has 40 bytes of overhead.
+        In memory, each row has an overhead of 40 bytes.
     """
 
     def __new__(
@@ -1643,7 +1643,7 @@ class IntervalJoin(StreamJoin):
             property `memory_limit` describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, a pair is emitted by the first poll
-            after both of its rows were pushed, regardless of the lateness and of the other sources.
+            after both of its rows have been pushed, regardless of lateness and of other sources.
             The rows are the same, but their order depends on the pushes. An unmatched row is
             emitted once no row of the other side can match it. Rows are kept longer: until the
             other side has passed their intervals. With `aggs`, rows are emitted in order in either
@@ -1676,7 +1676,7 @@ class IntervalJoin(StreamJoin):
         A poll that emits such rows costs as much as a call of `interval_join` on these left rows
         and all right rows that are kept. Small polls over many right rows are slow.
 
-        In memory, a row has 40 bytes of overhead.
+        In memory, each row has an overhead of 40 bytes.
     """
 
     def __new__(
@@ -1774,8 +1774,8 @@ class Aggregate(Operator[_AggregateStats]):
             or "250ms". If times are integers, give an integer in the same unit. The size must be
             greater than 0, and a whole number of the units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means that it equals `size`. If it is greater than `size`, there
-            are gaps between windows.
+            values as `size`. None means `size`. If it is greater than `size`, there are gaps
+            between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
             times. It accepts the same values as `size`, and may also be negative or 0. None means
             0.
@@ -1816,11 +1816,11 @@ class Aggregate(Operator[_AggregateStats]):
         TypeError: An argument has the wrong type.
 
     Note:
-        Each row is added to one state per function. It is not kept, unless you request a first or
-        last value. The starts and ends of windows divide time into slices. The state holds 8 to 32
-        bytes per function, key and slice, for the slices of two windows. An open session needs 56
-        more bytes. Keys without rows in these slices are removed from the state. So are values of
-        string, binary and decimal columns that are neither smallest nor largest.
+        Each row is added to one state per function. The row itself is kept only if you request a
+        first or last value. The starts and ends of windows divide time into slices. The state holds
+        8 to 32 bytes per function, key and slice, for the slices of two windows. An open session
+        needs 56 more bytes. Keys without rows in these slices are removed from the state. So are
+        values of string, binary and decimal columns that are neither smallest nor largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
         `collect`, `udf`), the operator keeps rows instead of states until their windows are
@@ -1855,7 +1855,7 @@ class Aggregate(Operator[_AggregateStats]):
 
 @final
 class WindowJoin(StreamJoin):
-    """Match rows that are in each other's sliding windows, while sources push rows.
+    """Match rows that fall within each other's sliding windows, while sources push rows.
 
     This is the window join of push sources, with any number of sources on each side. For all rows
     that are not late, it returns the same rows as `window_join`. Each row is compared with the
@@ -1951,8 +1951,8 @@ class WindowJoin(StreamJoin):
             property `memory_limit` describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, and if the windows are time-based and
-            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
-            pushed, regardless of the lateness and of the other sources. The rows are the same, but
+            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
+            been pushed, regardless of lateness and of other sources. The rows are the same, but
             their order depends on the pushes. An unmatched row is emitted once no row of the other
             side can match it. Rows are kept longer: until the other side has passed their windows.
             Row-based windows and the other algorithms depend on the merged order, so their pairs
@@ -1982,7 +1982,7 @@ class WindowJoin(StreamJoin):
         in the result is that of a row at the last time at which it could have had a partner. The
         result is identical, bit for bit, to that of `window_join` for the rows in merged order.
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, a row has 40 bytes of overhead.
+        With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits such rows costs as much as a call of `window_join` on these left rows and
         all right rows that are kept. Small polls over many right rows are slow.
@@ -2017,7 +2017,7 @@ class WindowJoin(StreamJoin):
 class BandJoin(StreamJoin):
     """Match rows whose values are close, over sliding windows, while sources push rows.
 
-    This is the band join of push sources, with any number of sources on each side: the index-based
+    This is the band join for push sources, with any number of sources on each side: the index-based
     window join of Shahvarani and Jacobsen, sections 2 to 4. For all rows that are not late, it
     returns the same rows as `band_join`. Each row is added to an index of its side's window by
     value, and is looked up in the index of the other side. Pairs outside the band are never
@@ -2094,10 +2094,10 @@ class BandJoin(StreamJoin):
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
             fraction of the rows in the window; it must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
-            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
-            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
-            that were the fastest in benchmarks.
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
+            only `task_rows`. None uses the values that were the fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -2115,8 +2115,8 @@ class BandJoin(StreamJoin):
             rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
             on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
             are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-            never merged. `auto` is `buckets`, which computes the position of a block instead of
-            searching for it, for many rows at a time. With `aggs`, `auto` is the algorithm of
+            never merged. `auto` is `buckets`, which computes the positions of blocks for many rows
+            at a time, instead of searching for them. With `aggs`, `auto` uses the algorithm of
             `band_join`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
@@ -2124,8 +2124,8 @@ class BandJoin(StreamJoin):
             property `memory_limit` describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, and if the windows are time-based and
-            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
-            pushed, regardless of the lateness and of the other sources. The rows are the same, but
+            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
+            been pushed, regardless of lateness and of other sources. The rows are the same, but
             their order depends on the pushes. An unmatched row is emitted once no row of the other
             side can match it. Rows are kept longer: until the other side has passed their windows.
             Row-based windows and the other algorithms depend on the merged order, so their pairs
@@ -2157,12 +2157,12 @@ class BandJoin(StreamJoin):
         in the result is that of a row at the last time at which it could have had a partner. The
         result is identical, bit for bit, to that of `band_join` for the rows in merged order.
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, a row has 40 bytes of overhead.
+        With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits such rows costs as much as a call of `band_join` on these left rows and
         all right rows that are kept. Small polls over many right rows are slow.
 
-        In memory, a row has 40 bytes of overhead. If the result has several columns of 8-byte
+        In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, the overhead is about 16 bytes more per such column, because these columns are also
         kept row by row. `explain` shows how many bytes a row needs.
     """

@@ -386,8 +386,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The time from the start of one window to the start of the next. It accepts the same
-        values as `size`. None means that it equals `size`. If it is greater than `size`, there
-        are gaps between windows.
+        values as `size`. None means `size`. If it is greater than `size`, there are gaps
+        between windows.
         """,
         default="None",
         command=OfCommand(
@@ -838,10 +838,10 @@ OPTIONS: tuple[Option, ...] = (
         settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
         fraction of the rows in the window; it must be greater than 0 and at most 1.
         `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-        has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
-        and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
-        rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
-        that were the fastest in benchmarks.
+        accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+        1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+        `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
+        only `task_rows`. None uses the values that were the fastest in benchmarks.
         """,
         default="None",
     ),
@@ -1156,8 +1156,8 @@ OPTIONS: tuple[Option, ...] = (
         rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
         on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
         are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-        never merged. `auto` is `buckets`, which computes the position of a block instead of
-        searching for it, for many rows at a time. With `aggs`, `auto` is the algorithm of
+        never merged. `auto` is `buckets`, which computes the positions of blocks for many rows
+        at a time, instead of searching for them. With `aggs`, `auto` uses the algorithm of
         `band_join`.
         """,
         default="'auto'",
@@ -1304,7 +1304,7 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         (*in_batches(JOINS),),
         """
-        The maximum number of rows per batch. None means that a batch holds a few megabytes.
+        The maximum number of rows per batch. None means batches of a few megabytes.
         """,
         default="None",
     ),
@@ -1325,10 +1325,10 @@ OPTIONS: tuple[Option, ...] = (
         """
         Whether results are emitted in the order described above. A pair then waits until no
         source can deliver an earlier row. If False, a pair is emitted by the first poll after
-        both of its rows were pushed, regardless of the lateness and of the other sources. The
-        rows are the same, but their order depends on the pushes. An unmatched row is emitted
-        once no row of the other side can match it. Rows are kept longer: until the other side
-        has passed their intervals. With `aggs`, rows are emitted in order in either case.
+        both of its rows have been pushed, regardless of lateness and of other sources. The rows
+        are the same, but their order depends on the pushes. An unmatched row is emitted once no
+        row of the other side can match it. Rows are kept longer: until the other side has
+        passed their intervals. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1339,8 +1339,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         Whether results are emitted in the order described above. A pair then waits until no
         source can deliver an earlier row. If False, and if the windows are time-based and
-        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
-        pushed, regardless of the lateness and of the other sources. The rows are the same, but
+        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
+        been pushed, regardless of lateness and of other sources. The rows are the same, but
         their order depends on the pushes. An unmatched row is emitted once no row of the other
         side can match it. Rows are kept longer: until the other side has passed their windows.
         Row-based windows and the other algorithms depend on the merged order, so their pairs
@@ -1356,8 +1356,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         Whether results are emitted in the order described above. A pair then waits until no
         source can deliver an earlier row. If False, and if the windows are time-based and
-        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
-        pushed, regardless of the lateness and of the other sources. The rows are the same, but
+        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
+        been pushed, regardless of lateness and of other sources. The rows are the same, but
         their order depends on the pushes. An unmatched row is emitted once no row of the other
         side can match it. Rows are kept longer: until the other side has passed their windows.
         Row-based windows and the other algorithms depend on the merged order, so their pairs
@@ -1515,9 +1515,9 @@ OPTIONS: tuple[Option, ...] = (
         "str | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        For streams: the name of an additional result column that marks late rows. In regular
-        result rows, it is null. In a late row, it is `left` or `right`, the side of the row,
-        and the columns of the other side are null. Without this column, late rows are dropped.
+        For streams: the name of an additional result column that marks late rows. It is null in
+        regular result rows. In a late row, it names the side of the row, `left` or `right`, and
+        the columns of the other side are null. Without this column, late rows are dropped.
         """,
         default="None",
     ),

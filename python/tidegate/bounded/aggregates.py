@@ -1,4 +1,4 @@
-"""Aggregations of streams in time order; the state of a window is dropped once it is complete."""
+"""Aggregates streams in time order, and drops the state of a window once the window is complete."""
 
 from __future__ import annotations
 

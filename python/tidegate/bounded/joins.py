@@ -392,7 +392,7 @@ class _Join:
         return kept
 
     def _drop(self, lowest: int) -> None:
-        """Drop the right rows that no later left row may match."""
+        """Drop the right rows that no later left row can match."""
         if lowest == LOWEST and not self.reach.looks_back:
             return
         back: list[_Part] = []

@@ -25,7 +25,7 @@ from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_gr
 from tidegate.io.read_files import coded_schema
 
 PLACE = "\x1fplace"
-"""A name that no user column has."""
+"""A column name that does not occur in user data."""
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -220,7 +220,7 @@ class Ordered:
         return self.shares.rows_read(self.plain)
 
     def _ahead(self, rows: Steps) -> Steps:
-        """Read the same rows on a separate thread."""
+        """Read these rows ahead of time, on a separate thread."""
         return ahead(rows, self.shares.batches_ahead(self.plain))
 
     def _of_stretches(self, stretches: list[Stretch]) -> Steps:

@@ -48,7 +48,7 @@ BESIDE = 64_000_000
 
 @dataclass(frozen=True)
 class Shares:
-    """The bytes of each part. The remainder is for the overhead of native calls.
+    """The bytes of each part. The remainder covers the overhead of native calls.
 
     Example:
         >>> Shares(264_000_000).sorted
@@ -144,7 +144,7 @@ class Shares:
 
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
-    """Return about how many rows fit into a number of bytes."""
+    """Return roughly how many rows fit into this number of bytes."""
     return max(LEAST_ROWS, min(most, size // row_bytes(schema)))
 
 

@@ -103,7 +103,7 @@ class Runs:
             yield from self.add(merged, level + 1)
 
     def new(self) -> Run:
-        """Create a run that is closed together with `files`."""
+        """Create a run that is closed when `files` is closed."""
         run = Run(self._schema)
         self._files.callback(run.close)
         return run

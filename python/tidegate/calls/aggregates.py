@@ -1,4 +1,4 @@
-"""Aggregations of streams, from the arguments of a call to its result."""
+"""Aggregates streams: all steps from the arguments of a call to its result."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def _of_unknown(
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
-    """What to write instead of these arguments."""
+    """Return advice on what to write instead of these arguments."""
     wanted = {name: named[name] for name in unknown}
     lines, rest = _of_pairs(known, wanted)
     notes = []
@@ -256,7 +256,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """Advice for per-side names such as `left_on` and for `every`, and the remaining names."""
+    """Return advice on per-side names such as `left_on` and on `every`, and the other names."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):

@@ -152,7 +152,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             a duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
             invalid, a time is null, reading an input fails, or `where` overflows or divides by
             zero.
@@ -167,8 +167,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         next 64, and so on. Therefore `where` may also be evaluated on rows beyond the matching row.
 
         The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, and with `where`
-        up to 80.
+        row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80 with
+        `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 
@@ -250,8 +250,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
-            megabytes.
+        batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
@@ -264,7 +263,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             a duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
             invalid, a time is null, reading an input fails, or `where` overflows or divides by
             zero.
@@ -273,7 +272,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Note:
         The call needs memory for the inputs, a few batches that have been produced but not read,
         and 12 bytes per left row and 4 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, and with `where` up to 80.
+        up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -373,10 +372,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
             fraction of the rows in the window; it must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
-            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
-            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
-            that were the fastest in benchmarks.
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
+            only `task_rows`. None uses the values that were the fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -415,7 +414,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: A distance or window is negative, another argument is invalid, a time is
             null, reading an input fails, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -513,10 +512,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
             fraction of the rows in the window; it must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
-            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
-            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
-            that were the fastest in benchmarks.
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
+            only `task_rows`. None uses the values that were the fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -543,8 +542,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
-            megabytes.
+        batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
@@ -560,7 +558,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: A distance or window is negative, another argument is invalid, a time is
             null, reading an input fails, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -700,7 +698,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -711,8 +709,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         side needs to be sorted, but sorted inputs are faster.
 
         The call needs memory for the inputs, the result, and 12 bytes per left row and 8 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, and if an end is
-        an expression up to 126. If the result is too large for memory, use `interval_join_batches`.
+        row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 126 if
+        an end is an expression. If the result is too large for memory, use `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
 
@@ -817,8 +815,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
-            megabytes.
+        batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
@@ -836,7 +833,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -844,7 +841,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     Note:
         The call needs memory for the inputs, a few batches that have been produced but not read,
         and 12 bytes per left row and 8 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, and if an end is an expression up to 126.
+        up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -875,10 +872,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
     Neither time nor memory grows with the product of the input sizes. A few very long rows do not
-    slow the others down. For certain times, the join lists the right rows that are open at that
-    time. A left row is therefore compared with at most twice as many rows as it matches, or seven
-    more (the window lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no
-    pairs are examined, unless `where` reads both sides.
+    slow the others down. At selected times, the join lists the right rows that are open. A left row
+    is therefore compared with at most twice as many rows as it matches, or seven more (the window
+    lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no pairs are
+    examined, unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -975,7 +972,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
             invalid, reading an input fails, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -1069,8 +1066,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
-            megabytes.
+        batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
@@ -1086,7 +1082,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
             invalid, reading an input fails, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -1113,7 +1109,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs that are in each other's sliding windows.
+    """Match rows of two inputs that fall within each other's sliding windows.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
@@ -1215,7 +1211,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: A window is negative, another argument is invalid, a time is null, reading an
             input fails, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -1247,7 +1243,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs that are in each other's sliding windows, batch by batch.
+    """Match rows of two inputs that fall within each other's sliding windows, batch by batch.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
@@ -1313,8 +1309,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
-            megabytes.
+        batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
@@ -1332,7 +1327,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: A window is negative, another argument is invalid, a time is null, reading an
             input fails, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
@@ -1391,8 +1386,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             or "250ms". If times are integers, give an integer in the same unit. The size must be
             greater than 0, and a whole number of the units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means that it equals `size`. If it is greater than `size`, there
-            are gaps between windows.
+            values as `size`. None means `size`. If it is greater than `size`, there are gaps
+            between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
             times. It accepts the same values as `size`, and may also be negative or 0. None means
             0.
@@ -1436,7 +1431,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
             fit into `memory_limit`, or the system is out of memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, an
             integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
             file cannot be written.
@@ -1508,8 +1503,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             or "250ms". If times are integers, give an integer in the same unit. The size must be
             greater than 0, and a whole number of the units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means that it equals `size`. If it is greater than `size`, there
-            are gaps between windows.
+            values as `size`. None means `size`. If it is greater than `size`, there are gaps
+            between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
             times. It accepts the same values as `size`, and may also be negative or 0. None means
             0.
@@ -1553,7 +1548,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
             fit into `memory_limit`, or the system is out of memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, an
             integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
             file cannot be written.
@@ -1615,7 +1610,7 @@ def merge(
             streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
         TypeError: An argument has the wrong type.
 
@@ -1671,7 +1666,7 @@ def merge_batches(
             streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
-        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
         TypeError: An argument has the wrong type.
 
@@ -1691,8 +1686,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     every version of tidegate. The digest does not depend on how the rows are divided into batches,
     or on the layout of the values:
 
-    - Integers are equal regardless of their width, and so are floats. NaN equals NaN, and -0.0
-      equals 0.0.
+    - The width of integers makes no difference, and neither does that of floats. NaN equals NaN,
+      and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
       dates, lists and maps.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a

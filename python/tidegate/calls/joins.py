@@ -1,4 +1,4 @@
-"""Joins of two inputs, from the arguments of a call to its result."""
+"""Joins two inputs: all steps from the arguments of a call to its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges of streams, from the arguments of a call to its result."""
+"""Merges streams: all steps from the arguments of a call to its result."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def of_aggregation(
     *,
     reads_times: bool = True,
 ) -> Choice:
-    """Choose how to read the inputs of an aggregation; the arguments are those of `of_join`."""
+    """Choose how to read the inputs of an aggregation; for the arguments, see `of_join`."""
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
         return Choice(is_sliced=False, why="a stream is already in memory")

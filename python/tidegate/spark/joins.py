@@ -821,9 +821,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
-        tidegate.TidegateError: Another argument is invalid, or both sides are streams. Or a row
-            starts after it ends in a side that is sent in full. In other cases, the task that reads
-            such a row fails, so Spark raises the error when you use the DataFrame.
+        tidegate.TidegateError: Another argument is invalid, both sides are streams, or a side that
+            is sent in full contains a row that starts after it ends. On other sides, the task that
+            reads such a row fails, so Spark raises the error when you use the DataFrame.
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row

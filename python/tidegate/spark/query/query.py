@@ -90,7 +90,7 @@ class SparkQuery:
 
     @property
     def divided(self) -> Literal["time", "value"]:
-        """What rows may be divided by, in addition to their keys."""
+        """The criterion by which rows may be divided, in addition to their keys."""
         return "value" if self.function == "band_join" else "time"
 
     def plan(

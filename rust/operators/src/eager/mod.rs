@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Each pair is therefore found exactly once: by the row that arrived later, or by the right row if
-//! both arrived in the same epoch. Nothing is written while threads search, so any thread can
-//! search on behalf of any row. Even if most rows have the same key, their work is shared among all
+//! both arrived in the same epoch. Nothing is written during the search, so any thread can search
+//! for the matches of any row. Even if most rows have the same key, their work is shared among all
 //! threads.
 //!
 //! Rows are numbered per side, in arrival order. Rows that can no longer be matched are dropped

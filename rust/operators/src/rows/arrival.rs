@@ -93,8 +93,8 @@ impl Arrival {
         (0..columns.len() as u32).filter(is_needed).collect()
     }
 
-    /// Whether at least half of the rows are expired. This is checked only once the log holds twice
-    /// as many rows as were needed at the last check.
+    /// Whether at least half of the rows have expired. This is checked only once the log holds
+    /// twice as many rows as were needed at the last check.
     pub(super) fn is_sparse(&mut self, columns: &impl KeptColumns, now: SideWatermarks) -> bool {
         let rows = columns.len();
         if rows <= self.worth_a_look {

@@ -40,7 +40,7 @@ use crate::driver::Driver;
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with the given rows: the time and side of each row, and the values of both
     /// sides' rows. In merged order, no row may be earlier than a row of an earlier epoch. In
-    /// arrival order, all left rows precede all right rows, whatever their times.
+    /// arrival order, all left rows precede all right rows, regardless of their times.
     ///
     /// # Panics
     ///

@@ -15,8 +15,8 @@ pub struct SavedRows {
 }
 
 /// The kept rows of one side, identified by number. Rows are numbered from 0, starting with the
-/// first row that ever arrived on the side. Offsets are counted from the oldest row that is still
-/// kept, whose number is [`RowLog::first`].
+/// first row that arrived on that side. Offsets are counted from the oldest row that is still kept,
+/// whose number is [`RowLog::first`].
 ///
 /// In merged order, a row is *settled* once no later row can match it and it has been checked for a
 /// match. If matches are tracked, a row is kept until it is settled. In arrival order, no row is

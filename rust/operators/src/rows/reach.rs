@@ -49,8 +49,8 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
-    /// The first and last times of the other side that match a row of `side` at `ts`, or `None` if
-    /// no time matches.
+    /// The earliest and latest times on the other side that match a row of `side` at `ts`, or
+    /// `None` if no time matches.
     #[inline]
     pub fn times(&self, side: Side, ts: i64) -> Option<(i64, i64)> {
         Some((self.first(side, ts), self.last(side, ts)?))

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyDict, PyList, PyString, PyTuple};
 
-/// The maximum number of rows of a frame that is converted on the caller's thread.
+/// Frames with at most this many rows are converted on the caller's thread.
 const FEW_ROWS: usize = 10_000;
 
 /// The maximum number of cached schemas. When the cache is full, it is cleared.

@@ -413,9 +413,9 @@ macro_rules! asof_class {
 }
 pub(crate) use asof_class;
 
-/// Defines the class of a kind of join with push sources. The lists are those of [`join_query`].
-/// `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and returns the
-/// join.
+/// Defines the class of a kind of join with push sources. It takes the same lists as
+/// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and
+/// returns the join.
 macro_rules! join_class {
     (
         $class:ident = $open:ident;

@@ -74,8 +74,8 @@ pub struct WaitingRows {
 }
 
 impl WaitingRows {
-    /// Returns the source that rows are waiting for, or `None` if no rows are waiting. `sources`
-    /// are sorted by rank, and `begun` rows are no longer waiting.
+    /// Returns the source that rows are waiting for, or `None` if no rows are waiting. `sources` is
+    /// sorted by rank, and `begun` is the number of rows that are no longer waiting.
     pub(super) fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
