@@ -387,8 +387,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
             tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`, or `buckets` if there is a window and a sample shows
-            that `sort` would have to check more than about a thousand pairs per left row.
+            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
+            sample shows that `sort` would have to check more than about a thousand pairs per left
+            row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -527,8 +528,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
             tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`, or `buckets` if there is a window and a sample shows
-            that `sort` would have to check more than about a thousand pairs per left row.
+            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
+            sample shows that `sort` would have to check more than about a thousand pairs per left
+            row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the

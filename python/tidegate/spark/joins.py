@@ -178,10 +178,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and therefore a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+            has a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -330,10 +330,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and therefore a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+            has a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -484,10 +484,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
             `value` and `hybrid` do not support bands without an end; without `by`, such a join has
-            a single bucket, and therefore a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+            a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
@@ -645,10 +645,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
             slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and therefore a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. In
-            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
-            row, and the columns of the other side are null. Without this column, late rows are
+            `tolerance`, the join has a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. It is
+            null in regular result rows. In a late row, it names the side of the row, `left` or
+            `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
