@@ -679,8 +679,8 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             side: The side of a join that gets the source.
-            since: The watermark of the new source, as a time for `Source.advance`. None means the
-                lowest possible watermark.
+            since: The watermark of the new source: a time as accepted by `Source.advance`. None
+                means the lowest possible watermark.
             lateness: How far its rows may be out of time order. None means the lateness of the
                 other sources or, in a join, of the other sources on its side.
 
@@ -1609,10 +1609,10 @@ class IntervalJoin(StreamJoin):
             same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
             that are the same for all rows.
         max_width: The maximum distance between the time of a row and an end of the interval that is
-            given as an expression. It accepts the same values as `lateness`. It is required for
-            such an end, because it determines how long rows are kept and which rows are compared; a
-            greater width means more work. A row whose end is farther away is set aside, like a late
-            row.
+            given as an expression. It accepts the same values as `lateness`. It is required if
+            there is such an end, because it determines how long rows are kept and which rows are
+            compared; a greater width means more work. A row whose end is farther away is set aside,
+            like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
             that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
             must be at least 1. A smaller factor splits more keys, and several threads examine each
@@ -1645,7 +1645,7 @@ class IntervalJoin(StreamJoin):
             no source can deliver an earlier row. If False, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and of other sources.
             The rows are the same, but their order depends on the pushes. An unmatched row is
-            emitted once no row of the other side can match it. Rows are kept longer: until the
+            emitted once no row of the other side can match it. Rows are then kept longer, until the
             other side has passed their intervals. With `aggs`, rows are emitted in order in either
             case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
@@ -1772,7 +1772,7 @@ class Aggregate(Operator[_AggregateStats]):
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
-            greater than 0, and a whole number of the units of the time column.
+            greater than 0, and a whole number of units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
             values as `size`. None means `size`. If it is greater than `size`, there are gaps
             between windows.
@@ -1795,12 +1795,12 @@ class Aggregate(Operator[_AggregateStats]):
         algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
             fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
             separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
-            thread merges the streams and updates the windows; its queues have locks in `mq`, and
-            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
-            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
-            each stream updates the windows independently. These designs process rows one by one,
-            and need far more time and memory. Sessions always use a separate algorithm.
+            are the designs from section 5 of the paper, included for comparison. In `mq` and
+            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
+            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
+            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
+            merged, and each stream updates the windows independently. These designs process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
@@ -1954,10 +1954,10 @@ class WindowJoin(StreamJoin):
             `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
             been pushed, regardless of lateness and of other sources. The rows are the same, but
             their order depends on the pushes. An unmatched row is emitted once no row of the other
-            side can match it. Rows are kept longer: until the other side has passed their windows.
-            Row-based windows and the other algorithms depend on the merged order, so their pairs
-            still wait; pairs whose rows are joined in the same step are then emitted in any order.
-            With `aggs`, rows are emitted in order in either case.
+            side can match it. Rows are then kept longer, until the other side has passed their
+            windows. Row-based windows and the other algorithms depend on the merged order, so their
+            pairs still wait; pairs whose rows are joined in the same step are then emitted in any
+            order. With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
@@ -2542,7 +2542,7 @@ class JoinPlan:
         nothing, both the start and the end are its time.
 
         Args:
-            side: The side of the rows, `"left"` or `"right"`.
+            side: The side that the rows belong to, `"left"` or `"right"`.
             rows: Rows with the columns that the plan was created for.
 
         Returns:
@@ -2607,7 +2607,7 @@ class AggregationPlan:
 
     @property
     def columns(self) -> list[list[str]]:
-        """For each stream, the columns that the aggregation reads from it, in stream order.
+        """The columns that the aggregation reads from each stream, in stream order.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery

@@ -370,7 +370,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
         "250ms". If times are integers, give an integer in the same unit. The size must be
-        greater than 0, and a whole number of the units of the time column.
+        greater than 0, and a whole number of units of the time column.
         """,
         default="None",
         command=OfCommand(
@@ -515,12 +515,12 @@ OPTIONS: tuple[Option, ...] = (
         How rows are assigned to windows; the result is the same. `auto` is `slices`, the
         fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
         separate states for each stream, and combines slices into windows. The other algorithms
-        are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
-        thread merges the streams and updates the windows; its queues have locks in `mq`, and
-        are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
-        updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
-        each stream updates the windows independently. These designs process rows one by one,
-        and need far more time and memory. Sessions always use a separate algorithm.
+        are the designs from section 5 of the paper, included for comparison. In `mq` and
+        `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
+        `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
+        for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
+        merged, and each stream updates the windows independently. These designs process rows
+        one by one, and need far more time and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -823,7 +823,7 @@ OPTIONS: tuple[Option, ...] = (
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
         once, with the aggregates of its partners: the right rows that it matches. Partners are
         aggregated in the order of their starts. Spark does not preserve the order of rows, so
-        right rows with equal starts are ordered by value. They are compared by the columns that
+        right rows with equal starts are ordered by value. The comparison uses the columns that
         the join reads, in DataFrame order, with nulls last. Structs are compared field by
         field, and arrays and maps element by element.
         """,
@@ -927,9 +927,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between the time of a row and an end of the interval that is given
-        as an expression. It accepts the same values as `lateness`. It is required for such an
-        end, because it determines how long rows are kept and which rows are compared; a greater
-        width means more work. A row whose end is farther away is set aside, like a late row.
+        as an expression. It accepts the same values as `lateness`. It is required if there is
+        such an end, because it determines how long rows are kept and which rows are compared; a
+        greater width means more work. A row whose end is farther away is set aside, like a late
+        row.
         """,
         default="None",
         command=OfCommand(
@@ -945,10 +946,10 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         For streams: the maximum distance between the time of a row and an end of the interval
-        that is computed from columns, as a duration. It is required for such an end, because it
-        determines how long rows are kept. A row whose end is farther away is set aside, like a
-        late row: with `late_as`, it is emitted and marked as `left wide` or `right wide`;
-        otherwise, it is dropped.
+        that is computed from columns, as a duration. It is required if there is such an end,
+        because it determines how long rows are kept. A row whose end is farther away is set
+        aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
+        `right wide`; otherwise, it is dropped.
         """,
         default="None",
     ),
@@ -1342,10 +1343,10 @@ OPTIONS: tuple[Option, ...] = (
         `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
         been pushed, regardless of lateness and of other sources. The rows are the same, but
         their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are kept longer: until the other side has passed their windows.
-        Row-based windows and the other algorithms depend on the merged order, so their pairs
-        still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        With `aggs`, rows are emitted in order in either case.
+        side can match it. Rows are then kept longer, until the other side has passed their
+        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        pairs still wait; pairs whose rows are joined in the same step are then emitted in any
+        order. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),

@@ -58,14 +58,13 @@ def joined(
 
     Args:
         query: The join.
-        plan: Its plan for these inputs.
+        plan: The plan of the join for these inputs.
         inputs: The left and the right input.
         limits: The memory limit and the lateness; None for slices of a suitable size without a
             bound on their reach.
 
     Raises:
-        TidegateError: The join has no time by which it could be divided, or an argument is
-            invalid.
+        TidegateError: The join has no time by which to divide it, or an argument is invalid.
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
     reach = reach_of(query, plan)
@@ -107,7 +106,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """Return the order and the reach of a join in time.
 
     Raises:
-        TidegateError: The join has no time by which it could be divided.
+        TidegateError: The join has no time by which to divide it.
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - internal to the package

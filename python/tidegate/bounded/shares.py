@@ -60,7 +60,7 @@ class Shares:
     """Whether exceeding the limit is an error."""
 
     streams: int = 1
-    """The number of streams that are sorted and merged side by side; these are shares of one."""
+    """The number of streams sorted and merged side by side; each share is that of one stream."""
 
     def __post_init__(self) -> None:
         if self.limit < LEAST:
@@ -90,7 +90,7 @@ class Shares:
 
     @property
     def window(self) -> int:
-        """The bytes of right rows within reach of a slice."""
+        """The bytes available for the right rows within reach of a slice."""
         return self._rows * 3 // 10
 
     @property
@@ -105,7 +105,7 @@ class Shares:
 
     @property
     def sorted_in_memory(self) -> int:
-        """The bytes of rows of a side that are sorted without temporary files.
+        """The size in bytes up to which the rows of a side are sorted without temporary files.
 
         Sorting needs the same amount again, in addition to the rows of the slice and the window.
         """

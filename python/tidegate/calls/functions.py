@@ -466,8 +466,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
     each other's sliding windows.
 
-    With one band column, pairs are found before the call returns. With several, the other columns
-    are checked as batches are produced.
+    With one band column, pairs are found before the call returns. With several, the remaining
+    columns are checked as batches are produced.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -1386,7 +1386,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
-            greater than 0, and a whole number of the units of the time column.
+            greater than 0, and a whole number of units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
             values as `size`. None means `size`. If it is greater than `size`, there are gaps
             between windows.
@@ -1405,12 +1405,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
             fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
             separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
-            thread merges the streams and updates the windows; its queues have locks in `mq`, and
-            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
-            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
-            each stream updates the windows independently. These designs process rows one by one,
-            and need far more time and memory. Sessions always use a separate algorithm.
+            are the designs from section 5 of the paper, included for comparison. In `mq` and
+            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
+            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
+            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
+            merged, and each stream updates the windows independently. These designs process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1445,11 +1445,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         position. The time columns may have different units, which are reconciled without loss.
         Either all time columns have a time zone, or none has.
 
-        Results depend on the data alone: floats are added in an order that neither threads nor
-        batches change. Within a slice of time, the rows of each stream are added in time order,
+        Results depend on the data alone: floats are added in an order that does not depend on
+        threads or batches. Within a slice of time, the rows of each stream are added in time order,
         then the streams in order. The slices of a window are then combined in two parts, which meet
-        at the last multiple of the number of slices per window: the slices before it from the
-        latest to the earliest, the others from the earliest to the latest. The rows of a session
+        at the last multiple of the number of slices per window: slices before that point are
+        combined from latest to earliest, the others from earliest to latest. The rows of a session
         are added one by one, by time, then stream, then position.
 
         The time is proportional to the number of input rows and result rows, regardless of how many
@@ -1503,7 +1503,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
-            greater than 0, and a whole number of the units of the time column.
+            greater than 0, and a whole number of units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
             values as `size`. None means `size`. If it is greater than `size`, there are gaps
             between windows.
@@ -1522,12 +1522,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
             fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
             separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
-            thread merges the streams and updates the windows; its queues have locks in `mq`, and
-            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
-            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
-            each stream updates the windows independently. These designs process rows one by one,
-            and need far more time and memory. Sessions always use a separate algorithm.
+            are the designs from section 5 of the paper, included for comparison. In `mq` and
+            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
+            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
+            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
+            merged, and each stream updates the windows independently. These designs process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of

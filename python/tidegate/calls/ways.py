@@ -123,7 +123,7 @@ def of_join(
 
     Args:
         query: The join.
-        plan: Its plan for these inputs.
+        plan: The plan of the join for these inputs.
         inputs: The left and the right input.
         reads_times: Whether to read the times if statistics do not determine their order.
     """
@@ -145,7 +145,7 @@ def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
     """Return the columns that order the rows of each side.
 
     Raises:
-        TidegateError: The join has no time column by which it could be divided.
+        TidegateError: The join has no time column by which to divide it.
     """
     return bounded_joins.reach_of(query, plan).starts
 

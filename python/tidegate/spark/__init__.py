@@ -12,10 +12,10 @@ routes:
   file metadata shows that there are few rows and only keys could divide them, or if it shows the
   number of rows and bins would not be clearly more expensive for any keys and times. For large
   files, a job reads the first 10 000 rows. The sample determines the width of time bins, and the
-  cost of the join with bins and with native calls. If bins are clearly cheaper, Spark itself joins
-  on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are short,
-  keys are evenly distributed, and the join uses nothing that requires a native call: `where`,
-  `aggs`, `then` or a full join. `overlap_join` has no bins.
+  cost of the join with bins and with native calls. If bins are clearly cheaper, Spark does the join
+  itself, on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are
+  short, keys are evenly distributed, and the join uses nothing that requires a native call:
+  `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
   partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
   aggregation or a join by the keys, cached or not. Each task then joins the rows that it has, and
@@ -25,7 +25,7 @@ routes:
   inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs. Each
   task after the shuffle joins its rows in one native call.
 
-With `aggs`, a join returns one row per left row, with aggregates of its partners, instead of pairs.
+With `aggs`, a join returns not pairs but one row per left row, with aggregates of its partners.
 Each left row goes to a single task, which has all of its right rows. Only the right side is ever
 sent whole. If the interval is long and results do not depend on the order of rows, right rows that
 match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
@@ -40,7 +40,7 @@ second job over starts and ends determines.
 An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
 tasks that read the inputs compute aggregates per slice of time and send these instead.
 
-A native call uses as many threads as `spark.task.cpus` gives its task. The same version of the
+A native call uses as many threads as `spark.task.cpus` assigns to its task. The same version of the
 package must be installed on every node. `explain` shows which route was chosen, and why.
 
 The destination of a row depends only on its own values and the plan. The destinations of copies in

@@ -145,9 +145,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             Streams are therefore divided only by key, and keep the last right row of each key
             indefinitely.
         max_width: For streams: the maximum distance between the time of a row and an end of the
-            interval that is computed from columns, as a duration. It is required for such an end,
-            because it determines how long rows are kept. A row whose end is farther away is set
-            aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
+            interval that is computed from columns, as a duration. It is required if there is such
+            an end, because it determines how long rows are kept. A row whose end is farther away is
+            set aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
             `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -197,9 +197,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or a stream has no watermark or no
-            RocksDB state store. Or a time is null in a side that is sent in full. In other cases,
-            the task that reads a null time fails, so Spark raises the error when you use the
-            DataFrame.
+            RocksDB state store. It is also raised if a side that is sent in full contains a null
+            time. In other cases, the task that reads a null time fails, so Spark raises the error
+            when you use the DataFrame.
     """
     arguments = {
         "on": on,
@@ -349,9 +349,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: A window is negative or row-based, another argument is invalid, or a
-            stream has no watermark or no RocksDB state store. Or a time is null in a side that is
-            sent in full. In other cases, the task that reads a null time fails, so Spark raises the
-            error when you use the DataFrame.
+            stream has no watermark or no RocksDB state store. It is also raised if a side that is
+            sent in full contains a null time. In other cases, the task that reads a null time
+            fails, so Spark raises the error when you use the DataFrame.
         TypeError: A window has the wrong type.
     """
     arguments = {
@@ -503,9 +503,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or a stream has no window, no watermark
-            or no RocksDB state store. Or a time is null in a side that is sent in full. In other
-            cases, the task that reads a null time fails, so Spark raises the error when you use the
-            DataFrame.
+            or no RocksDB state store. It is also raised if a side that is sent in full contains a
+            null time. In other cases, the task that reads a null time fails, so Spark raises the
+            error when you use the DataFrame.
     """
     arguments = {
         "on": on,
@@ -559,11 +559,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     With streams, a left row is emitted once no further row can become its match. With `backward`,
     this is once the watermark has passed its time. With `forward`, the watermark must have passed
-    the matching row, and with `nearest`, its own time plus the distance to the matching row. An
-    unmatched left row is emitted once the watermark has passed its time plus `tolerance`. Without
-    `tolerance`, it waits and is kept indefinitely, unless `strategy` is `backward`. `backward` and
-    `nearest` keep the last right row of each key: with `tolerance` for that long, and otherwise
-    indefinitely.
+    the matching row; with `nearest`, it must have passed the left row's own time plus the distance
+    to the matching row. An unmatched left row is emitted once the watermark has passed its time
+    plus `tolerance`. Without `tolerance`, it waits and is kept indefinitely, unless `strategy` is
+    `backward`. `backward` and `nearest` keep the last right row of each key: with `tolerance` for
+    that long, and otherwise indefinitely.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
@@ -665,9 +665,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tolerance` has an unsuitable unit.
         tidegate.TidegateError: `tolerance` is negative, another argument is invalid, or only the
             right side is a stream. Or both sides are streams, and one has no watermark or no
-            RocksDB state store. Or a time is null in a side that is sent in full. In other cases,
-            the task that reads a null time fails, so Spark raises the error when you use the
-            DataFrame. The same applies if `where` overflows or divides by zero.
+            RocksDB state store. It is also raised if a side that is sent in full contains a null
+            time. In other cases, the task that reads a null time fails, so Spark raises the error
+            when you use the DataFrame. The same applies if `where` overflows or divides by zero.
     """
     arguments = {
         "on": on,
@@ -782,7 +782,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in the order of their starts. Spark does not preserve the order
-            of rows, so right rows with equal starts are ordered by value. They are compared by the
+            of rows, so right rows with equal starts are ordered by value. The comparison uses the
             columns that the join reads, in DataFrame order, with nulls last. Structs are compared
             field by field, and arrays and maps element by element.
         closed: Whether intervals include their end; they always include their start. `both`: they

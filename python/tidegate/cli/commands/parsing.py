@@ -243,7 +243,7 @@ def duration(text: str) -> str | int:
 
 
 def within(text: str) -> Within:
-    """Parse one distance, or one below and one above."""
+    """Parse a single distance, or one distance below and one above."""
     below, comma, above = text.partition(",")
     if comma:
         return _distance(below), _distance(above)

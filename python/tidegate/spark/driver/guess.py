@@ -45,7 +45,7 @@ def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
 
 
 def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
-    """Return the costs if the other side has similar times."""
+    """Return the costs, assuming that the other side has similar times."""
     rows, at, weight = _drawn(whole, small)
     keys = _numbered(rows, plan.inputs[whole.side].by)
     times = plan.axis.integers(rows.column(plan.inputs[whole.side].on))

@@ -31,7 +31,7 @@ class SparkQuery:
 
     @classmethod
     def of(cls, function: Function, arguments: dict[str, Any]) -> SparkQuery:
-        """Build the query of a function; raises the errors of the native join."""
+        """Build the query of a function. Raises the same errors as the native join."""
         return cls(join_query(function, arguments))
 
     @property

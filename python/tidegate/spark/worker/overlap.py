@@ -99,7 +99,8 @@ class ComputedEnds:
     """The intervals of one side of an interval join whose ends are computed from columns.
 
     Rows match only if their intervals overlap. The plan of the native `query` computes the
-    intervals from the columns that the ends read. `schemas` contains these columns for both sides.
+    intervals from the columns that their ends depend on. `schemas` contains these columns for both
+    sides.
     """
 
     side: int

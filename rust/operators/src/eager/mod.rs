@@ -1,4 +1,4 @@
-//! Joins that emit each pair as soon as both of its rows have arrived, whatever their times.
+//! Joins that emit each pair as soon as both of its rows have arrived, regardless of their times.
 //!
 //! The other streaming joins receive their rows in merged order, so a row is compared only with
 //! earlier ones. Here, rows are processed as they arrive, and each row is compared with all kept

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::{KeptColumns, Reach, Side, SideWatermarks};
 
-/// A log with at most this many rows is not checked for being sparse.
+/// A log with at most this many rows is not checked for sparseness.
 const FEW_ROWS: usize = if cfg!(test) { 8 } else { 1 << 14 };
 
 /// The last time that matches a row (`None` if no time does), and the row's number.
@@ -24,7 +24,7 @@ pub(super) struct Arrival {
     /// if unmatched rows are never emitted. Some of these rows may have been matched since they
     /// were added.
     alone: Option<BinaryHeap<Expiry>>,
-    /// The log is checked for being sparse once it has more rows than this.
+    /// Once the log has more rows than this, it is checked for sparseness.
     worth_a_look: usize,
 }
 

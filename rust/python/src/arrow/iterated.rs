@@ -42,7 +42,7 @@ struct State {
     made: Option<tidegate::Result<Option<RecordBatch>>>,
     has_begun: bool,
     closed: bool,
-    /// Python's identifier of the thread that produces batches, while it runs.
+    /// Python's identifier for the thread that produces batches, while that thread runs.
     thread: Option<u64>,
 }
 

@@ -282,7 +282,7 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast(&narrow, to)?)
 }
 
-/// The values in the places that have one, and nulls in the others.
+/// The values in the places that have one, with nulls elsewhere.
 fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     let mut next = 0;
     let places = present.iter().map(|&is_present| {

@@ -31,7 +31,7 @@ use arrow_select::take::take;
 
 use crate::{Error, Result};
 
-/// A result whose error is an Arrow error.
+/// A result whose error type is [`ArrowError`].
 pub(super) type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
 /// Calls a function for the type of a dictionary's indices.

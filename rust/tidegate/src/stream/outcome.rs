@@ -86,7 +86,7 @@ impl WaitingRows {
         Some(WaitingRows { source: least.name.clone(), seconds: least.silent, rows })
     }
 
-    /// Returns the line for an explanation.
+    /// Returns the line to show in an explanation.
     pub(super) fn line(&self) -> String {
         let WaitingRows { source, seconds, rows } = self;
         format!(

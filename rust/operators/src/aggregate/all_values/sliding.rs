@@ -45,13 +45,14 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values in a block with their places; `dealt` holds the same pairs in order of value.
+    /// The values in a block, paired with their places; `dealt` holds the same pairs, ordered by
+    /// value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// Where each bucket of values starts.
     starts: Vec<u32>,
     sorted: Vec<i64>,
-    /// The rank of each place in a block, or [`NOT_COUNTED`] if its value does not count.
+    /// The rank of each place in a block, or [`NOT_COUNTED`] if the value there does not count.
     ranks: Vec<u32>,
     few: Vec<i64>,
 }

@@ -19,7 +19,7 @@
 //! 4. *Slide* (`position.rs`): turns cells into suffixes and prefixes of windows, function by
 //!    function.
 //!
-//! A different way to get from rows to partials can replace the first two steps
+//! The first two steps can be replaced by a different way of turning rows into partials
 //! (`folds/epochs/epoch.rs`).
 //!
 //! # Trade-offs

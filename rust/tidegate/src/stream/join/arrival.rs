@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// order, and the time at which it may be emitted unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
-/// The algorithm and the index in explanations of joins that find rows by key and time.
+/// The algorithm and the index that explanations show for joins that find rows by key and time.
 pub(super) const BY_TIME: (&str, &str) = (
     "eager: a row meets all rows of its key that are kept and within reach, earlier and later ones; any thread looks for \
      any row",

@@ -168,9 +168,9 @@ impl<P: Prepare> Engine<P> {
         self.prepare.release(&mut self.join);
     }
 
-    /// Drops all rows that no row at `now` or later can match, even those between rows that are
-    /// still needed. This is done only if it is worth the cost, or if `is_due`. Returns the offsets
-    /// of the rows that remain.
+    /// Drops all rows that no row at `now` or later can match, even if they lie between rows that
+    /// are still needed. This is done only if it is worth the cost, or if `is_due`. Returns the
+    /// offsets of the rows that remain.
     pub(super) fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
         let kept = self.join.pack(now, is_due)?;
         self.prepare.retain([&kept[0], &kept[1]]);
