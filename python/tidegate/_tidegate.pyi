@@ -1645,7 +1645,7 @@ class IntervalJoin(StreamJoin):
             no source can deliver an earlier row. If False, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and of other sources.
             The rows are the same, but their order depends on the pushes. An unmatched row is
-            emitted once no row of the other side can match it. Rows are then kept longer, until the
+            emitted once no row of the other side can match it. Rows are kept longer: until the
             other side has passed their intervals. With `aggs`, rows are emitted in order in either
             case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
