@@ -68,8 +68,8 @@ class Option:
     Args:
         name: The name of the argument.
         type: Its type, as an annotation.
-        of: The functions and classes that have it. A function includes its form that returns
-            batches, unless `in_one_table` or `in_batches` is used.
+        of: The functions and classes that have it. Naming a function also covers its form that
+            returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
         default: Its default, as code; None if it is required.
         is_input: Whether it may be passed by position.
@@ -179,8 +179,8 @@ OPTIONS: tuple[Option, ...] = (
         ("band_join", "BandJoin"),
         """
         The band columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. They must contain integers, floats, decimals, dates or timestamps. If
-        either side of a column is a float, both sides are compared as floats.
+        right names. They must contain integers, floats, decimals, dates or timestamps. If a column
+        contains floats on either side, both sides are compared as floats.
         """,
         command=OfCommand(
             "A band column; repeat it for several columns.",
@@ -275,8 +275,8 @@ OPTIONS: tuple[Option, ...] = (
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start row by row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which then is the start
-        itself. If the expression is null, the row matches nothing.
+        integer. An expression over left columns may also return a time, which is then used as the
+        start. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -573,9 +573,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The band columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. They must contain integers, floats, decimals, dates or timestamps. If
-        either side of a column is a float, both sides are compared as floats. Rows are divided
-        by the values of the first column, so put the most selective column first.
+        right names. They must contain integers, floats, decimals, dates or timestamps. If a column
+        contains floats on either side, both sides are compared as floats. Rows are divided by the
+        values of the first column, so put the most selective column first.
         """,
     ),
     Option(
@@ -888,9 +888,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         Whether the last right row before the interval is also a partner, if it has the same key
         and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
-        arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
-        are therefore divided by key alone, and keep the last right row of each key
-        indefinitely.
+        arbitrarily old, so each slice of time would need copies of all earlier right rows. Streams
+        are therefore divided only by key, and keep the last right row of each key indefinitely.
         """,
         default="False",
     ),

@@ -121,10 +121,10 @@ class Shares:
         return rows_in(self._rows // 64, schema, GOOD_ROWS)
 
     def batches_ahead(self, schema: pa.Schema) -> int:
-        """Return the number of batches of a side to read before they are requested.
+        """Return how many batches of a side to read before they are requested.
 
-        All rows of a row group arrive at once. If there is no room for more than one row group, the
-        thread of one side is idle while the join waits for the other side.
+        All rows of a row group arrive at once. If there is only room for one row group, one side's
+        thread is idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))
         return max(2, size // (self.rows_read(schema) * row_bytes(schema)))

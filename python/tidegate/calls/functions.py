@@ -166,9 +166,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
         next 64, and so on. Therefore `where` may also be evaluated on rows beyond the matching row.
 
-        The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, and with `where`
-        up to 80.
+        The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 per
+        right row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80
+        with `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 
@@ -273,7 +273,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Note:
         The call needs memory for the inputs, a few batches that have been produced but not read,
         and 12 bytes per left row and 4 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, and with `where` up to 80.
+        up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -344,8 +344,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
@@ -422,8 +422,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if a
-        value plus the distance exceeds the range of 64 bits. Floats are subtracted and compared
+        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if the
+        sum of a value and the distance does not fit in 64 bits. Floats are subtracted and compared
         according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
         0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
@@ -485,8 +485,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
@@ -650,8 +650,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
-            itself. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is then used as
+            the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -709,12 +709,13 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Note:
         A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0. A
-        time plus a bound is compared exactly, even if the sum exceeds the range of 64 bits. Neither
-        side needs to be sorted, but sorted inputs are faster.
+        time plus a bound is compared exactly, even if the sum does not fit in 64 bits. Neither side
+        needs to be sorted, but sorted inputs are faster.
 
-        The call needs memory for the inputs, the result, and 12 bytes per left row and 8 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, and if an end is
-        an expression up to 126. If the result is too large for memory, use `interval_join_batches`.
+        The call needs memory for the inputs and the result, plus 12 bytes per left row and 8 per
+        right row. For rows that are not in time order, it needs up to 60 bytes per row, or up to
+        126 if an end is an expression. If the result is too large for memory, use
+        `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
 
@@ -781,8 +782,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
-            itself. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is then used as
+            the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -846,7 +847,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     Note:
         The call needs memory for the inputs, a few batches that have been produced but not read,
         and 12 bytes per left row and 8 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, and if an end is an expression up to 126.
+        up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -1695,8 +1696,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
 
     - Integers are equal regardless of their width, and so are floats. NaN equals NaN, and -0.0
       equals 0.0.
-    - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
-      dates, lists and maps.
+    - Strings are equal regardless of their layout, dictionary-encoded or not. The same applies to
+      binary values, dates, lists and maps.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
       time zone are compared as instants.
 
@@ -1704,7 +1705,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     and column order matter. Metadata does not matter, nor does whether a column is nullable.
 
     The digest detects accidental differences. It does not protect against someone who deliberately
-    constructs other rows with the same digest.
+    constructs different rows with the same digest.
 
     Args:
         data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.

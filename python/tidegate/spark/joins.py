@@ -141,8 +141,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row before the interval is also a partner, if it has the
             same key and `where` holds for it. This requires `aggs` and a `lower` bound. That row
-            may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
-            Streams are therefore divided by key alone, and keep the last right row of each key
+            may be arbitrarily old, so each slice of time would need copies of all earlier right
+            rows. Streams are therefore divided only by key, and keep the last right row of each key
             indefinitely.
         max_width: For streams: the maximum distance between the time of a row and an end of the
             interval that is computed from columns, as a duration. It is required for such an end,
@@ -425,9 +425,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats. Rows are divided
-            by the values of the first column, so put the most selective column first.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats. Rows are
+            divided by the values of the first column, so put the most selective column first.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a duration; for integer times,
@@ -827,10 +827,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. The other joins need all matching rows of a row in one task. They therefore send
-        these rows to the slice in which the row starts. Very long rows get separate slices, which
-        may require a second copy of the other side. For these joins, an additional job finds the
-        longest row, unless keys divide the rows evenly or the rows are points. If rereading a
+        copies. The other joins need all rows that match a given row in one task. They therefore
+        send these rows to the slice in which the row starts. Very long rows get separate slices,
+        which may require a second copy of the other side. For these joins, an additional job finds
+        the longest row, unless keys divide the rows evenly or the rows are points. If rereading a
         DataFrame returns a row that is longer than that, the task that reads the row raises an
         error.
     """

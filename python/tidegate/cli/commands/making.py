@@ -45,8 +45,8 @@ def command(
     """Turn a function that does the work of a subcommand into the subcommand.
 
     The subcommand has the options that the table lists for a function of `tidegate`, followed by
-    the options that the decorated function declares. The decorated function receives an `Asked`,
-    and its own options by name.
+    the options that the decorated function declares. The decorated function receives an `Asked`
+    and, as keyword arguments, its own options.
 
     Args:
         function: The function of `tidegate` whose options the subcommand has.
@@ -123,7 +123,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
-    """Return the type of an option's value: words, a number, a flag, or any string."""
+    """Return the type of an option's value: a set of words, a number, a flag, or any string."""
     first = option.type.partition(" | ")[0]
     told = option.command
     if told is not None and told.repeats:

@@ -44,10 +44,10 @@ pub struct LeavingRows<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of places
-    /// that each left row matches: the places of the rows with its key that have entered and not
-    /// left. A row is not too late for a left row if it is at most `late` after it. A left row
-    /// without a key gets an empty run.
+    /// Writes the numbers of the rows in this part; `ts` contains their times. Also finds the run
+    /// of places that each left row matches: the places of the rows with its key that have entered
+    /// and not left. A row is not too late for a left row if it is at most `late` after it. A left
+    /// row without a key gets an empty run.
     ///
     /// # Panics
     ///
