@@ -1134,7 +1134,7 @@ class Merge(Operator[_OperatorStats]):
     Rows are emitted in *merged order*: by time, then source number, then position within the
     source. A row is emitted as soon as no source can deliver a row that sorts before it (ScaleJoin,
     section IV.A, *ScaleGate*). Which rows are emitted, and in which order, depends only on the
-    input rows: not on when or in what batches they are pushed, or on the number of threads.
+    input rows, not on when or in what batches they are pushed, or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1361,7 +1361,7 @@ class AsofJoin(StreamJoin):
     it is emitted at the end if it could have matched until then: if `strategy` is not `backward`,
     its key is not null, and the part of `where` that reads only left columns holds.
 
-    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, or on the number of threads. Rows are ordered by the times above,
     and rows with the same such time are in *merged order*: by time, then source, then position.
 
@@ -1502,7 +1502,7 @@ class IntervalJoin(StreamJoin):
     first), then position. In a left, right, full or anti join, an unmatched row is emitted once no
     further row can match it. Rows are kept only as long as later rows may match them.
 
-    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
     by their later row in merged order, then by their earlier row. An unmatched row is emitted after
     all pairs of the last time at which it could have matched. For a left row, this is its time plus
@@ -1718,7 +1718,7 @@ class Aggregate(Operator[_AggregateStats]):
     ordered by window, then by key. Sessions are ordered by their end, then by key, so that an open
     session does not hold others back.
 
-    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
@@ -1863,7 +1863,7 @@ class WindowJoin(StreamJoin):
     numeric columns of the two sides, and between their sums and differences, with the widest SIMD
     instructions of the processor. If few pairs match, the rows are looked up instead.
 
-    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
     their later row in *merged order* (by time, then source with left sources first, then position),
     then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
@@ -2023,7 +2023,7 @@ class BandJoin(StreamJoin):
     value, and is looked up in the index of the other side. Pairs outside the band are never
     examined.
 
-    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
     their later row in *merged order* (by time, then source with left sources first, then position),
     then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
@@ -2065,8 +2065,8 @@ class BandJoin(StreamJoin):
             `on`, `by` and `time` as single names rather than pairs of names, give one `window`, and
             leave `how` at `inner`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
@@ -2405,7 +2405,7 @@ class JoinPlan:
 
     @property
     def origins(self) -> list[tuple[str | None, str | None]]:
-        """For each result column, the left and the right column from which it is computed.
+        """For each result column, the left and right columns from which it is computed.
 
         If a key has the same name on both sides, and a result row may lack the left side, the key
         is computed from both columns.
@@ -2421,7 +2421,7 @@ class JoinPlan:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The left and the right column of each key.
+        """The left and right columns of each key.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2431,7 +2431,7 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the smallest and the largest `right - left` of a pair.
+        """The columns of a band join, with the smallest and largest `right - left` of a pair.
 
         A difference is a float if either side is a float, and an integer otherwise. For times, it
         is in the finer unit of the two sides, and for decimals in units of their last decimal
@@ -2551,7 +2551,7 @@ class JoinPlan:
 
         Raises:
             TypeError: The rows are not Arrow data.
-            SchemaError: The rows have other columns.
+            SchemaError: The rows have different columns.
             TidegateError: `side` is neither `"left"` nor `"right"`.
 
         Example:
@@ -2802,8 +2802,8 @@ def byte_count(argument: str, given: Bytes | None) -> int | None:
 def reader_of(rows: object, made_by: str) -> BatchReader[Any]:
     """Return a reader of the batches that an iterator with a schema produces.
 
-    A thread of the reader produces the batches, one batch ahead of the consumer. The iterator
-    yields None from time to time, so that a closed reader is noticed.
+    The reader's thread produces the batches, one batch ahead of the consumer. The iterator yields
+    None from time to time, so that a closed reader is noticed.
     """
 
 def merge(

@@ -68,8 +68,8 @@ class Option:
     Args:
         name: The name of the argument.
         type: Its type, as an annotation.
-        of: The functions and classes that have it. A function includes its form that returns
-            batches, unless `in_one_table` or `in_batches` is used.
+        of: The functions and classes that have it. Naming a function also covers its form that
+            returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
         default: Its default, as code; None if it is required.
         is_input: Whether it may be passed by position.
@@ -179,8 +179,8 @@ OPTIONS: tuple[Option, ...] = (
         ("band_join", "BandJoin"),
         """
         The band columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. They must contain integers, floats, decimals, dates or timestamps. If
-        either side of a column is a float, both sides are compared as floats.
+        right names. They must contain integers, floats, decimals, dates or timestamps. If a column
+        contains floats on either side, both sides are compared as floats.
         """,
         command=OfCommand(
             "A band column; repeat it for several columns.",
@@ -573,9 +573,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The band columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. They must contain integers, floats, decimals, dates or timestamps. If
-        either side of a column is a float, both sides are compared as floats. Rows are divided
-        by the values of the first column, so put the most selective column first.
+        right names. They must contain integers, floats, decimals, dates or timestamps. If a column
+        contains floats on either side, both sides are compared as floats. Rows are divided by the
+        values of the first column, so put the most selective column first.
         """,
     ),
     Option(

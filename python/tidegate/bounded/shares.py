@@ -123,8 +123,8 @@ class Shares:
     def batches_ahead(self, schema: pa.Schema) -> int:
         """Return how many batches of one side to read before they are requested.
 
-        All rows of a row group arrive at once. If there is no room for more than one row group, the
-        thread of one side is idle while the join waits for the other side.
+        All rows of a row group arrive at once. If there is only room for one row group, one side's
+        thread is idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))
         return max(2, size // (self.rows_read(schema) * row_bytes(schema)))

@@ -343,8 +343,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
@@ -421,8 +421,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if a
-        value plus the distance exceeds the range of 64 bits. Floats are subtracted and compared
+        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if the
+        sum of a value and the distance does not fit in 64 bits. Floats are subtracted and compared
         according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
         0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
@@ -484,8 +484,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
@@ -707,8 +707,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Note:
         A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0. A
-        time plus a bound is compared exactly, even if the sum exceeds the range of 64 bits. Neither
-        side needs to be sorted, but sorted inputs are faster.
+        time plus a bound is compared exactly, even if the sum does not fit in 64 bits. Neither side
+        needs to be sorted, but sorted inputs are faster.
 
         The call needs memory for the inputs, the result, and 12 bytes per left row and 8 per right
         row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 126 if
@@ -1699,7 +1699,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     and column order matter. Metadata does not matter, nor does whether a column is nullable.
 
     The digest detects accidental differences. It does not protect against someone who deliberately
-    constructs other rows with the same digest.
+    constructs different rows with the same digest.
 
     Args:
         data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.

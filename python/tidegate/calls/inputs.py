@@ -50,7 +50,7 @@ __all__ = [
 Result = TypeVar("Result")
 
 Input: TypeAlias = "pa.Table | InputRows | OpenTable"
-"""An input whose columns are known, and which can be read at least once."""
+"""An input whose columns are known and that can be read at least once."""
 
 
 def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: ANN401 - any input

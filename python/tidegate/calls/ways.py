@@ -125,7 +125,7 @@ def of_join(
         query: The join.
         plan: The plan of the join for these inputs.
         inputs: The left and the right input.
-        reads_times: Whether to read the times if statistics do not determine their order.
+        reads_times: Whether to read the times if the statistics do not determine their order.
     """
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):

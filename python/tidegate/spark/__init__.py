@@ -3,7 +3,7 @@
 The driver checks the arguments against both schemas. For tables, it then chooses one of four
 routes:
 
-- *One side is small*: it has at most 64 MB, both in Spark's estimate and as Arrow data. That side
+- *One side is small*: it takes at most 64 MB, both by Spark's estimate and as Arrow data. That side
   is read immediately and sent whole to every task, as in Spark's own broadcast join. The other side
   stays in its partitions, however its keys are distributed, and nothing is shuffled. Full joins
   cannot use this route.

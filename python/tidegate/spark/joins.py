@@ -426,9 +426,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If
-            either side of a column is a float, both sides are compared as floats. Rows are divided
-            by the values of the first column, so put the most selective column first.
+            right names. They must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats. Rows are
+            divided by the values of the first column, so put the most selective column first.
         within: How far apart the values of two matching rows may be. Give one distance for all
             columns, a list with one distance per column, or a mapping from left names to distances.
             A distance is a number. For dates and timestamps, it is a duration; for integer times,

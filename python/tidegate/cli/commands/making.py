@@ -123,7 +123,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
-    """Return the type of an option's value: words, a number, a flag, or any string."""
+    """Return the type of an option's value: a set of words, a number, a flag, or any string."""
     first = option.type.partition(" | ")[0]
     told = option.command
     if told is not None and told.repeats:

@@ -49,7 +49,10 @@ class Shuffled(NamedTuple):
 
 
 class Overlapped(NamedTuple):
-    """Rows with a start and an end are packed and shuffled, and no side is sent whole: why not."""
+    """Rows with a start and an end are packed and shuffled.
+
+    `reason` explains why neither side is sent whole.
+    """
 
     layout: OverlapLayout
     reason: str
@@ -58,7 +61,7 @@ class Overlapped(NamedTuple):
 
 
 class Binned(NamedTuple):
-    """Spark itself joins on equal keys and time bins, for the given reason."""
+    """Spark itself joins on equal keys and time bins; `reason` explains why."""
 
     bins: Bins
     # What all forms cost, if rows were sampled.
@@ -71,7 +74,7 @@ class Stayed(NamedTuple):
 
     sides: InPlace
     reason: str
-    # The text on the costs of all forms where they were weighed.
+    # The text about the costs of all forms, if they were compared.
     costs: str | None = None
 
 

@@ -3,14 +3,14 @@
 use super::arrival::Arrival;
 use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
-/// The rows of one side that a join has kept, as another join takes them in.
+/// The rows of one side that a join has kept, in the form in which another join takes them over.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
     /// The rows' event times, in row order.
     pub ts: Vec<i64>,
-    /// Which have had a match, where that matters.
+    /// Which rows have been matched, where that matters.
     pub matched: Vec<bool>,
-    /// How many from the first on are settled.
+    /// How many rows are settled, counted from the first.
     pub settled: usize,
 }
 
@@ -27,9 +27,9 @@ pub struct RowLog<C> {
     side: Side,
     first: u64,
     columns: C,
-    /// Which rows have had a match, where that matters.
+    /// Which rows have been matched, where that matters.
     matched: Option<KeptColumn<bool>>,
-    /// How many rows from the oldest on are settled.
+    /// How many rows are settled, counted from the oldest.
     settled: usize,
     /// Present if the rows are in arrival order.
     arrival: Option<Arrival>,
@@ -205,7 +205,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// The number of rows in front of the oldest row that a row at `now` or later may match.
+    /// The number of rows before the oldest one that a row at `now` or later may match.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);

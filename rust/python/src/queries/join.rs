@@ -52,8 +52,8 @@ impl Options<'_, '_> {
         Ok(Some((aggregates(aggs)?, word("how", how, &HOW)?)))
     }
 
-    /// Returns the options of a join that has one row per left row. Such a join rejects outer joins
-    /// and gives the reason, even if the caller uses another library's name for them.
+    /// Returns the options of a join that returns one row per left row. Such a join rejects outer
+    /// joins and gives the reason, even if the caller uses another library's name for them.
     pub(crate) fn of_left_rows(self) -> Self {
         let is_outer = self.how.is_some_and(|how| of_other_libraries(how) == "full");
         Options { how: if is_outer { Some("full") } else { self.how }, ..self }
@@ -100,7 +100,7 @@ pub(crate) const HOW: [(&str, How); 6] = [
     ("anti", How::Anti),
 ];
 
-/// The requested result of a kind of join: pairs, or aggregates of partners.
+/// The result requested from a join: pairs, or aggregates of partners.
 pub(crate) enum JoinRequest<Q> {
     Pairs(Q),
     Aggregates(Box<PartnerAggregation>),

@@ -1,4 +1,4 @@
-//! The queries. The query of a kind and its operator class are in the same file, because they have
+//! The queries. Each kind of query is in the same file as its operator class, because the two have
 //! the same arguments.
 //!
 //! | file | what is in it |

@@ -28,7 +28,7 @@ type Pair = (String, String);
 /// The smallest and the largest difference of two values; `None` for no bound.
 type Ends<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// The left and the right column from which a result column is computed.
+/// The left and right columns from which a result column is computed.
 type Origin = (Option<String>, Option<String>);
 
 impl JoinPlan {

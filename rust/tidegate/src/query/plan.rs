@@ -21,9 +21,9 @@ pub struct QueryPlan {
     pub schema: SchemaRef,
     /// The columns that the join reads from the left and from the right table, ascending.
     pub reads: [Vec<usize>; 2],
-    /// For each result column, the left and the right column from which it is computed.
+    /// For each result column, the left and right columns from which it is computed.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
-    /// The left and the right column of each key.
+    /// The left and right columns of each key.
     pub keys: Vec<(usize, usize)>,
     /// The band columns. A row whose value is null or NaN matches nothing.
     pub bands: Vec<Reach>,

@@ -10,7 +10,7 @@
 //!
 //! Every open session has one state per function. A single thread finds the sessions of all rows,
 //! whereas the functions are shared among threads. Detecting that a session is over costs
-//! O(log sessions) each time that the session has lasted for another gap.
+//! O(log sessions) each time the session has lasted for another gap.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

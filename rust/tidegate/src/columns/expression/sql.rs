@@ -1,6 +1,6 @@
 //! From SQL text to an [`Expr`].
 //!
-//! Long because each form of SQL has its own translation and its own message.
+//! Long because each form of SQL needs its own translation and message.
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;

@@ -1,6 +1,6 @@
 //! An aggregation whose names and types fit the schemas of all its tables.
 //!
-//! Long because each function has its own rules for the columns it takes.
+//! Long because each function has its own rules for the columns that it accepts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -15,10 +15,10 @@ use crate::stream::tactic::Common;
 /// Rows of both sides that are joined together.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// The time of each row; `sides` has its side. In arrival order, all left rows come first.
+    /// The time of each row; `sides` contains its side. In arrival order, all left rows come first.
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The rows of each side; `charges` has the charges that account for them.
+    /// The rows of each side; `charges` contains the charges that account for them.
     pub(super) batches: [RecordBatch; 2],
     pub(super) charges: [Vec<(usize, Arc<Charge>)>; 2],
 }
