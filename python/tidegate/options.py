@@ -677,8 +677,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`; if a row before and a row after are equally far away, the row
-        before.
+        `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the earlier
+        one.
         """,
         default="'backward'",
         command=OfCommand("Whether to match the last row before, the first after, or the nearest."),
@@ -926,9 +926,9 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("IntervalJoin",),
         """
-        The maximum distance between the time of a row and an end of the interval that is given
-        as an expression. It accepts the same values as `lateness`. It is required for such an
-        end, because it determines how long rows are kept and which rows are compared; a greater
+        The maximum distance between the time of a row and an interval end that is given as an
+        expression. It accepts the same values as `lateness`. It is required for such an end,
+        because it determines how long rows are kept and which rows are compared; a greater
         width means more work. A row whose end is farther away is set aside, like a late row.
         """,
         default="None",
@@ -944,8 +944,8 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("spark.interval_join",),
         """
-        For streams: the maximum distance between the time of a row and an end of the interval
-        that is computed from columns, as a duration. It is required for such an end, because it
+        For streams: the maximum distance between the time of a row and an interval end that is
+        computed from columns, as a duration. It is required for such an end, because it
         determines how long rows are kept. A row whose end is farther away is set aside, like a
         late row: with `late_as`, it is emitted and marked as `left wide` or `right wide`;
         otherwise, it is dropped.
@@ -1044,8 +1044,8 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("window_join",),
         """
-        How matching rows are found; the result is the same. `auto` finds the window of each
-        left row as a range of right rows, with an index for `by`, and compares all rows of the
+        How matching rows are found; the result is the same. `auto` uses an index on `by` to
+        find the window of each left row as a range of right rows, and compares all rows in that
         range. If `where` compares numbers, and a sample of pairs shows that an index of such a
         number is faster, `auto` uses that index instead. The others are published algorithms,
         which process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
@@ -1432,13 +1432,13 @@ OPTIONS: tuple[Option, ...] = (
         clearly cheaper, the existing partitions of both sides, if they are balanced and each
         contains all rows of its keys, or the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
-        cost more. Nor are they sampled if file metadata shows that there are few rows, or that
-        bins are not clearly more expensive. For streams, `key` divides the rows by key alone.
-        `time` distributes slices of time to the buckets in turn, which spreads the rows of a
-        heavy key, and copies the rows near a border. `hybrid` does the same, but starts each
-        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-        `hybrid` do not support intervals without an end; without `by`, such a join has a single
-        bucket, and so a single task.
+        cost more. The same applies if file metadata shows that there are few rows, or that bins
+        are not clearly more expensive. For streams, `key` divides the rows by key alone. `time`
+        distributes slices of time to the buckets in turn, which spreads the rows of a heavy
+        key, and copies the rows near a border. `hybrid` does the same, but starts each key at a
+        different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
+        do not support intervals without an end; without `by`, such a join has a single bucket,
+        and so a single task.
         """,
         default="'auto'",
     ),
@@ -1458,8 +1458,8 @@ OPTIONS: tuple[Option, ...] = (
         the other side are copied. A full join does not do this, because neither side can be
         copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
         fullest partition is the smallest in a sample. For streams, `key` divides the rows by
-        key alone. `value` distributes slices of values to the buckets in turn, which spreads
-        the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+        key alone. `value` distributes slices of values to the buckets in turn, which spreads the
+        rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
         starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
         `value` and `hybrid` do not support bands without an end; without `by`, such a join has
         a single bucket, and so a single task.
@@ -1482,8 +1482,8 @@ OPTIONS: tuple[Option, ...] = (
         time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
         of both sides, if they are balanced and each contains all rows of its keys, or the
         division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows by key alone. `time` distributes slices of
-        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        time. For streams, `key` divides the rows by key alone. `time` distributes slices of time
+        to the buckets in turn, and copies all right rows within `tolerance` of a slice.
         `hybrid` does the same, but starts each key at a different bucket. Both require a
         tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
         `tolerance`, the join has a single bucket, and so a single task.

@@ -197,8 +197,8 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
     Returns:
         A few lines of text. If a function that ends in `_batches` reads files, one line says
         whether they are read whole or slice by slice. With a `memory_limit`, the line says how the
-        rows of each input are put in time order. For this line, the statistics of Parquet files are
-        read.
+        rows of each input are put in time order. To produce this line, the function reads the
+        statistics of Parquet files.
 
     Raises:
         TypeError: `function` is not one of these, or does not accept such inputs.

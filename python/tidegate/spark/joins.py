@@ -144,11 +144,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
             Streams are therefore divided by key alone, and keep the last right row of each key
             indefinitely.
-        max_width: For streams: the maximum distance between the time of a row and an end of the
-            interval that is computed from columns, as a duration. It is required for such an end,
-            because it determines how long rows are kept. A row whose end is farther away is set
-            aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
-            `right wide`; otherwise, it is dropped.
+        max_width: For streams: the maximum distance between the time of a row and an interval end
+            that is computed from columns, as a duration. It is required for such an end, because it
+            determines how long rows are kept. A row whose end is farther away is set aside, like a
+            late row: with `late_as`, it is emitted and marked as `left wide` or `right wide`;
+            otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -172,13 +172,13 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             they are clearly cheaper, the existing partitions of both sides, if they are balanced
             and each contains all rows of its keys, or the division whose fullest partition is the
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
-            forms would cost more. Nor are they sampled if file metadata shows that there are few
-            rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            by key alone. `time` distributes slices of time to the buckets in turn, which spreads
-            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
-            `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and so a single task.
+            forms would cost more. The same applies if file metadata shows that there are few rows,
+            or that bins are not clearly more expensive. For streams, `key` divides the rows by key
+            alone. `time` distributes slices of time to the buckets in turn, which spreads the rows
+            of a heavy key, and copies the rows near a border. `hybrid` does the same, but starts
+            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
+            and `hybrid` do not support intervals without an end; without `by`, such a join has a
+            single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
@@ -324,13 +324,13 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             they are clearly cheaper, the existing partitions of both sides, if they are balanced
             and each contains all rows of its keys, or the division whose fullest partition is the
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
-            forms would cost more. Nor are they sampled if file metadata shows that there are few
-            rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            by key alone. `time` distributes slices of time to the buckets in turn, which spreads
-            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
-            `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and so a single task.
+            forms would cost more. The same applies if file metadata shows that there are few rows,
+            or that bins are not clearly more expensive. For streams, `key` divides the rows by key
+            alone. `time` distributes slices of time to the buckets in turn, which spreads the rows
+            of a heavy key, and copies the rows near a border. `hybrid` does the same, but starts
+            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
+            and `hybrid` do not support intervals without an end; without `by`, such a join has a
+            single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
@@ -608,8 +608,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             Without keys, any two rows may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
-            row before.
+            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
+            earlier one.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
@@ -830,8 +830,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         copies. The other joins need all matching rows of a row in one task. They therefore send
         these rows to the slice in which the row starts. Very long rows get separate slices, which
         may require a second copy of the other side. For these joins, an additional job finds the
-        longest row, unless keys divide the rows evenly or the rows are points. If rereading a
-        DataFrame returns a row that is longer than that, the task that reads the row raises an
+        longest row, unless keys divide the rows evenly or the rows are points. If a DataFrame is
+        read again and then contains an even longer row, the task that reads this row raises an
         error.
     """
     arguments = {

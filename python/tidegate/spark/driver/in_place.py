@@ -10,7 +10,7 @@ for this join, the two sides are partitioned differently, and another route is c
 
 This is worthwhile if neither side is small enough to be sent whole. In a benchmark with tables of
 eight buckets and 1,000 keys, pairs of 2.5 million rows per side took 3.6 s of processor time in
-place and 4.8 s with packs. Aggregates of partners of four million rows took 3.7 s and 5.1 s
+place and 4.8 s with packs. Aggregating the partners of four million rows took 3.7 s and 5.1 s
 (`benches/results/spark-planning.md`).
 """
 

@@ -42,7 +42,7 @@ impl Arrival {
         self.reach.last(self.side, ts?)
     }
 
-    /// Whether a row is expired, if `last` is the last time that matches it.
+    /// Whether a row is expired, where `last` is the last time that can match it.
     #[inline]
     fn is_over(&self, last: Option<i64>, now: SideWatermarks) -> bool {
         match (last, now[self.side.other() as usize]) {
@@ -81,7 +81,7 @@ impl Arrival {
         Some(number)
     }
 
-    /// The number of expired rows in front of the oldest row that is still needed.
+    /// The number of expired rows before the oldest row that is still needed.
     pub(super) fn over(&self, columns: &impl KeptColumns, now: SideWatermarks) -> usize {
         let is_over = |&offset: &usize| self.is_over(self.last(columns, offset), now);
         (0..columns.len()).take_while(is_over).count()

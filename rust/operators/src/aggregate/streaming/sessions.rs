@@ -9,7 +9,7 @@
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread finds the sessions of all rows,
-//! whereas the functions are shared among threads. Detecting that a session is over costs
+//! whereas the functions are divided among the threads. Detecting that a session is over costs
 //! O(log sessions) each time that the session has lasted for another gap.
 
 use std::cmp::Reverse;

@@ -21,9 +21,9 @@ pub(crate) fn list_item(of: &Field) -> FieldRef {
     Arc::new(item.with_metadata(meaning(of)))
 }
 
-/// Returns a column's metadata that describes its values, such as the name of an extension type.
-/// The column's number in its Parquet file is removed, because it does not apply to another column
-/// with the same values.
+/// Returns the part of a column's metadata that describes its values, such as the name of an
+/// extension type. The column's number in its Parquet file is removed, because it does not apply to
+/// another column with the same values.
 pub(super) fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");

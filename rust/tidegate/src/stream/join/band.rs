@@ -34,7 +34,7 @@ const WORTH: f64 = 2.0;
 /// How many times the rows of a sample come before another sample is taken.
 const PATIENCE: u64 = 8;
 
-/// Creates the band join of sources with these schemas.
+/// Creates a band join of sources that have these schemas.
 ///
 /// Each order with the offers that cost at most 1 less or 2 more, and are at most 5 apart in time:
 ///

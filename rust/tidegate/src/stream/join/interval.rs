@@ -53,10 +53,11 @@ impl Parallelism {
     }
 }
 
-/// Creates the interval join of sources with these schemas. `parallelism` determines how keys are
-/// assigned to threads. A key is split once a thread makes `load_factor` times the mean number of
-/// comparisons, 1.2 by default. If an end is computed from columns, it may be at most `max_width`
-/// away from the time of its row. Rows with ends farther away are set aside, like late rows.
+/// Creates an interval join of sources that have these schemas. `parallelism` determines how keys
+/// are assigned to threads. A key is split once a thread makes `load_factor` times the mean number
+/// of comparisons, 1.2 by default. If an end is computed from columns, it may be at most
+/// `max_width` away from the time of its row. Rows with ends farther away are set aside, like late
+/// rows.
 ///
 /// Each trade with the quotes that are at most 2 older:
 ///

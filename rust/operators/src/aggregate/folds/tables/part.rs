@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::aggregate::slices::windows::Slice;
 
-/// A time range whose ends are slice boundaries, and its cells. A cell covers all sources' rows
-/// with one key in one slice.
+/// A time range that starts and ends at slice boundaries, with its cells. A cell covers all
+/// sources' rows with one key in one slice.
 #[derive(Debug)]
 pub(in crate::aggregate) struct TimePart {
     /// The key of each cell.
