@@ -1409,8 +1409,8 @@ class AsofJoin(StreamJoin):
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
-            row before.
+            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
+            earlier one.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -1445,7 +1445,7 @@ class AsofJoin(StreamJoin):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type. Or `tolerance` is an
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or `tolerance` is an
             integer although times are dates or timestamps, or a duration although times are
             integers.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument is
@@ -1507,8 +1507,8 @@ class IntervalJoin(StreamJoin):
     by their later row in merged order, then by their earlier row. An unmatched row is emitted after
     all pairs of the last time at which it could have matched. For a left row, this is its time plus
     `upper`, and for a right row its time minus `lower`, but never before its own time. If `closed`
-    excludes that end, the last time is one unit earlier. An end that is an expression counts as
-    `max_width` away.
+    excludes that end, the last time is one unit earlier. An end that is given as an expression is
+    treated as being `max_width` away.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2030,10 +2030,10 @@ class BandJoin(StreamJoin):
     it could have matched. With time-based windows, this is its own time plus the window of its
     side. With row-based windows, it is the time of the row that replaces it in the window.
 
-    With `right=None`, the rows of one stream are joined with each other. Each row is then matched,
-    as a left row, with the earlier rows in merged order that are in the window, as right rows. Each
-    pair of rows therefore appears once, and no row matches itself. There is one index instead of
-    two.
+    With `right=None`, the rows of one stream are joined with each other. Each row, as a left row,
+    is matched with the rows in the window that precede it in merged order, which act as right rows.
+    Each pair of rows therefore appears once, and no row matches itself. Only one index is kept
+    instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2391,8 +2391,8 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must have for the join to return the same result.
 
-        These are the columns that it reads, and the left columns whose names cause right columns to
-        get a suffix.
+        These are the columns that it reads, plus the left columns whose names cause a suffix to be
+        added to right columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2447,8 +2447,8 @@ class JoinPlan:
     def time(self) -> _Reach | None:
         """The time columns, with the smallest and the largest `right - left` of a pair.
 
-        The differences are in the finer unit of the two sides. None means that there is no bound,
-        as with row-based windows. For a band join without windows, `time` itself is None.
+        The differences are given in the finer of the two sides' units. None means that there is no
+        bound, as with row-based windows. For a band join without windows, `time` itself is None.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query, window_join_query
@@ -2462,8 +2462,8 @@ class JoinPlan:
     def distances(self) -> tuple[int | None, int | None]:
         """The smallest and the largest time difference `right - left` of a pair, inclusive.
 
-        The differences are in the finer unit of the two sides. None means that there is no bound,
-        for example because an end is computed from columns.
+        The differences are given in the finer of the two sides' units. None means that there is no
+        bound, for example because an end is computed from columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2538,15 +2538,15 @@ class JoinPlan:
         """Return where the intervals of rows start and end, if ends are computed from columns.
 
         Two rows match only if their intervals overlap, but not all rows whose intervals overlap
-        match. The Spark form of the join divides rows by these intervals. For a row that matches
-        nothing, both the start and the end are its time.
+        match. The Spark form of the join divides rows by these intervals. If a row matches nothing,
+        its start and its end are both its time.
 
         Args:
             side: The side that the rows belong to, `"left"` or `"right"`.
             rows: Rows with the columns that the plan was created for.
 
         Returns:
-            The integer columns `start` and `end`, in the finer unit of the two sides. None if no
+            The integer columns `start` and `end`, in the finer of the two sides' units. None if no
             end is computed from columns.
 
         Raises:

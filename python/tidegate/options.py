@@ -677,8 +677,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`; if a row before and a row after are equally far away, the row
-        before.
+        `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the earlier
+        one.
         """,
         default="'backward'",
         command=OfCommand("Whether to match the last row before, the first after, or the nearest."),
@@ -1045,8 +1045,8 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("window_join",),
         """
-        How matching rows are found; the result is the same. `auto` finds the window of each
-        left row as a range of right rows, with an index for `by`, and compares all rows of the
+        How matching rows are found; the result is the same. `auto` uses an index on `by` to
+        find the window of each left row as a range of right rows, and compares all rows in that
         range. If `where` compares numbers, and a sample of pairs shows that an index of such a
         number is faster, `auto` uses that index instead. The others are published algorithms,
         which process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,

@@ -131,7 +131,7 @@ class Shares:
 
     @property
     def rows_pushed(self) -> int:
-        """The number of rows per push; the operator counts some hundred bytes for each row."""
+        """The number of rows per push; the operator counts a few hundred bytes for each row."""
         return max(1, self.state // (PUSHES * PUSHED_BYTES))
 
     def rows_merged(self, schema: pa.Schema) -> int:

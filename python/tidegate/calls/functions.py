@@ -114,8 +114,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
-            row before.
+            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
+            earlier one.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -147,9 +147,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         order, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed. Or `tolerance` is an integer although times are dates or timestamps, or
-            a duration although times are integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
+            malformed, or `tolerance` is an integer although times are dates or timestamps, or a
+            duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
@@ -224,8 +224,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
-            row before.
+            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
+            earlier one.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -258,9 +258,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         most one row per left row. Rows are in left row order, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed. Or `tolerance` is an integer although times are dates or timestamps, or
-            a duration although times are integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
+            malformed, or `tolerance` is an integer although times are dates or timestamps, or a
+            duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
@@ -593,7 +593,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. This is the online interval join of
-    PPOIJ, section 2.2, over whole tables.
+    PPOIJ, section 2.2, applied to whole tables.
 
     Example:
         The quotes for a trade's symbol in the two seconds up to the trade:
@@ -1179,9 +1179,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
-            each left row as a range of right rows, with an index for `by`, and compares all rows of
-            the range. If `where` compares numbers, and a sample of pairs shows that an index of
+        algorithm: How matching rows are found; the result is the same. `auto` uses an index on `by`
+            to find the window of each left row as a range of right rows, and compares all rows in
+            that range. If `where` compares numbers, and a sample of pairs shows that an index of
             such a number is faster, `auto` uses that index instead. The others are published
             algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
             `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
@@ -1291,9 +1291,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
-            each left row as a range of right rows, with an index for `by`, and compares all rows of
-            the range. If `where` compares numbers, and a sample of pairs shows that an index of
+        algorithm: How matching rows are found; the result is the same. `auto` uses an index on `by`
+            to find the window of each left row as a range of right rows, and compares all rows in
+            that range. If `where` compares numbers, and a sample of pairs shows that an index of
             such a number is faster, `auto` uses that index instead. The others are published
             algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
             `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
@@ -1703,8 +1703,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
 
     Args:
         data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
-        ordered: Whether the order of the rows matters. If it does not, duplicate rows still count
-            separately.
+        ordered: Whether the order of the rows matters. Even if it does not, duplicate rows are
+            counted separately.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Returns:

@@ -70,7 +70,7 @@ def read(name: str, given: Any) -> Input:  # noqa: ANN401 - any input
 
 
 def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
-    """Return the rows of an input; an open table is read now."""
+    """Return the rows of an input, after reading it if it is an open table."""
     if not isinstance(one, OpenTable):
         return one
     rows = elsewhere(lambda: one.read(columns))
@@ -84,7 +84,7 @@ def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
-    """Return an object from which the schema of an input, or of other data, can be read."""
+    """Return an object that provides the schema of an input or of other data."""
     if hasattr(given, "__arrow_c_schema__") or is_arrow(given):
         return given
     return opened(name, given)
@@ -117,8 +117,8 @@ def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
     """Return the streams of a merge; if a single path is given, each of its files is a stream.
 
-    Inputs other than Arrow data are opened. If all inputs are files, a CSV column gets the same
-    type in all of them.
+    Inputs other than Arrow data are opened. If all inputs are files, a CSV column is read with the
+    same type from each of them.
     """
     if isinstance(streams, OpenTable) or _is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None

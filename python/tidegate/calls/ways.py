@@ -198,7 +198,7 @@ def _aggregate_in_slices(
 
 
 def _columns_read(plan: _tidegate.AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
-    """Return the rows of streams, with the columns that the aggregation reads."""
+    """Return the rows of each stream, with the columns that the aggregation reads."""
     of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
 

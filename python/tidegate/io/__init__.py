@@ -1,7 +1,7 @@
 """Opens inputs other than Arrow data as tables: files, datasets, lazy frames and arrays.
 
-Calls and the command open tables with `open_tables.py`. Only the command follows growing files and
-writes files.
+Calls and the command open tables with `open_tables.py`. Only the command can follow growing files
+and write files.
 
 - `open_tables.py`: opens any input as a table whose columns are known before it is read.
 - `read_files.py`: reads the rows of files, whole or in batches.

@@ -32,10 +32,10 @@ match all left rows of a slice of time are combined into one row per key. In `as
 row also goes to a single task, and a slice of time receives copies of only the nearest right rows
 of each key outside the slice.
 
-Rows of `overlap_join` have individual lengths. Heavy keys are split by time here, too. If only
-pairs are requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices
-in which a row that it overlaps may start. This requires the maximum length of the rows, which a
-second job over starts and ends determines.
+Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
+requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
+a row that it overlaps may start. This requires the maximum length of the rows, which a second job
+over starts and ends determines.
 
 An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
 tasks that read the inputs compute aggregates per slice of time and send these instead.
@@ -58,9 +58,9 @@ Each DataFrame needs a watermark on its time column (`withWatermark`), and the s
 RocksDB state store. The output mode is `append`. A pair is emitted in the micro-batch whose
 watermark has passed its later row. An unmatched row is emitted once the watermark has passed all
 rows that could have matched it, and so is a left row of a join with `aggs` or of an as-of join. The
-aggregates of a window are emitted once the watermark has passed its end. The mode `update` returns
-the same rows at the same time: no row is ever updated, and no window is emitted before its end.
-Spark rejects `complete`.
+aggregates of a window are emitted once the watermark has passed its end. In the output mode
+`update`, the same rows are emitted at the same times: no row is ever updated, and no window is
+emitted before its end. Spark rejects `complete`.
 
 Each row, or what it adds to a slice of time, is written to the state store once, and removed once
 it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,

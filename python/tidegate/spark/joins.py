@@ -609,8 +609,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             Without keys, any two rows may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
-            row before.
+            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
+            earlier one.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.

@@ -108,7 +108,7 @@ class SparkQuery:
         return self.native.replace(columns=columns).plan(left, right)
 
     def settled(self, plan: JoinPlan, tables: Sequence[pa.Table]) -> SparkQuery:
-        """The same query in a uniform form: names are pairs, and time windows are bounds."""
+        """The same query in a uniform form, with names as pairs and time windows as bounds."""
         by, how = plan.keys or None, self.how
         time = None if plan.time is None else plan.time[0]
         if self.is_asof:

@@ -42,7 +42,7 @@ impl Arrival {
         self.reach.last(self.side, ts?)
     }
 
-    /// Whether a row is expired, if `last` is the last time that matches it.
+    /// Whether a row is expired, where `last` is the last time that can match it.
     #[inline]
     fn is_over(&self, last: Option<i64>, now: SideWatermarks) -> bool {
         match (last, now[self.side.other() as usize]) {

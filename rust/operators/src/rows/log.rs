@@ -152,9 +152,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// In merged order, finds the oldest unmatched row that is not settled, if no row at `now` or
-    /// later can match it. Returns the last time at which the row could be matched, its own time,
-    /// and its offset.
+    /// For joins in merged order: finds the oldest unmatched row that is not settled, provided that
+    /// no row at `now` or later can match it. Returns the last time at which the row could be
+    /// matched, its own time, and its offset.
     #[inline]
     pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
@@ -275,7 +275,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Keeps only the rows at these offsets and renumbers them without gaps, starting at
-    /// [`first`](Self::first). `keep` must keep the same rows in the columns.
+    /// [`first`](Self::first). `keep` must retain the same rows in the columns.
     pub fn retain(&mut self, offsets: &[u32], keep: impl FnOnce(&mut C)) {
         keep(&mut self.columns);
         if let Some(matched) = &mut self.matched {

@@ -107,8 +107,8 @@ impl Results {
 
     /// Adds the unmatched rows that no row at `now` or later can match. In merged order, they are
     /// sorted by the last time at which they could be matched, then in merged order. In arrival
-    /// order, left rows come first, and the rows of each side are sorted by the last time that they
-    /// match.
+    /// order, left rows come first, and the rows of each side are sorted by the last time that
+    /// could match them.
     pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],

@@ -38,7 +38,7 @@ struct ReaderState {
 
 #[derive(Default)]
 struct State {
-    /// The last item that was produced: a batch, the end or an error.
+    /// The most recently produced item: a batch, the end or an error.
     made: Option<tidegate::Result<Option<RecordBatch>>>,
     has_begun: bool,
     closed: bool,

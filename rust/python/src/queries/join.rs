@@ -479,7 +479,7 @@ macro_rules! join_class {
 }
 pub(crate) use join_class;
 
-/// The additional arguments of joins of push sources, as they were passed.
+/// The additional arguments that joins of push sources accept, as the caller passed them.
 pub(crate) struct Sides<'a, 'py> {
     pub(crate) left: Argument<'a, 'py>,
     pub(crate) right: Argument<'a, 'py>,

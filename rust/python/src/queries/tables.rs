@@ -1,4 +1,4 @@
-//! Joins of two tables whose arguments have been read, returned as a table, a reader or a plan.
+//! Joins two tables once the arguments have been read, and returns a table, a reader or a plan.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -204,7 +204,7 @@ pub struct AggregationPlan {
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
-    /// The columns that the aggregation reads from each table, ascending.
+    /// The columns that the aggregation reads from each table, in ascending order.
     pub reads: Vec<Vec<usize>>,
     /// Size, advance and offset of the windows, in the finest unit of the time columns; `None` for
     /// sessions.

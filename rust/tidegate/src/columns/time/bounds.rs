@@ -137,7 +137,7 @@ enum Round {
 #[derive(Clone, Copy)]
 struct WholeEnd {
     steps: i64,
-    /// Whether the exact value is a whole number of units. A time can then equal the end.
+    /// Whether the exact value is a whole number of units. Only then can a time equal the end.
     whole: bool,
     exact: Fraction,
 }

@@ -40,8 +40,8 @@ use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
-/// Creates the as-of join of sources with these schemas. A left row is emitted once no further row
-/// can become its match.
+/// Creates an as-of join of sources that have these schemas. A left row is emitted once no further
+/// row can become its match.
 ///
 /// Each trade with the last quote:
 ///

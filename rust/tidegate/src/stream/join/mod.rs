@@ -179,7 +179,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     epoch: Option<i64>,
     /// Whether rows have arrived since the engine last released the results that it held back.
     has_new: bool,
-    /// Whether the engine is releasing the results that it holds back. It is refilled afterwards.
+    /// Whether the engine is releasing the results that it has held back. It is refilled
+    /// afterwards.
     releasing: bool,
     /// The watermarks up to which rows have been settled, if no rows have arrived since.
     settled: Option<SideWatermarks>,
