@@ -1,6 +1,6 @@
 """The native part of tidegate, written in Rust.
 
-Long because its docstrings are the manual of the native classes.
+Long because its docstrings serve as the manual of the native classes.
 
 Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
@@ -1174,7 +1174,7 @@ class Merge(Operator[_OperatorStats]):
             to give each source its own value. None, like 0, means that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
             until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
-            few batches that a poll prepares in advance do not count. The property `memory_limit`
+            few batches that a poll prepares in advance do not count. The `memory_limit` property
             describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
@@ -1348,7 +1348,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 class AsofJoin(StreamJoin):
     """Match each left row with the right row that is nearest in time, while sources push rows.
 
-    This is the as-of join of push sources, with any number of sources on each side. For all rows
+    This is the as-of join for push sources, with any number of sources on each side. For all rows
     that are not late, it returns the rows of `asof_join`. A left row is emitted once no further row
     can become its match:
 
@@ -1433,7 +1433,7 @@ class AsofJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results must be emitted in the order described above. An as-of join uses
             this order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
@@ -1505,10 +1505,10 @@ class IntervalJoin(StreamJoin):
     Which rows are emitted, and in which order, depends only on the input rows: not on when or in
     what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
     by their later row in merged order, then by their earlier row. An unmatched row is emitted after
-    all pairs of the last time at which it could have matched. For a left row, this is its time plus
-    `upper`, and for a right row its time minus `lower`, but never before its own time. If `closed`
-    excludes that end, the last time is one unit earlier. An end that is an expression counts as
-    `max_width` away.
+    all pairs of the last time at which it could have matched. This is a left row's time plus
+    `upper`, or a right row's time minus `lower`, but never earlier than the row's own time. If
+    `closed` excludes that end, the last time is one unit earlier. An end that is an expression
+    counts as `max_width` away.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1587,7 +1587,7 @@ class IntervalJoin(StreamJoin):
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
+            integer. An expression over left columns may also return a time, which is then the start
             itself. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
@@ -1640,7 +1640,7 @@ class IntervalJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, a pair is emitted by the first poll
             after both of its rows were pushed, regardless of the lateness and of the other sources.
@@ -1948,7 +1948,7 @@ class WindowJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, and if the windows are time-based and
             `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
@@ -2109,7 +2109,7 @@ class BandJoin(StreamJoin):
             to give each side its own value, left first. Each item of the pair may be a list with
             one value per source of that side. If `right` is None, use a single list instead of a
             pair. None, like 0, means that the rows are in order.
-        algorithm: Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
+        algorithm: The index that finds matching rows in each side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
             rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
             on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
@@ -2120,7 +2120,7 @@ class BandJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, and if the windows are time-based and
             `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
@@ -2162,7 +2162,7 @@ class BandJoin(StreamJoin):
         rows that are kept. Small polls over many right rows are slow.
 
         In memory, a row has 40 bytes of overhead. If the result has several columns of 8-byte
-        values, the overhead is about 16 bytes more per such column, because these columns are also
+        values, the overhead grows by about 16 bytes per such column, because these columns are also
         kept row by row. `explain` shows how many bytes a row needs.
     """
 

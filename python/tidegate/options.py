@@ -10,7 +10,7 @@ Options are listed in the order in which they appear in signatures. An option ma
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
 
-Long because it is a table: each option has an entry with its text.
+Long because it is a table that contains the text of every option.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OfCommand:
         metavar: The placeholder for the value in the help.
         read: The function in `tidegate.cli.commands.parsing` that parses the value.
         flag: The flag, if it differs from the argument's name.
-        shown_default: The default as the help shows it.
+        shown_default: The default as shown in the help.
         repeats: Whether the option may be given several times.
         is_required: Whether the command requires the option although the function has a default.
         least: The minimum of a numeric value.
@@ -63,7 +63,7 @@ class OfCommand:
 
 @dataclass(frozen=True)
 class Option:
-    """An argument of functions and classes.
+    """An argument that functions and classes accept.
 
     Args:
         name: The name of the argument.
@@ -275,7 +275,7 @@ OPTIONS: tuple[Option, ...] = (
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start row by row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which then is the start
+        integer. An expression over left columns may also return a time, which is then the start
         itself. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
@@ -531,7 +531,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum number of bytes to hold for pushed rows, including late rows, until a poll
         returns them. Each row adds 40 bytes of overhead. None sets no limit. The few batches
-        that a poll prepares in advance do not count. The property `memory_limit` describes how
+        that a poll prepares in advance do not count. The `memory_limit` property describes how
         sources share the limit.
         """,
         default="None",
@@ -594,14 +594,14 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("spark.interval_join",),
         """
-        The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
-        integers. None sets no bound. To set the bound row by row, give an expression over the
-        columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
-        a duration or an integer. An expression over left columns may also return a time, which
-        then is the end of the interval itself. If the expression is null, the row matches
-        nothing. With an expression, the rows of tables are divided by their individual
-        intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-        streams, see `max_width`.
+        The smallest allowed `r.ts - l.ts` for two matching rows: a duration, or an integer if times
+        are integers. None sets no bound. To set the bound row by row, give an expression over the
+        columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return a
+        duration or an integer. An expression over left columns may also return a time, which is
+        then itself the end of the interval. If the expression is null, the row matches nothing.
+        With an expression, the rows of tables are divided by their individual intervals, as in
+        `overlap_join`, so a few wide intervals cause only a few copies. For streams, see
+        `max_width`.
         """,
     ),
     Option(
@@ -609,8 +609,8 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("spark.interval_join",),
         """
-        The largest `r.ts - l.ts` of two matching rows. It accepts the same values as `lower`.
-        None sets no bound.
+        The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values as
+        `lower`. None sets no bound.
         """,
     ),
     Option(
@@ -1044,13 +1044,13 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("window_join",),
         """
-        How matching rows are found; the result is the same. `auto` finds the window of each
-        left row as a range of right rows, with an index for `by`, and compares all rows of the
+        How matching rows are found; this does not affect the result. `auto` finds the window of
+        each left row as a range of right rows, with an index for `by`, and compares all rows of the
         range. If `where` compares numbers, and a sample of pairs shows that an index of such a
-        number is faster, `auto` uses that index instead. The others are published algorithms,
-        which process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
-        `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold eight bytes per
-        pair, and compare keys like other numbers.
+        number is faster, `auto` uses that index instead. The others are published algorithms, which
+        process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`,
+        `three-step`, `handshake` and `low-latency-handshake`. They hold eight bytes per pair, and
+        compare keys like other numbers.
         """,
         default="'auto'",
     ),
@@ -1151,14 +1151,13 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
-        `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
-        rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
-        on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-        never merged. `auto` is `buckets`, which computes the position of a block instead of
-        searching for it, for many rows at a time. With `aggs`, `auto` is the algorithm of
-        `band_join`.
+        The index that finds matching rows in each side's window: `buckets`, `pim-tree`, `im-tree`,
+        `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same rows in the same
+        order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared PIM-Trees
+        (section 4 of the paper). Only `ibwj` merges the trees while tasks are running. With
+        `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto` is
+        `buckets`, which computes the position of a block instead of searching for it, for many rows
+        at a time. With `aggs`, `auto` is the algorithm of `band_join`.
         """,
         default="'auto'",
     ),
@@ -1244,8 +1243,8 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS,),
         """
         The maximum number of bytes to hold for pushed rows that have not been joined yet, for
-        rows that later rows may match, and for late rows. None sets no limit. The property
-        `memory_limit` describes how sources share the limit.
+        rows that later rows may match, and for late rows. None sets no limit. The `memory_limit`
+        property describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1479,14 +1478,14 @@ OPTIONS: tuple[Option, ...] = (
         of time. Of the right rows outside a slice, the slice receives the nearest ones of each
         key: each task that reads right rows sends at most one row before the slice and one row
         after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows by key alone. `time` distributes slices of
-        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` does the same, but starts each key at a different bucket. Both require a
-        tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-        `tolerance`, the join has a single bucket, and so a single task.
+        time. `auto` chooses `broadcast` if the right side is small. Otherwise, it keeps the
+        existing partitions of both sides if they are balanced and each contains all rows of its
+        keys, or else chooses the division whose fullest partition is the smallest in a sample.
+        Without `by`, it chooses slices of time. For streams, `key` divides the rows by key only.
+        `time` distributes slices of time to the buckets in turn, and copies all right rows within
+        `tolerance` of a slice. `hybrid` does the same, but starts each key at a different bucket.
+        Both require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by`
+        nor `tolerance`, the join has a single bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1528,7 +1527,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows go
         back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-        rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        rows at a time, so the partial results of an aggregate must be combined with a `groupBy`.
         """,
         default="None",
     ),

@@ -1,10 +1,10 @@
 """Joins and aggregations of inputs that are larger than memory.
 
-They run if a call has a `memory_limit`, or if it reads large files in time order. Rows are
-processed in time order. A join processes one slice of left rows at a time: it calls the native join
-of tables on the slice and on the right rows within its reach. An input that is not known to be in
-order is first sorted in temporary files. `tidegate.calls` decides which calls run here. It passes
-the result of `joined` or `aggregated` to a native reader, which reads it on a separate thread.
+They are used if a call has a `memory_limit` or reads large files in time order. Rows are processed
+in time order. A join processes one slice of left rows at a time: it calls the native join of tables
+on the slice and on the right rows within its reach. An input that is not known to be in order is
+first sorted in temporary files. `tidegate.calls` decides which calls run here. It passes the result
+of `joined` or `aggregated` to a native reader, which reads it on a separate thread.
 
 - `limits.py`: the arguments `memory_limit` and `lateness`.
 - `joins.py`: joins, slice by slice.

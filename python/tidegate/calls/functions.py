@@ -1,9 +1,9 @@
-"""The functions that users call: one per query, and one per query that returns batches.
+"""The functions that users call: one per query, plus a variant that returns batches.
 
 Each function passes its arguments on unchanged, by name. An option therefore appears in the
 signature, in the docstring, and in the native query that reads it, and nowhere else.
 
-Long because the docstrings are the manual of each function; each body is one call.
+Long because the docstrings serve as the manual; the body of each function is a single call.
 
 Examples use `tg` for `tidegate`, `pa` for `pyarrow`, and these tables:
 
@@ -75,9 +75,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
     lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last of them
-    matches if that time is before `l.on`, and the first of them if it is after `l.on`. A time
-    equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    is nearest in time matches. If several nearest candidates have the same time, the last one
+    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
+    counts as before it, unless `strategy` is `forward`.
 
     This corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas, with an
     optional condition.
@@ -197,9 +197,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
     lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last of them
-    matches if that time is before `l.on`, and the first of them if it is after `l.on`. A time
-    equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    is nearest in time matches. If several nearest candidates have the same time, the last one
+    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
+    counts as before it, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Columns are built as you read batches, so the
     result may be larger than memory.
@@ -408,8 +408,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -428,9 +429,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
         If one side has signed and the other unsigned integers, they are compared as int64. Decimals
-        are compared with the larger number of decimal places of the two sides. A number that then
-        does not fit 64 bits is an error, and so are decimals that together need more than 38
-        digits.
+        are compared with the larger number of decimal places of the two sides. A number that does
+        not fit in 64 bits after this conversion is an error, as are decimals that together need
+        more than 38 digits.
 
         With several columns, a sample determines which band leaves the fewest pairs. That column is
         indexed, and the others are checked pair by pair.
@@ -554,8 +555,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -650,7 +652,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
+            integer. An expression over left columns may also return a time, which is then the start
             itself. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
@@ -692,10 +694,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. The cost
-        per left row does not depend on the number of partners, unless `where` reads both sides or
-        an end is an expression.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. The cost per left row does not depend on the number of partners, unless `where` reads
+        both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -781,7 +783,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then is the start
+            integer. An expression over left columns may also return a time, which is then the start
             itself. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
@@ -828,10 +830,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. The cost
-        per left row does not depend on the number of partners, unless `where` reads both sides or
-        an end is an expression.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. The cost per left row does not depend on the number of partners, unless `where` reads
+        both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -877,10 +879,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
     Neither time nor memory grows with the product of the input sizes. A few very long rows do not
-    slow the others down. For certain times, the join lists the right rows that are open at that
-    time. A left row is therefore compared with at most twice as many rows as it matches, or seven
-    more (the window lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no
-    pairs are examined, unless `where` reads both sides.
+    slow down the processing of the others. For certain times, the join lists the right rows that
+    are open at that time. A left row is therefore compared with at most twice as many rows as it
+    matches, or seven more (the window lists of Chazelle, "Filtering Search", 1986). If counts are
+    the only `aggs`, no pairs are examined, unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -969,8 +971,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1080,8 +1083,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1183,13 +1187,14 @@ def window_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
-            each left row as a range of right rows, with an index for `by`, and compares all rows of
-            the range. If `where` compares numbers, and a sample of pairs shows that an index of
-            such a number is faster, `auto` uses that index instead. The others are published
-            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
-            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
-            eight bytes per pair, and compare keys like other numbers.
+        algorithm: How matching rows are found; this does not affect the result. `auto` finds the
+            window of each left row as a range of right rows, with an index for `by`, and compares
+            all rows of the range. If `where` compares numbers, and a sample of pairs shows that an
+            index of such a number is faster, `auto` uses that index instead. The others are
+            published algorithms, which process both tables as streams: `scalejoin`,
+            `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. They hold eight bytes per pair, and compare keys like other
+            numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1207,10 +1212,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. With
-        time windows, the cost per left row does not depend on the number of partners, unless
-        `where` reads both sides.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. With time windows, the cost per left row does not depend on the number of partners,
+        unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1295,13 +1300,14 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
-            each left row as a range of right rows, with an index for `by`, and compares all rows of
-            the range. If `where` compares numbers, and a sample of pairs shows that an index of
-            such a number is faster, `auto` uses that index instead. The others are published
-            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
-            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
-            eight bytes per pair, and compare keys like other numbers.
+        algorithm: How matching rows are found; this does not affect the result. `auto` finds the
+            window of each left row as a range of right rows, with an index for `by`, and compares
+            all rows of the range. If `where` compares numbers, and a sample of pairs shows that an
+            index of such a number is faster, `auto` uses that index instead. The others are
+            published algorithms, which process both tables as streams: `scalejoin`,
+            `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. They hold eight bytes per pair, and compare keys like other
+            numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
@@ -1324,10 +1330,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. With
-        time windows, the cost per left row does not depend on the number of partners, unless
-        `where` reads both sides.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. With time windows, the cost per left row does not depend on the number of partners,
+        unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1369,7 +1375,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     This is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
     Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
-    and new abstract data types", section 2, over streams that have ended.
+    and new abstract data types", section 2, applied to streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})

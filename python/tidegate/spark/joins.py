@@ -1,6 +1,6 @@
 """The join functions of `tidegate.spark` that users call.
 
-Long because the docstrings are the manual of each function; each body is one call.
+Long because the docstrings serve as the manual; the body of each function is a single call.
 """
 
 from __future__ import annotations
@@ -109,16 +109,16 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         on: The time column, or a pair of names if the two sides name it differently. Its type must
             be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
             has the watermark.
-        lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
-            are integers. None sets no bound. To set the bound row by row, give an expression over
-            the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
-            return a duration or an integer. An expression over left columns may also return a time,
-            which then is the end of the interval itself. If the expression is null, the row matches
-            nothing. With an expression, the rows of tables are divided by their individual
-            intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-            streams, see `max_width`.
-        upper: The largest `r.ts - l.ts` of two matching rows. It accepts the same values as
-            `lower`. None sets no bound.
+        lower: The smallest allowed `r.ts - l.ts` for two matching rows: a duration, or an integer
+            if times are integers. None sets no bound. To set the bound row by row, give an
+            expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
+            text. It must return a duration or an integer. An expression over left columns may also
+            return a time, which is then itself the end of the interval. If the expression is null,
+            the row matches nothing. With an expression, the rows of tables are divided by their
+            individual intervals, as in `overlap_join`, so a few wide intervals cause only a few
+            copies. For streams, see `max_width`.
+        upper: The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values
+            as `lower`. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -185,7 +185,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -337,7 +338,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -490,7 +492,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -567,9 +570,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If several nearest
-    candidates have the same time, the last of them matches if that time is before `l.on`, and the
-    first of them if it is after `l.on`. A time equal to `l.on` counts as before it, unless
-    `strategy` is `forward`.
+    candidates have the same time, the last one matches if that time is before `l.on`, and the first
+    one if it is after. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
     be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. A
@@ -637,21 +639,23 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slices of time. Of the right rows outside a slice, the slice receives the nearest ones
             of each key: each task that reads right rows sends at most one row before the slice and
             one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
-            partitions of both sides, if they are balanced and each contains all rows of its keys,
-            or the division whose fullest partition is the smallest in a sample; without `by`,
-            slices of time. For streams, `key` divides the rows by key alone. `time` distributes
-            slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
-            slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
-            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and so a single task.
+            split by time. `auto` chooses `broadcast` if the right side is small. Otherwise, it
+            keeps the existing partitions of both sides if they are balanced and each contains all
+            rows of its keys, or else chooses the division whose fullest partition is the smallest
+            in a sample. Without `by`, it chooses slices of time. For streams, `key` divides the
+            rows by key only. `time` distributes slices of time to the buckets in turn, and copies
+            all right rows within `tolerance` of a slice. `hybrid` does the same, but starts each
+            key at a different bucket. Both require a tolerance. `auto` is `key` with `by`, and
+            `time` otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
+            so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. In
             regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
             row, and the columns of the other side are null. Without this column, late rows are
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -809,7 +813,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             other forms would cost more, or if file metadata shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 

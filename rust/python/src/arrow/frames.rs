@@ -22,8 +22,8 @@ pub(crate) fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(frame.len()? <= FEW_ROWS && frame.getattr("index")?.get_type().name()? == "RangeIndex")
 }
 
-/// Returns a short frame as pandas itself would convert it, but on this thread. For few rows,
-/// pyarrow's thread pool takes several times as long.
+/// Converts a short frame as pandas itself would, but on this thread. For few rows, pyarrow's
+/// thread pool takes several times as long.
 ///
 /// It returns `None` for frames that pandas should convert: those that cannot be converted here,
 /// and those that have times with a time zone, for which pandas suppresses one of its own warnings.

@@ -1,7 +1,7 @@
 //! Arrow data between Python and the crate `tidegate`, in both directions.
 //!
 //! `import.rs` depends on the other files, because a reader that one call returns may be an input
-//! of the next call. Such a reader is read directly, without Arrow's interfaces in between.
+//! of the next call. Such a reader is read directly, without going through Arrow's interfaces.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -308,9 +308,9 @@ macro_rules! join_query {
 }
 pub(crate) use join_query;
 
-/// Defines the function that builds the query of a join that matches each left row with one right
-/// row. All left rows are kept unless `how` says otherwise. `$read` takes the arguments of this
-/// kind and the [`Options`], and returns the join.
+/// Defines the function that builds the query for a join matching each left row with one right row.
+/// All left rows are kept unless `how` says otherwise. `$read` takes the arguments of this kind and
+/// the [`Options`], and returns the join.
 macro_rules! asof_query {
     ($name:ident($function:literal) = $read:ident) => {
         #[doc = manual!($name)]
