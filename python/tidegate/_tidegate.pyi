@@ -1,6 +1,6 @@
 """The native part of tidegate, written in Rust.
 
-Long because its docstrings are the manual of the native classes.
+Long because its docstrings serve as the manual of the native classes.
 
 Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
@@ -1174,7 +1174,7 @@ class Merge(Operator[_OperatorStats]):
             to give each source its own value. None, like 0, means that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
             until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
-            few batches that a poll prepares in advance do not count. The property `memory_limit`
+            few batches that a poll prepares in advance do not count. The `memory_limit` property
             describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
@@ -1433,7 +1433,7 @@ class AsofJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results must be emitted in the order described above. An as-of join uses
             this order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
@@ -1640,7 +1640,7 @@ class IntervalJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and of other sources.
@@ -1948,7 +1948,7 @@ class WindowJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, and if the windows are time-based and
             `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
@@ -2121,7 +2121,7 @@ class BandJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
             no source can deliver an earlier row. If False, and if the windows are time-based and
             `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have

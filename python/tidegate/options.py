@@ -10,7 +10,7 @@ Options are listed in the order in which they appear in signatures. An option ma
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
 
-Long because it is a table: each option has an entry with its text.
+Long because it is a table that contains the text of every option.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OfCommand:
         metavar: The placeholder for the value in the help.
         read: The function in `tidegate.cli.commands.parsing` that parses the value.
         flag: The flag, if it differs from the argument's name.
-        shown_default: The default as the help shows it.
+        shown_default: The default as shown in the help.
         repeats: Whether the option may be given several times.
         is_required: Whether the command requires the option although the function has a default.
         least: The minimum of a numeric value.
@@ -63,7 +63,7 @@ class OfCommand:
 
 @dataclass(frozen=True)
 class Option:
-    """An argument of functions and classes.
+    """An argument that functions and classes accept.
 
     Args:
         name: The name of the argument.
@@ -531,7 +531,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum number of bytes to hold for pushed rows, including late rows, until a poll
         returns them. Each row adds 40 bytes of overhead. None sets no limit. The few batches
-        that a poll prepares in advance do not count. The property `memory_limit` describes how
+        that a poll prepares in advance do not count. The `memory_limit` property describes how
         sources share the limit.
         """,
         default="None",
@@ -609,8 +609,8 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("spark.interval_join",),
         """
-        The largest `r.ts - l.ts` of two matching rows. It accepts the same values as `lower`.
-        None sets no bound.
+        The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values as
+        `lower`. None sets no bound.
         """,
     ),
     Option(
@@ -1048,10 +1048,10 @@ OPTIONS: tuple[Option, ...] = (
         How matching rows are found; the result is the same. `auto` uses an index on `by` to
         find the window of each left row as a range of right rows, and compares all rows in that
         range. If `where` compares numbers, and a sample of pairs shows that an index of such a
-        number is faster, `auto` uses that index instead. The others are published algorithms,
-        which process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
-        `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold eight bytes per
-        pair, and compare keys like other numbers.
+        number is faster, `auto` uses that index instead. The others are published algorithms, which
+        process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`,
+        `three-step`, `handshake` and `low-latency-handshake`. They hold eight bytes per pair, and
+        compare keys like other numbers.
         """,
         default="'auto'",
     ),
@@ -1245,8 +1245,8 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS,),
         """
         The maximum number of bytes to hold for pushed rows that have not been joined yet, for
-        rows that later rows may match, and for late rows. None sets no limit. The property
-        `memory_limit` describes how sources share the limit.
+        rows that later rows may match, and for late rows. None sets no limit. The `memory_limit`
+        property describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1529,7 +1529,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows go
         back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-        rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        rows at a time, so the partial results of an aggregate must be combined with a `groupBy`.
         """,
         default="None",
     ),

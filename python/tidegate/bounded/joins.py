@@ -205,10 +205,10 @@ class _Join:
     window: deque[_Part] = field(default_factory=deque)
     window_bytes: int = 0
     read_to: int = LOWEST
-    """The place of the last right row that has been read."""
+    """The position of the last right row read so far."""
 
     carried: int = 0
-    """The bytes of right rows that the current window took over from the previous one."""
+    """The bytes of right rows carried over to the current window from the previous one."""
 
     right_ended: bool = False
     kept_back: int = 0

@@ -151,7 +151,7 @@ class Ordered:
     nullable: bool = False
     may_code: bool = False
     rows: int = 0
-    """The number of rows that have been read."""
+    """The number of rows read so far."""
 
     def __post_init__(self) -> None:
         field = pa.field(PLACE, pa.int64(), nullable=False)

@@ -81,7 +81,7 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
     Args:
         reader: The reader.
         limit: The memory limit of the call; the table may use half of it.
-        batches: The name of the function that returns batches instead, for the error message.
+        batches: The name of the function that returns batches, for use in the error message.
 
     Raises:
         MemoryLimitError: The table would exceed half of the limit.

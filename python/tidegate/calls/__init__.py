@@ -14,7 +14,7 @@ For Arrow inputs, the native function builds its own plan, so small calls skip t
 - `distinct.py`: rejects a stream that is passed twice in one call.
 - `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C ends the wait.
 - `ways.py`: decides whether inputs are read whole, in part or slice by slice.
-- `explain.py`: the same steps, as text, without running the query.
+- `explain.py`: describes the same steps as text, without running the query.
 
 Modules that import pyarrow are imported by the first call that needs them, so that `import
 tidegate` stays fast.

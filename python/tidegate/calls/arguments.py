@@ -281,14 +281,14 @@ def _sides(argument: str, left: object, right: object) -> str:
 
 
 def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
-    """The names on a side; an empty list if the argument was not given."""
+    """Return the names on one side, or an empty list if the argument was not given."""
     if side is None:
         return []
     return list(side) if isinstance(side, list | tuple) else [side]
 
 
 def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, PLR0911 - any value, a kind of advice a return
-    """The line to write for one argument, and a note."""
+    """Return the line to write for one argument, and a note about it."""
     if name in {"tolerance", "within", "window"} and "lower" in known:
         below = f"-{value}" if isinstance(value, str) else -value
         return f"lower={_shown(below)}, upper={_shown(value)}", ""

@@ -1,9 +1,9 @@
-"""The functions that users call: one per query, and one per query that returns batches.
+"""The functions that users call: one per query, plus a variant that returns batches.
 
 Each function passes its arguments on unchanged, by name. An option therefore appears in the
 signature, in the docstring, and in the native query that reads it, and nowhere else.
 
-Long because the docstrings are the manual of each function; each body is one call.
+Long because the docstrings serve as the manual; the body of each function is a single call.
 
 Examples use `tg` for `tidegate`, `pa` for `pyarrow`, and these tables:
 
@@ -75,9 +75,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
     lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last of them
-    matches if that time is before `l.on`, and the first of them if it is after `l.on`. A time
-    equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    is nearest in time matches. If several nearest candidates have the same time, the last one
+    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
+    counts as before it, unless `strategy` is `forward`.
 
     This corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas, with an
     optional condition.
@@ -197,9 +197,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
     lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last of them
-    matches if that time is before `l.on`, and the first of them if it is after `l.on`. A time
-    equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    is nearest in time matches. If several nearest candidates have the same time, the last one
+    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
+    counts as before it, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Columns are built as you read batches, so the
     result may be larger than memory.
@@ -407,8 +407,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -427,9 +428,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
         If one side has signed and the other unsigned integers, they are compared as int64. Decimals
-        are compared with the larger number of decimal places of the two sides. A number that then
-        does not fit 64 bits is an error, and so are decimals that together need more than 38
-        digits.
+        are compared with the larger number of decimal places of the two sides. A number that does
+        not fit in 64 bits after this conversion is an error, as are decimals that together need
+        more than 38 digits.
 
         With several columns, a sample determines which band leaves the fewest pairs. That column is
         indexed, and the others are checked pair by pair.
@@ -552,8 +553,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -690,10 +692,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. The cost
-        per left row does not depend on the number of partners, unless `where` reads both sides or
-        an end is an expression.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. The cost per left row does not depend on the number of partners, unless `where` reads
+        both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -825,10 +827,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. The cost
-        per left row does not depend on the number of partners, unless `where` reads both sides or
-        an end is an expression.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. The cost per left row does not depend on the number of partners, unless `where` reads
+        both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -966,8 +968,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1076,8 +1079,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1203,10 +1207,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         on both sides appears once. Rows are in left row order, then right row order, regardless of
         the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. With
-        time windows, the cost per left row does not depend on the number of partners, unless
-        `where` reads both sides.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. With time windows, the cost per left row does not depend on the number of partners,
+        unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1319,10 +1323,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         left row order, then right row order, regardless of the number of threads. Unmatched right
         rows follow at the end.
 
-        With `aggs`, the result has the left columns, then one column per aggregate, in left row
-        order. If a row has no partners, counts are 0 and other aggregates are null. With
-        time windows, the cost per left row does not depend on the number of partners, unless
-        `where` reads both sides.
+        With `aggs`, the result has the left columns, followed by one column per aggregate, and its
+        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
+        null. With time windows, the cost per left row does not depend on the number of partners,
+        unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1364,7 +1368,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     This is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
     Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
-    and new abstract data types", section 2, over streams that have ended.
+    and new abstract data types", section 2, applied to streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})

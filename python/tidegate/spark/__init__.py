@@ -29,8 +29,8 @@ With `aggs`, a join returns not pairs but one row per left row, with aggregates 
 Each left row goes to a single task, which has all of its right rows. Only the right side is ever
 sent whole. If the interval is long and results do not depend on the order of rows, right rows that
 match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
-row also goes to a single task, and a slice of time receives copies of only the nearest right rows
-of each key outside the slice.
+row also goes to a single task, and each slice of time receives copies of only those right rows
+outside it that are nearest for each key.
 
 Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
@@ -50,7 +50,7 @@ therefore returns equal rows. Their order is not guaranteed, as in any Spark joi
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
 function is called, and sent whole to every task. Each micro-batch is joined with it, no state is
 kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives. Rows
-therefore keep their watermark, and a stateful operation of the same query can follow. The table is
+therefore keep their watermark, and a stateful operation can follow in the same query. The table is
 read again when the query is restarted.
 
 Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
@@ -65,13 +65,13 @@ emitted before its end. Spark rejects `complete`.
 Each row, or what it adds to a slice of time, is written to the state store once, and removed once
 it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,
 and the state of an open session are written about twice. Native operators stay in the memory of the
-Python workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows are
-late if they are older than the watermark; with `late_as`, they are emitted, too. Which rows are
-late depends only on the micro-batches and on Spark's watermark, which may be lower for a while
-after a restart. The watermark of a query is that of its slowest stream, so a silent stream holds
-results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of
-slower streams may be late. The progress of a query reports observed metrics for each call: the rows
-received, the late rows, the rows and bytes of state, and a hot key.
+Python workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows older
+than the watermark are late; with `late_as`, they are also emitted. Which rows are late depends only
+on the micro-batches and on Spark's watermark, which may be lower for a while after a restart. The
+watermark of a query is that of its slowest stream, so a silent stream holds results back, unless
+`spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of slower streams may be
+late. A query's progress reports observed metrics for each call: the rows received, the late rows,
+the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that
 waits for a watermark can follow in the same query. The operators of this package are rejected

@@ -1,6 +1,6 @@
 """The join functions of `tidegate.spark` that users call.
 
-Long because the docstrings are the manual of each function; each body is one call.
+Long because the docstrings serve as the manual; the body of each function is a single call.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -337,7 +338,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -491,7 +493,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -568,9 +571,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If several nearest
-    candidates have the same time, the last of them matches if that time is before `l.on`, and the
-    first of them if it is after `l.on`. A time equal to `l.on` counts as before it, unless
-    `strategy` is `forward`.
+    candidates have the same time, the last one matches if that time is before `l.on`, and the first
+    one if it is after. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
     be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. A
@@ -652,7 +654,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -810,7 +813,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             other forms would cost more, or if file metadata shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
             back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+            rows at a time, so the partial results of an aggregate must be combined with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 

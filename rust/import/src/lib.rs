@@ -1,6 +1,6 @@
 //! Imports Arrow data through Arrow's C interfaces, after checking the structures.
 //!
-//! A program that receives Arrow data from untrusted code reads the data through this crate.
+//! A program that receives Arrow data from untrusted code should read it through this crate.
 //! arrow-rs trusts the C structures: a negative length or a null pointer makes it panic or read
 //! foreign memory. This crate therefore checks every structure first, using only integer
 //! operations, and arrow-rs then reads a copy that holds only checked values. The producer's memory

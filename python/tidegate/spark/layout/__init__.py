@@ -9,5 +9,5 @@
 - `bins.py`: time bins for a join that Spark itself runs.
 - `cycle.py`: the layout of streams that are divided by time or by value.
 - `hashed_times.py`: the layout of streams whose buckets produce partial results.
-- `hashed.py`: the numbers that make Spark process each partition's rows in one task.
+- `hashed.py`: the numbers that make Spark process the rows of each partition in one task.
 """

@@ -91,7 +91,8 @@ struct LookOutcome {
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
 impl TimeJoin {
-    /// Creates an empty join of kind `how`, whose rows match if their times lie within `interval`.
+    /// Creates an empty join of kind `how`, in which rows match if their time difference lies
+    /// within `interval`.
     pub fn new(interval: &Interval, how: How) -> Self {
         let reach = Reach::new(interval);
         let log = |side| RowLog::new(side, how, KeyedRows::default()).in_arrival_order(how, reach);

@@ -252,10 +252,10 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// The offsets of the rows on each side that a row at `now` or later may match. Returns `None`
-    /// unless the other rows should be dropped, either because they make up at least half of a
-    /// side's rows or because `is_due` is set. In merged order, the result is always `None`,
-    /// because rows are dropped from the front.
+    /// Returns, for each side, the offsets of the rows that a row at `now` or later may match. The
+    /// result is `None` unless the other rows should be dropped, either because they make up at
+    /// least half of a side's rows or because `is_due` is set. In merged order, the result is
+    /// always `None`, because rows are dropped from the front.
     pub fn needed(
         logs: &mut [RowLog<C>; 2],
         now: SideWatermarks,

@@ -25,7 +25,7 @@ pub(crate) struct JoinPlan {
 /// The names of a left and a right column.
 type Pair = (String, String);
 
-/// The smallest and the largest difference of two values; `None` for no bound.
+/// The smallest and largest difference between two values; `None` means no bound.
 type Ends<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// The left and right columns from which a result column is computed.

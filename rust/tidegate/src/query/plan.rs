@@ -150,7 +150,7 @@ impl QueryPlan {
         plan.reading(condition_reads)
     }
 
-    /// Returns the same plan, for an interval join whose ends differ from row to row.
+    /// Returns this plan, adapted to an interval join whose ends differ from row to row.
     pub(crate) fn with_row_ends(self, ends: &RowEnds) -> Self {
         let plan = self.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)]);
         QueryPlan { row_ends: Some(ends.clone()), ..plan }

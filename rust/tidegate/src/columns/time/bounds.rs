@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// An interval end, as the caller specified it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// In the unit of the time columns, or in the finer unit if they differ.
+    /// In the unit of the time columns, or in the finer one if their units differ.
     Steps(i128),
     /// In nanoseconds.
     Nanoseconds(i128),

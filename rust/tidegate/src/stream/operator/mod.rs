@@ -1,5 +1,5 @@
-//! The operator: sources feed it, and a caller polls it. Its work is done in steps, and it can
-//! pause between any two of them.
+//! The operator: sources feed it, and a caller polls it. It works in steps and can pause between
+//! any two of them.
 //!
 //! All operators share one main loop, which this module contains. A [`Tactic`] computes results
 //! from the ready rows, and decides which part of its state belongs in a snapshot.

@@ -53,11 +53,11 @@ impl Piece {
     }
 }
 
-/// Pieces that one thread computes, one after the other.
+/// The pieces that one thread computes one after another.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct PieceTask {
     pub(in crate::aggregate) pieces: Vec<Piece>,
-    /// The most rows that can come of them.
+    /// The maximum number of rows that they can produce.
     rows: u128,
 }
 
@@ -196,7 +196,8 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 
 /// The cells from which the windows of a piece are computed.
 pub(in crate::aggregate) struct CellBlock {
-    /// The keys that occur, ascending. Within the block a key goes by its place here.
+    /// The keys that occur, in ascending order. Within the block, a key is identified by its index
+    /// here.
     keys: Vec<u32>,
     slices: Vec<SlicePlace>,
     /// The key of each cell, slice after slice.
