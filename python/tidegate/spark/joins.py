@@ -117,8 +117,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             nothing. With an expression, the rows of tables are divided by their individual
             intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
             streams, see `max_width`.
-        upper: The largest `r.ts - l.ts` of two matching rows. It accepts the same values as
-            `lower`. None sets no bound.
+        upper: The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values
+            as `lower`. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
