@@ -74,7 +74,10 @@ def test_doubled_columns_of_the_result():
     ("type_", "text"),
     [
         (pa.string(), "left: column `ts` is string, expected a time: int32, int64"),
-        (pa.large_string(), "timestamp; parse the text first, for instance by pandas.to_datetime"),
+        (
+            pa.large_string(),
+            "timestamp; parse the text first, for instance with pandas.to_datetime",
+        ),
         (pa.float32(), "timestamp; cast it to int64 or to a timestamp first"),
         (pa.uint8(), "timestamp; cast it to int64 first"),
         (pa.float64(), "left: column `ts` is double, expected a time"),

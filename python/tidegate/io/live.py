@@ -232,7 +232,7 @@ class _Body(io.RawIOBase):
         more = bytes(given)
         passed = min(len(more), len(self._passed_over))
         if more[:passed] != self._passed_over[:passed]:
-            bug("the writer began with other bytes than before")
+            bug("the writer began with different bytes than before")
         self._passed_over = self._passed_over[passed:]
         self._file.write(more[passed:])
         self.edges.add(more[passed:])

@@ -147,7 +147,9 @@ def check_limits(asked: Any, state: str | None, *, follow: bool) -> None:  # noq
 def check_one_file(partition_by: list[str] | None) -> None:
     """Reject --partition-by, which --follow does not support."""
     if partition_by:
-        misused("--partition-by", "cannot be combined with --follow; write one file or folder")
+        misused(
+            "--partition-by", "cannot be combined with --follow; write to a single file or folder"
+        )
 
 
 def keeping(state: str | None, checkpoint: str | None) -> Keeping | None:

@@ -23,12 +23,13 @@ _DAYS = 2**30
 def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
     """Return the reason why a join cannot use time bins, or None if it can."""
     if query.is_overlap:
-        return "bins all have the same width, but rows that overlap vary in length"
+        return "bins all have the same width, but rows in overlap joins vary in length"
     if native.time is None or native.bands or query.is_asof:
         return "only interval and window joins can use time bins"
     asked = {
         "only native calls can aggregate partners": bool(query.aggs),
-        "a full join keeps the rows of both sides, but bins copy those of one": query.how == "full",
+        "a full join keeps the rows of both sides, but bins copy the rows of only one": query.how
+        == "full",
         "Spark may interpret the condition in `where` differently": (
             query.arguments.get("where") is not None
         ),

@@ -67,7 +67,10 @@ impl Aggregation {
 
     /// As [`run`](Self::run), of the windows with some ends alone. `note` sees each page before it
     /// becomes a batch.
-    #[expect(clippy::too_many_lines, reason = "one step after another, each on what the last made")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a sequence of steps, each using the result of the one before"
+    )]
     pub(crate) fn run_on<N: Send>(
         &self,
         driver: &Driver,

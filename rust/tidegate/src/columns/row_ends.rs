@@ -227,8 +227,8 @@ impl Width {
 /// Describes what an end can be if times are in this unit.
 fn expected(unit: Unit) -> &'static str {
     match unit {
-        Unit::Integer => "an integer, which is a distance from the left time",
-        Unit::Nanoseconds(_) => "a duration, which is a distance from the left time, or a time",
+        Unit::Integer => "an integer, as a distance from the left time",
+        Unit::Nanoseconds(_) => "a time, or a duration as a distance from the left time",
     }
 }
 

@@ -22,7 +22,7 @@ use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 pub struct TypeName<'a>(pub &'a DataType);
 
 impl Display for TypeName<'_> {
-    #[expect(clippy::too_many_lines, reason = "a flat match, with a line or two for each type")]
+    #[expect(clippy::too_many_lines, reason = "a flat match with a line or two per type")]
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         use DataType::{
             Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128,

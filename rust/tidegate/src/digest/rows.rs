@@ -124,7 +124,7 @@ trait DigestColumn: Send + Sync {
 }
 
 /// The bytes of the values of an array.
-#[expect(clippy::too_many_lines, reason = "a flat match, with a few lines for each type")]
+#[expect(clippy::too_many_lines, reason = "a flat match with a few lines per type")]
 fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     use DataType::*;
     let nanoseconds = |unit: &TimeUnit| match unit {

@@ -165,7 +165,7 @@ impl QueryPlan {
     /// Returns a duration in the unit of the join's times, rounded down.
     pub fn steps(&self, name: &str, length: Bound) -> Result<i64> {
         let Some(unit) = self.unit else {
-            return Err(Error::bug("a join without times has no steps of time"));
+            return Err(Error::bug("a join without times has no time steps"));
         };
         time::length(name, length, unit)
     }

@@ -153,7 +153,10 @@ impl<'a> PartnerValues<'a> {
 impl<T: OutputValue + Value> LeftResults<T> {
     /// The results of a function, one after the other. Left rows are put in the order of their
     /// runs, so that neighbouring runs meet, and their results back in row order.
-    #[expect(clippy::too_many_lines, reason = "one pass after another, each on what the last made")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a sequence of passes, each over the output of the one before"
+    )]
     fn new<F: WindowFunction<Output = T>>(
         function: &F,
         partners: &Partners,

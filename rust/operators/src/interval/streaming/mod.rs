@@ -222,7 +222,7 @@ impl KeyedJoin for StreamingJoin {
 
 impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the one before is done");
+        assert!(self.is_done(), "an epoch begins when the previous one ends");
         assert_eq!(
             (ts.len(), ts.len()),
             (sides.len(), keys[0].len() + keys[1].len()),

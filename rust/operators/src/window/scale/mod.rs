@@ -547,7 +547,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
     }
 
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
-        assert!(self.is_done(), "an epoch begins when the one before is done");
+        assert!(self.is_done(), "an epoch begins when the previous one ends");
         assert_eq!(ts.len(), sides.len(), "a side a row");
         self.next = 0;
         // 1. Rows go into the logs of their sides, and their numbers go into the terms.

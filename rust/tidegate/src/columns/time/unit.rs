@@ -21,7 +21,7 @@ pub(crate) const DAY: i64 = 86_400_000_000_000;
 fn mend(given: &DataType) -> &'static str {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            "; parse the text first, for instance by pandas.to_datetime or pyarrow.compute.strptime"
+            "; parse the text first, for instance with pandas.to_datetime or pyarrow.compute.strptime"
         }
         DataType::Float16 | DataType::Float32 | DataType::Float64 => {
             "; cast it to int64 or to a timestamp first"

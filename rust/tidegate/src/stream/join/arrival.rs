@@ -30,9 +30,9 @@ pub(super) const ROW_BYTES: usize = 48;
 
 /// The algorithm and the index that explanations show for joins that find rows by key and time.
 pub(super) const BY_TIME: (&str, &str) = (
-    "eager: a row meets all rows of its key that are kept and within reach, earlier and later ones; any thread looks for \
-     any row",
-    "the rows of each key and side that rows to come may match, in time order",
+    "eager: each row is compared with all kept rows of its key within reach, earlier or later; any thread can search \
+     for any row",
+    "the rows of each key and side that later rows may match, in time order",
 );
 
 /// Rejects a `parallelism` that assigns keys to threads, which has no effect in arrival order.

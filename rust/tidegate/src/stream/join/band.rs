@@ -231,7 +231,7 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
     let columns = plan.columns.len() + usize::from(!plan.join.keys.is_empty());
     let column = match columns {
         1 => format!("on {}", plan.columns[0].right_name()),
-        _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
+        _ => "on the band column or key that yields the fewest candidates in a sample; the others are compared"
             .to_owned(),
     };
     let chosen = match algorithm {

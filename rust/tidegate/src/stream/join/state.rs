@@ -78,7 +78,7 @@ impl<P: Prepare> JoinTactic<P> {
         }
         let (matched, settled) = reader.matched(ts.len(), self.how.marks(side))?;
         if self.arriving.is_some() && settled > 0 {
-            return Err(damaged("rows of an eager join leave when they are settled"));
+            return Err(damaged("rows of an eager join are dropped once they are settled"));
         }
         Ok(SavedRows { ts, matched, settled })
     }
