@@ -2539,7 +2539,7 @@ class JoinPlan:
 
         Two rows match only if their intervals overlap, but not all rows whose intervals overlap
         match. The Spark form of the join divides rows by these intervals. If a row matches nothing,
-        its start and its end are both its time.
+        its start and end both equal its time.
 
         Args:
             side: The side that the rows belong to, `"left"` or `"right"`.
@@ -2843,7 +2843,7 @@ def asof_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Build the query of `asof_join`, which explains the options."""
+    """Build the query for `asof_join`; see that function for the options."""
 
 def band_join_query(
     *,
@@ -2863,7 +2863,7 @@ def band_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Build the query of `band_join`, which explains the options."""
+    """Build the query for `band_join`; see that function for the options."""
 
 def interval_join_query(
     *,
@@ -2882,7 +2882,7 @@ def interval_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Build the query of `interval_join`, which explains the options."""
+    """Build the query for `interval_join`; see that function for the options."""
 
 def overlap_join_query(
     *,
@@ -2899,7 +2899,7 @@ def overlap_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Build the query of `overlap_join`, which explains the options."""
+    """Build the query for `overlap_join`; see that function for the options."""
 
 def window_join_query(
     *,
@@ -2916,7 +2916,7 @@ def window_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Build the query of `window_join`, which explains the options."""
+    """Build the query for `window_join`; see that function for the options."""
 
 def _check(data: Table, name: str) -> None: ...
 def _set_callbacks(

@@ -270,7 +270,7 @@ def _by_order(
     size = 0
     for name, found, needed in zip(of_each, groups, columns, strict=True):
         if found is None:
-            why = f"{name} does not consist of Parquet files, whose statistics show the order"
+            why = f"{name} has no Parquet statistics that show the order"
             return Choice(is_sliced=False, why=why)
         size += bytes_of(found, needed)
     if size < LARGE:

@@ -259,8 +259,8 @@ fn near_rows(
 }
 
 /// The algorithm of pairs that come as soon as both rows have been pushed, for people.
-const EAGER: &str = "eager: a row meets all rows that are kept, earlier and later ones; rows enter the indexes, then threads \
-                     look for the matches of a piece each, and times are compared like other columns";
+const EAGER: &str = "eager: each row is compared with all kept rows, earlier or later; rows enter the indexes, then each thread \
+                     finds the matches of its part, and times are compared like other columns";
 
 /// Times as a band column.
 #[derive(Debug)]
