@@ -184,7 +184,7 @@ def test_explain_says_what_keeps_files_from_being_taken_slice_by_slice(tmp_path)
     assert "the statistics of left show that its rows are not ordered by `ts`" in told(
         tmp_path / "falling.parquet"
     )
-    assert "left does not consist of Parquet files" in told(tmp_path / "left.csv")
+    assert "left has no Parquet statistics that show the order" in told(tmp_path / "left.csv")
     assert "have no statistics for `ts`" in told(tmp_path / "bare.parquet")
 
 
