@@ -1174,8 +1174,8 @@ class Merge(Operator[_OperatorStats]):
             to give each source its own value. None, like 0, means that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
             until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
-            few batches that a poll prepares in advance do not count. The `memory_limit` property
-            describes how sources share the limit.
+            few batches that a poll prepares in advance do not count towards the limit. The
+            `memory_limit` property describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
@@ -1348,7 +1348,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 class AsofJoin(StreamJoin):
     """Match each left row with the right row that is nearest in time, while sources push rows.
 
-    This is the as-of join of push sources, with any number of sources on each side. For all rows
+    This is the as-of join for push sources, with any number of sources on each side. For all rows
     that are not late, it returns the same rows as `asof_join`. A left row is emitted once no
     further row can become its match:
 
@@ -1438,9 +1438,9 @@ class AsofJoin(StreamJoin):
             this order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no threads are pinned. By default, only the threads
-            of a `WindowJoin` with `scalejoin-gates` are pinned.
+            starts pinning at a different processor. The thread that calls the operator is not
+            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
+            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1495,7 +1495,7 @@ class AsofJoin(StreamJoin):
 class IntervalJoin(StreamJoin):
     """Match rows that are close in time, while sources push rows.
 
-    This is the interval join of push sources, with any number of sources on each side (the online
+    This is the interval join for push sources, with any number of sources on each side (the online
     interval join of PPOIJ, section 2.2). For all rows that are not late, it returns the same rows
     as `interval_join`. A pair is emitted as soon as no source can deliver a row that sorts before
     the later row of the pair. Rows sort in *merged order*: by time, then source (left sources
@@ -1650,9 +1650,9 @@ class IntervalJoin(StreamJoin):
             case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no threads are pinned. By default, only the threads
-            of a `WindowJoin` with `scalejoin-gates` are pinned.
+            starts pinning at a different processor. The thread that calls the operator is not
+            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
+            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1667,8 +1667,8 @@ class IntervalJoin(StreamJoin):
 
         If `lower` or `upper` is None, the rows of one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is that of a row at the last time at which it could have had a partner. The
+        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
+        in the result as if its time were the last time at which it could have had a partner. The
         result is identical, bit for bit, to that of `interval_join` for the rows in merged order.
         With `prevailing`, the last right row of each key is also kept. If a Python function fails,
         the next poll calls it again.
@@ -1805,8 +1805,8 @@ class Aggregate(Operator[_AggregateStats]):
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
             charged for the state that it may add, so every accepted row can be aggregated. The few
-            batches that a poll prepares in advance do not count. The property `memory_limit`
-            describes how sources and the state share the limit.
+            batches that a poll prepares in advance do not count towards the limit. The property
+            `memory_limit` describes how sources and the state share the limit.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1857,7 +1857,7 @@ class Aggregate(Operator[_AggregateStats]):
 class WindowJoin(StreamJoin):
     """Match rows that fall within each other's sliding windows, while sources push rows.
 
-    This is the window join of push sources, with any number of sources on each side. For all rows
+    This is the window join for push sources, with any number of sources on each side. For all rows
     that are not late, it returns the same rows as `window_join`. Each row is compared with the
     window of the other side, so any condition is possible. A scan evaluates comparisons between
     numeric columns of the two sides, and between their sums and differences, with the widest SIMD
@@ -1960,9 +1960,9 @@ class WindowJoin(StreamJoin):
             order. With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no threads are pinned. By default, only the threads
-            of a `WindowJoin` with `scalejoin-gates` are pinned.
+            starts pinning at a different processor. The thread that calls the operator is not
+            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
+            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1978,8 +1978,8 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers, without an index. If each key has few rows and windows
         are time-based, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is that of a row at the last time at which it could have had a partner. The
+        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
+        in the result as if its time were the last time at which it could have had a partner. The
         result is identical, bit for bit, to that of `window_join` for the rows in merged order.
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
@@ -2032,8 +2032,8 @@ class BandJoin(StreamJoin):
 
     With `right=None`, the rows of one stream are joined with each other. Each row, as a left row,
     is matched with the rows in the window that precede it in merged order, which act as right rows.
-    Each pair of rows therefore appears once, and no row matches itself. Only one index is kept
-    instead of two.
+    Each pair of rows therefore appears once, and no row matches itself. One index is kept instead
+    of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2115,8 +2115,8 @@ class BandJoin(StreamJoin):
             rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
             on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
             are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-            never merged. `auto` is `buckets`, which computes the positions of blocks for many rows
-            at a time, instead of searching for them. With `aggs`, `auto` uses the algorithm of
+            never merged. `auto` selects `buckets`, which computes the positions of blocks for many
+            rows at a time instead of searching for them. With `aggs`, `auto` uses the algorithm of
             `band_join`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
@@ -2134,9 +2134,9 @@ class BandJoin(StreamJoin):
             order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no threads are pinned. By default, only the threads
-            of a `WindowJoin` with `scalejoin-gates` are pinned.
+            starts pinning at a different processor. The thread that calls the operator is not
+            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
+            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2153,8 +2153,8 @@ class BandJoin(StreamJoin):
         indexed column is the one that gives the fewest candidates in a sample of the first rows.
         Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is that of a row at the last time at which it could have had a partner. The
+        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
+        in the result as if its time were the last time at which it could have had a partner. The
         result is identical, bit for bit, to that of `band_join` for the rows in merged order.
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
@@ -2321,7 +2321,7 @@ class Digest:
 
 @final
 class JoinPlan:
-    """The columns that a join of two tables reads and returns, determined before it runs.
+    """The columns that a join of two tables reads and returns, as determined before it runs.
 
     `tidegate.explain` shows the explanation of the plan. The Spark form of the join sends only the
     columns that the plan names, and the command reads only these columns from files.
@@ -2567,7 +2567,7 @@ class JoinPlan:
 
 @final
 class AggregationPlan:
-    """The columns that an aggregation of tables reads and returns, determined before it runs.
+    """The columns that an aggregation of tables reads and returns, as determined before it runs.
 
     `tidegate.explain` shows the explanation of the plan. On Spark, the aggregation sends only the
     columns that the plan names.

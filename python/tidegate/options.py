@@ -68,7 +68,7 @@ class Option:
     Args:
         name: The name of the argument.
         type: Its type, as an annotation.
-        of: The functions and classes that have it. Naming a function also covers its form that
+        of: The functions and classes that accept it. Naming a function also covers its variant that
             returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
         default: Its default, as code; None if it is required.
@@ -531,8 +531,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum number of bytes to hold for pushed rows, including late rows, until a poll
         returns them. Each row adds 40 bytes of overhead. None sets no limit. The few batches
-        that a poll prepares in advance do not count. The `memory_limit` property describes how
-        sources share the limit.
+        that a poll prepares in advance do not count towards the limit. The `memory_limit` property
+        describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1157,8 +1157,8 @@ OPTIONS: tuple[Option, ...] = (
         rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
         on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
         are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-        never merged. `auto` is `buckets`, which computes the positions of blocks for many rows
-        at a time, instead of searching for them. With `aggs`, `auto` uses the algorithm of
+        never merged. `auto` selects `buckets`, which computes the positions of blocks for many rows
+        at a time instead of searching for them. With `aggs`, `auto` uses the algorithm of
         `band_join`.
         """,
         default="'auto'",
@@ -1257,9 +1257,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum number of bytes to hold for pushed rows that have not been aggregated yet,
         for late rows, and for the state. None sets no limit. Each pushed row is charged for the
-        state that it may add, so every accepted row can be aggregated. The few batches that a
-        poll prepares in advance do not count. The property `memory_limit` describes how sources
-        and the state share the limit.
+        state that it may add, so every accepted row can be aggregated. The few batches that a poll
+        prepares in advance do not count towards the limit. The property `memory_limit` describes
+        how sources and the state share the limit.
         """,
         default="None",
     ),
@@ -1375,9 +1375,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         Whether each worker thread of the operator is pinned to one processor. Pinning helps if
         nothing else needs the processors; otherwise, it slows the operator down. Each operator
-        starts with a different processor. The thread that calls the operator is not pinned. If
-        an aggregate is a Python function, no threads are pinned. By default, only the threads
-        of a `WindowJoin` with `scalejoin-gates` are pinned.
+        starts pinning at a different processor. The thread that calls the operator is not pinned.
+        If an aggregate is a Python function, no threads are pinned. By default, only the threads of
+        a `WindowJoin` with `scalejoin-gates` are pinned.
         """,
         default="None",
     ),

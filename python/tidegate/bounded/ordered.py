@@ -181,7 +181,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order; for a table that can be reread, they are read first."""
+        """Whether the times are in order; if the table can be reread, they are read to check."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order

@@ -78,7 +78,7 @@ class Shares:
 
     @property
     def slice(self) -> int:
-        """The bytes of left rows that are joined at a time."""
+        """The number of bytes of left rows to join at a time."""
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
@@ -95,17 +95,17 @@ class Shares:
 
     @property
     def sorted(self) -> int:
-        """The bytes of rows that are sorted at a time; sorting needs the same amount again."""
+        """The number of bytes of rows to sort at a time; sorting needs the same amount again."""
         return self._rows // 4
 
     @property
     def sorted_beside(self) -> int:
-        """The bytes of rows that are sorted at a time while the other side is also sorted."""
+        """The number of bytes of rows to sort at a time while the other side is also sorted."""
         return self._rows // 8
 
     @property
     def sorted_in_memory(self) -> int:
-        """The size in bytes up to which the rows of a side are sorted without temporary files.
+        """The size in bytes up to which one side's rows are sorted without temporary files.
 
         Sorting needs the same amount again, in addition to the rows of the slice and the window.
         """
@@ -121,9 +121,9 @@ class Shares:
         return rows_in(self._rows // 64, schema, GOOD_ROWS)
 
     def batches_ahead(self, schema: pa.Schema) -> int:
-        """Return how many batches of one side to read before they are requested.
+        """Return how many batches to read ahead on one side.
 
-        All rows of a row group arrive at once. If there is only room for one row group, one side's
+        All rows of a row group arrive at once. If there is room for only one row group, one side's
         thread is idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))

@@ -1,4 +1,4 @@
-"""Stretches of Parquet files: row groups, or sets of row groups, that follow each other in time.
+"""Stretches of Parquet files: row groups, or sets of row groups, that follow one another in time.
 
 The statistics of a file contain the first and last time of each row group. Row groups that overlap
 in time form one stretch; every other row group is a stretch by itself. Each stretch can therefore
@@ -8,8 +8,8 @@ be put in time order on its own, and no times need to be read beforehand:
                           ├─c─┤
     stretches   ├─a─┤├───b c──┤├─d─┤
 
-The rows then have the order of a stable sort of the whole table: rows with equal times keep the
-order of the files.
+The rows are then in the order that a stable sort of the whole table would produce: rows with equal
+times keep the order of the files.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
 
 
 def parted(found: Sequence[Span]) -> list[list[int]]:
-    """Return the numbers of the spans in each stretch.
+    """Return, for each stretch, the numbers of its spans.
 
     Two spans that touch are in different stretches only if the earlier span has the lower number,
     so that rows with equal times keep the order of the files.

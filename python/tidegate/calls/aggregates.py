@@ -1,4 +1,4 @@
-"""Aggregates streams: all steps from the arguments of a call to its result."""
+"""Aggregates streams: all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 

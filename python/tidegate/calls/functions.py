@@ -1451,10 +1451,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
         Results depend on the data alone: floats are added in an order that does not depend on
         threads or batches. Within a slice of time, the rows of each stream are added in time order,
-        then the streams in order. The slices of a window are then combined in two parts, which meet
-        at the last multiple of the number of slices per window: slices before that point are
-        combined from latest to earliest, the others from earliest to latest. The rows of a session
-        are added one by one, by time, then stream, then position.
+        and the streams are combined in order. The slices of a window are then combined in two
+        parts, which meet at the last multiple of the number of slices per window: slices before
+        that point are combined from latest to earliest, the others from earliest to latest. The
+        rows of a session are added one by one, by time, then stream, then position.
 
         The time is proportional to the number of input rows and result rows, regardless of how many
         windows contain a row. The call needs memory for the inputs, 8 bytes per row, and 4 to 24
@@ -1700,7 +1700,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
       time zone are compared as instants.
 
     Values of other types differ even if they look alike: 1 equals neither 1.0 nor "1". Column names
-    and column order matter. Metadata does not matter, nor does whether a column is nullable.
+    and column order matter. Metadata and the nullability of columns do not matter.
 
     The digest detects accidental differences. It does not protect against someone who deliberately
     constructs different rows with the same digest.

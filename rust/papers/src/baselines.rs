@@ -35,7 +35,7 @@ pub fn three_step_join(
     ScaleJoin::of_parts(retention, how, ordered, terms, vec![Part::of_share(0)])
 }
 
-/// Creates an empty window join that uses CellJoin with this number of threads; see
+/// Creates an empty window join that uses CellJoin with the given number of threads; see
 /// [`ScaleJoin::new`].
 ///
 /// ```

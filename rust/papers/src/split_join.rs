@@ -76,7 +76,7 @@ enum TreeMessage<T> {
 type In<T> = Receiver<TreeMessage<T>>;
 type Out<T> = Sender<TreeMessage<T>>;
 
-/// Creates an empty window join that uses SplitJoin with this number of join cores; see
+/// Creates an empty window join that uses SplitJoin with the given number of join cores; see
 /// [`ScaleJoin::new`].
 ///
 /// ```

@@ -1,5 +1,5 @@
 //! The Python module `tidegate._tidegate`. The package `tidegate` re-exports it, and users import
-//! the package. Each function here has three steps: it reads the arguments, runs native work
+//! the package. Each function here has three steps: it reads the arguments, does the native work
 //! without the GIL, and wraps the result. Anything more complex belongs in the crate `tidegate`.
 //!
 //! ```text

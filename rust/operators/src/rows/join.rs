@@ -10,8 +10,8 @@ use crate::driver::Driver;
 /// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
 /// The rows of each side are numbered from 0, starting with the first row that ever arrived.
-/// Results identify a row by its *offset*, which is its distance from the oldest row that is still
-/// kept on its side.
+/// Results identify a row by its *offset*: its distance from the oldest row that is still kept on
+/// its side.
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;

@@ -1,4 +1,4 @@
-//! The inputs of native calls: Arrow data that is read in full, and checked later.
+//! The inputs of native calls: Arrow data that is read in full and checked later.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;

@@ -1,5 +1,5 @@
-//! The options that all joins have. Only this file declares them, for the queries of tables and for
-//! the classes that join push sources.
+//! The options that all joins share. They are declared only in this file, both for queries of
+//! tables and for the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -498,7 +498,7 @@ impl Sides<'_, '_> {
         Ok((schema("left", left)?, schema("right", right)?, options))
     }
 
-    /// Reads the schema of the left sources and the options when there are no right sources.
+    /// Reads the schema of the left sources, and the options, for a join without right sources.
     pub(crate) fn read_one(self) -> PyResult<(SchemaRef, StreamOptions)> {
         let Sides { left, right: _, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options_of_one(sources, lateness, memory_limit, ordered, pin)?;

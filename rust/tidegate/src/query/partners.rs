@@ -321,7 +321,7 @@ impl PartnerAggregation {
         if self.keeps_all { "left" } else { "inner" }
     }
 
-    /// The lines of an explanation that tell the functions and the row that prevails.
+    /// The lines of an explanation that name the functions and the prevailing row.
     fn describe(&self) -> impl Iterator<Item = String> {
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let prevailing = match self.join {

@@ -29,7 +29,7 @@ pub struct QueryPlan {
     pub bands: Vec<Reach>,
     /// The time columns, if matches depend on them.
     pub time: Option<Reach>,
-    /// The smallest and largest time differences of a pair, inclusive; `None` for no bound.
+    /// The smallest and largest time differences in a pair, inclusive; `None` for no bound.
     pub distances: (Option<i64>, Option<i64>),
     /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
@@ -100,7 +100,7 @@ impl Reach {
 }
 
 impl QueryPlan {
-    /// Creates the plan of a join with these bands and times.
+    /// Creates the plan for a join with these bands and times.
     pub(crate) fn new(
         explanation: String,
         join: &JoinPlan,

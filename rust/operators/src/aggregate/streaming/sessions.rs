@@ -9,8 +9,8 @@
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread finds the sessions of all rows,
-//! whereas the functions are shared among threads. Detecting that a session is over costs
-//! O(log sessions) each time the session has lasted for another gap.
+//! whereas the functions are shared among threads. Detecting that a session has ended costs
+//! O(log sessions) for every gap length that the session lasts.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

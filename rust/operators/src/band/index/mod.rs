@@ -190,8 +190,8 @@ impl<F: Find> IndexJoin<F> {
     }
 
     /// Returns the same join for rows in arrival order; the join must be empty. Its windows contain
-    /// all kept rows, and time is one of the band columns. A row is kept as long as rows still to
-    /// come may be `near` it in time.
+    /// all kept rows, and time is one of the band columns. A row is kept as long as future rows may
+    /// be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(mut self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));

@@ -321,9 +321,9 @@ impl ScaleJoin {
         }
     }
 
-    /// Returns the same join for rows in arrival order; the join must be empty. All kept rows are
-    /// in its windows, and the numbers of the terms include the times. A row is kept as long as
-    /// rows still to come may be `near` it in time.
+    /// Returns the same join for rows in arrival order; the join must be empty. Its windows contain
+    /// all kept rows, and the times are among the numbers of the terms. A row is kept as long as
+    /// future rows may be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));

@@ -216,7 +216,7 @@ fn join(
     operator(asked, engine, left, right, options)
 }
 
-/// Refuses the algorithm that needs all rows before it finds any.
+/// Rejects the algorithm that needs all rows before it can find any pairs.
 fn check_algorithm(algorithm: BandAlgorithm) -> Result<()> {
     match algorithm {
         BandAlgorithm::Sort => Err(Error::argument(

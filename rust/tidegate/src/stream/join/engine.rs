@@ -68,8 +68,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// Keeps only the rows at these offsets on each side, as the join does.
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
-    /// The bytes that this kind of join keeps per row, besides the row itself and what every join
-    /// keeps.
+    /// The number of bytes that this kind of join keeps per row, in addition to the row itself and
+    /// what every join keeps.
     fn row_bytes(&self) -> usize {
         0
     }

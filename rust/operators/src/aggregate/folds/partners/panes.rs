@@ -172,7 +172,7 @@ struct RowsOfPanes<'a> {
 
 impl RowsOfPanes<'_> {
     /// Folds rows in the order in which they are stored, into one state per key. `own` returns the
-    /// state of a single row. Each part of the panes has two tasks, one per direction.
+    /// state of a single row. Each part of the panes is processed by two tasks, one per direction.
     fn fold<P: PaneFunction>(
         &self,
         own: impl Fn(usize) -> P::State + Sync,
