@@ -60,7 +60,7 @@ class Shares:
     """Whether exceeding the limit is an error."""
 
     streams: int = 1
-    """The number of streams sorted and merged side by side; each share is that of one stream."""
+    """The number of streams sorted and merged side by side; each share applies to one stream."""
 
     def __post_init__(self) -> None:
         if self.limit < LEAST:
@@ -123,7 +123,7 @@ class Shares:
     def batches_ahead(self, schema: pa.Schema) -> int:
         """Return how many batches of one side to read before they are requested.
 
-        All rows of a row group arrive at once. If there is only room for one row group, one side's
+        All rows of a row group arrive at once. If there is room for only one row group, one side's
         thread is idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))
