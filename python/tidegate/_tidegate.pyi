@@ -1587,7 +1587,7 @@ class IntervalJoin(StreamJoin):
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
+            integer. An expression over left columns may also return a time, which then serves as
             the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
@@ -1598,9 +1598,10 @@ class IntervalJoin(StreamJoin):
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the merged order.
@@ -1608,11 +1609,11 @@ class IntervalJoin(StreamJoin):
         prevailing: Whether the last right row before the interval is also a partner, if it has the
             same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
             that are the same for all rows.
-        max_width: The maximum distance between the time of a row and an end of the interval that is
-            given as an expression. It accepts the same values as `lateness`. It is required if
-            there is such an end, because it determines how long rows are kept and which rows are
-            compared; a greater width means more work. A row whose end is farther away is set aside,
-            like a late row.
+        max_width: The maximum distance between the time of a row and an interval end that is given
+            as an expression. It accepts the same values as `lateness`. It is required if there is
+            such an end, because it determines how long rows are kept and which rows are compared; a
+            greater width means more work. A row whose end is farther away is set aside, like a late
+            row.
         load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
             that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
             must be at least 1. A smaller factor splits more keys, and several threads examine each
@@ -1909,9 +1910,10 @@ class WindowJoin(StreamJoin):
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the merged order.
@@ -2084,9 +2086,10 @@ class BandJoin(StreamJoin):
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the merged order.
@@ -2267,7 +2270,7 @@ class Digest:
         Raises:
             SchemaError: A column has a different name or kind. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
-            TypeError: The data is not of a supported kind.
+            TypeError: The data is of an unsupported kind.
         """
 
     @property

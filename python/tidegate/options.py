@@ -117,7 +117,7 @@ OPTIONS: tuple[Option, ...] = (
         pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
         pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
         Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-        arrays. From files and lazy inputs, only the columns that the call needs are read.
+        arrays. Only the columns that the call needs are read from files and lazy inputs.
         """,
         is_input=True,
     ),
@@ -275,8 +275,8 @@ OPTIONS: tuple[Option, ...] = (
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start row by row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which is then itself
-        the start. If the expression is null, the row matches nothing.
+        integer. An expression over left columns may also return a time, which then serves as the
+        start. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -761,9 +761,9 @@ OPTIONS: tuple[Option, ...] = (
         "How | None",
         (*PAIRS, *OPERATORS_OF_PAIRS, *PAIRS_ON_SPARK),
         """
-        Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`: also
-        the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or the
-        unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner` for
+        Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`: also the
+        unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the matched or
+        the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner` for
         the left rows that have partners. None means `inner`, or `left` with `aggs`.
         """,
         default="None",
@@ -926,11 +926,10 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("IntervalJoin",),
         """
-        The maximum distance between the time of a row and an end of the interval that is given
-        as an expression. It accepts the same values as `lateness`. It is required if there is
-        such an end, because it determines how long rows are kept and which rows are compared; a
-        greater width means more work. A row whose end is farther away is set aside, like a late
-        row.
+        The maximum distance between the time of a row and an interval end that is given as an
+        expression. It accepts the same values as `lateness`. It is required if there is such an
+        end, because it determines how long rows are kept and which rows are compared; a greater
+        width means more work. A row whose end is farther away is set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -945,11 +944,11 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("spark.interval_join",),
         """
-        For streams: the maximum distance between the time of a row and an end of the interval
-        that is computed from columns, as a duration. It is required if there is such an end,
-        because it determines how long rows are kept. A row whose end is farther away is set
-        aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
-        `right wide`; otherwise, it is dropped.
+        For streams: the maximum distance, as a duration, between the time of a row and an interval
+        end that is computed from columns. It is required if there is such an end, because it
+        determines how long rows are kept. A row whose end is farther away is set aside, like a late
+        row: with `late_as`, it is emitted and marked as `left wide` or `right wide`; otherwise, it
+        is dropped.
         """,
         default="None",
     ),
@@ -1435,11 +1434,11 @@ OPTIONS: tuple[Option, ...] = (
         Rows are not sampled if a side is small and an estimate shows that the other forms would
         cost more. Nor are they sampled if file metadata shows that there are few rows, or that
         bins are not clearly more expensive. For streams, `key` divides the rows only by key. `time`
-        distributes slices of time to the buckets in turn, which spreads the rows of a heavy key,
-        and copies the rows near a border. `hybrid` does the same, but starts each key at a
-        different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do
-        not support intervals without an end; without `by`, such a join has a single bucket, and so
-        a single task.
+        assigns slices of time to the buckets in turn, which spreads out the rows of a heavy key,
+        and copies the rows near the border of a slice. `hybrid` does the same, but starts each key
+        at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
+        do not support intervals without an end; without `by`, such a join has a single bucket, and
+        so a single task.
         """,
         default="'auto'",
     ),
@@ -1483,11 +1482,11 @@ OPTIONS: tuple[Option, ...] = (
         time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
         of both sides, if they are balanced and each contains all rows of its keys, or the
         division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` distributes slices of time to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
-        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
-        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-        single bucket, and so a single task.
+        time. For streams, `key` divides the rows only by key. `time` assigns slices of time to the
+        buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does the
+        same, but starts each key at a different bucket. Both require a tolerance. `auto` is `key`
+        with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a single
+        bucket, and so a single task.
         """,
         default="'auto'",
     ),

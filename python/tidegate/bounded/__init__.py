@@ -11,7 +11,7 @@ thread.
 - `joins.py`: joins, slice by slice.
 - `aggregates.py`: aggregations, which drop the state of each window once it is complete.
 - `ordered.py`: reads the rows of an input in time order, and checks whether they are in order.
-- `stretches.py`: finds the row groups of Parquet files that follow each other in time.
+- `stretches.py`: finds the Parquet row groups that follow one another in time.
 - `ahead.py`: produces batches on a thread while earlier batches are processed.
 - `sorting.py`: sorts rows with temporary files.
 - `shares.py`: divides the memory limit among the parts of the work.

@@ -99,7 +99,7 @@ class Reach:
     """Whether the last right row of a key may match, however old it is."""
 
     advice: str = ""
-    """The advice in the error message for when too many right rows are within reach."""
+    """The advice given in the error message when too many right rows are within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:

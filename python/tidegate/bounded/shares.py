@@ -60,7 +60,7 @@ class Shares:
     """Whether exceeding the limit is an error."""
 
     streams: int = 1
-    """The number of streams sorted and merged side by side; each share is that of one stream."""
+    """The number of streams sorted and merged side by side; each share applies to one stream."""
 
     def __post_init__(self) -> None:
         if self.limit < LEAST:

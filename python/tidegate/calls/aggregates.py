@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def table(arguments: dict[str, Any]) -> pa.Table:
-    """Aggregate streams; `arguments` are the arguments of the call, by name."""
+    """Aggregate streams; `arguments` holds the call's arguments by name."""
     streams, query, limits = _taken(arguments)
     if limits is None and are_arrow(streams):
         check_streams(streams)

@@ -256,7 +256,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """Return advice on per-side names such as `left_on` and on `every`, and the other names."""
+    """Return advice on `every` and per-side names such as `left_on`, and the remaining names."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):

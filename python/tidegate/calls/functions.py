@@ -104,7 +104,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
@@ -214,7 +214,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
@@ -340,7 +340,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. They must contain integers, floats, decimals, dates or timestamps. If a
@@ -362,9 +362,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -405,7 +406,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
         on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows follow at the end.
+        the number of threads. Unmatched right rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -482,7 +483,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. They must contain integers, floats, decimals, dates or timestamps. If a
@@ -504,9 +505,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -551,7 +553,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         A reader of the batches. Together, they form one table with the left columns, then the right
         columns. A key column that has the same name on both sides appears once. Rows are in
         left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows follow at the end.
+        rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -640,7 +642,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
@@ -650,7 +652,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
+            integer. An expression over left columns may also return a time, which then serves as
             the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
@@ -661,9 +663,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -690,7 +693,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
         on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows follow at the end.
+        the number of threads. Unmatched right rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -771,7 +774,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
@@ -781,7 +784,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
+            integer. An expression over left columns may also return a time, which then serves as
             the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
@@ -792,9 +795,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -825,7 +829,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         A reader of the batches. Together, they form one table with the left columns, then the right
         columns. A key column that has the same name on both sides appears once. Rows are in
         left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows follow at the end.
+        rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -923,7 +927,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The start and end columns of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
@@ -935,9 +939,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -966,7 +971,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
         on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows follow at the end.
+        the number of threads. Unmatched right rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -1030,7 +1035,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The start and end columns of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
@@ -1042,9 +1047,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1077,7 +1083,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         A reader of the batches. Together, they form one table with the left columns, then the right
         columns. A key column that has the same name on both sides appears once. Rows are in
         left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows follow at the end.
+        rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -1158,7 +1164,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
@@ -1173,9 +1179,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1205,7 +1212,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
         on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows follow at the end.
+        the number of threads. Unmatched right rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -1270,7 +1277,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. From files and lazy inputs, only the columns that the call needs are read.
+            arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
@@ -1285,9 +1292,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1321,7 +1329,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         A reader of the batches. Together, they form one table with the left columns, then the right
         columns. A key column that has the same name on both sides appears once. Rows are in
         left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows follow at the end.
+        rows come last.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
@@ -1716,7 +1724,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
 
     Raises:
         TidegateError: `threads` is out of range, or the data cannot be read.
-        TypeError: The data is not of a supported kind.
+        TypeError: The data is of an unsupported kind.
 
     Example:
         >>> tg.digest(trades)

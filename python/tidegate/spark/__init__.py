@@ -34,8 +34,8 @@ outside it that are nearest for each key.
 
 Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
-a row that it overlaps may start. This requires the maximum length of the rows, which a second job
-over starts and ends determines.
+a row that it overlaps may start. This requires the maximum length of the rows, which is determined
+by a second job over the starts and ends.
 
 An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
 tasks that read the inputs compute aggregates per slice of time and send these instead.
@@ -81,9 +81,9 @@ sink as a stream in another query.
 
 DataFrames from several sessions of the same Spark application (`newSession`, and those in
 `foreachBatch`) can be joined, as in Spark itself; the settings are those of the first DataFrame's
-session. DataFrames of Spark Connect cannot be joined with other DataFrames. Spark Connect sessions
-have the same functions. Their DataFrames do not report their size, so `auto` never sends a side
-whole; `parallelism="broadcast"` does.
+session. DataFrames of Spark Connect cannot be joined with other DataFrames. The same functions are
+available in Spark Connect sessions. Their DataFrames do not report their size, so `auto` never
+sends a side whole; `parallelism="broadcast"` does.
 
 Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
 and put the next steps (a projection, a filter, a partial aggregate) into `then`, which processes

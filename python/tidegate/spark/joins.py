@@ -64,8 +64,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     """Match rows of two DataFrames that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if their keys are equal,
-    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The result has the same rows as that
-    of `tidegate.interval_join`, in no particular order.
+    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The result contains the same rows as
+    that of `tidegate.interval_join`, but in no particular order.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -126,9 +126,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -144,10 +145,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
             Streams are therefore divided only by key, and keep the last right row of each key
             indefinitely.
-        max_width: For streams: the maximum distance between the time of a row and an end of the
-            interval that is computed from columns, as a duration. It is required if there is such
-            an end, because it determines how long rows are kept. A row whose end is farther away is
-            set aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
+        max_width: For streams: the maximum distance, as a duration, between the time of a row and
+            an interval end that is computed from columns. It is required if there is such an end,
+            because it determines how long rows are kept. A row whose end is farther away is set
+            aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
             `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -174,11 +175,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
             forms would cost more. Nor are they sampled if file metadata shows that there are few
             rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            only by key. `time` distributes slices of time to the buckets in turn, which spreads the
-            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
-            `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and so a single task.
+            only by key. `time` assigns slices of time to the buckets in turn, which spreads out the
+            rows of a heavy key, and copies the rows near the border of a slice. `hybrid` does the
+            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `time`
+            otherwise. `time` and `hybrid` do not support intervals without an end; without `by`,
+            such a join has a single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
@@ -192,8 +193,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
-        If a row has no partners, counts are 0 and other aggregates are null.
+        only the left columns. With `aggs`, it has the left columns, followed by one column per
+        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -250,10 +251,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and right
-    rows for WR. The result has the same rows as that of `tidegate.window_join`, in no particular
-    order. This is the interval join with `lower=-WR` and `upper=WL`. With `parallelism="time"`, or
-    with `"auto"` and no `by`, rows are therefore divided into slices of time, and the rows within a
-    window of a border are copied.
+    rows for WR. The result contains the same rows as that of `tidegate.window_join`, but in no
+    particular order. This is the interval join with `lower=-WR` and `upper=WL`. With
+    `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided into slices of
+    time, and the rows within a window of a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -290,9 +291,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -327,11 +329,11 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
             forms would cost more. Nor are they sampled if file metadata shows that there are few
             rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            only by key. `time` distributes slices of time to the buckets in turn, which spreads the
-            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
-            `time` and `hybrid` do not support intervals without an end; without `by`, such a join
-            has a single bucket, and so a single task.
+            only by key. `time` assigns slices of time to the buckets in turn, which spreads out the
+            rows of a heavy key, and copies the rows near the border of a slice. `hybrid` does the
+            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `time`
+            otherwise. `time` and `hybrid` do not support intervals without an end; without `by`,
+            such a join has a single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
@@ -345,8 +347,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
-        If a row has no partners, counts are 0 and other aggregates are null.
+        only the left columns. With `aggs`, it has the left columns, followed by one column per
+        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -401,8 +403,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     """Match rows of two DataFrames whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, their keys are equal, and `where` holds. The result has the same rows as that of
-    `tidegate.band_join`, in no particular order. Spark's own plan for such a join compares all
+    `on`, their keys are equal, and `where` holds. The result contains the same rows as that of
+    `tidegate.band_join`, but in no particular order. Spark's own plan for such a join compares all
     pairs of rows.
 
     Example:
@@ -450,9 +452,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -500,8 +503,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
-        If a row has no partners, counts are 0 and other aggregates are null.
+        only the left columns. With `aggs`, it has the left columns, followed by one column per
+        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -557,8 +560,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
-    candidate that is nearest in time matches. The result has the same rows as that of
-    `tidegate.asof_join`, in no particular order.
+    candidate that is nearest in time matches. The result contains the same rows as that of
+    `tidegate.asof_join`, but in no particular order.
 
     With streams, a left row is emitted once no further row can become its match. With `backward`,
     this is once the watermark has passed its time. With `forward`, the watermark must have passed
@@ -643,9 +646,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
             partitions of both sides, if they are balanced and each contains all rows of its keys,
             or the division whose fullest partition is the smallest in a sample; without `by`,
-            slices of time. For streams, `key` divides the rows only by key. `time` distributes
-            slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
-            slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
+            slices of time. For streams, `key` divides the rows only by key. `time` assigns slices
+            of time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+            `hybrid` does the same, but starts each key at a different bucket. Both require a
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
             `tolerance`, the join has a single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
@@ -717,8 +720,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
     equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
-    replaces `<=`. A row with a null start or end matches nothing. The result has the same rows as
-    that of `tidegate.overlap_join`, in no particular order.
+    replaces `<=`. A row with a null start or end matches nothing. The result contains the same rows
+    as that of `tidegate.overlap_join`, but in no particular order.
 
     At most one side may be a stream. To join two streams, call this function inside `foreachBatch`,
     where each micro-batch is a table.
@@ -779,9 +782,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
+            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
+            or `inner` for the left rows that have partners. None means `inner`, or `left` with
+            `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in the order of their starts. Spark does not preserve the order
@@ -820,8 +824,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
-        If a row has no partners, counts are 0 and other aggregates are null.
+        only the left columns. With `aggs`, it has the left columns, followed by one column per
+        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.

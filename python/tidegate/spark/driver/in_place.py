@@ -4,9 +4,9 @@ Such sides are tables with the same number of buckets, and DataFrames after a `r
 aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
 Spark does not guarantee this, and a Python function cannot require that all rows of a key are in
 one partition. The union is therefore joined with a row that belongs to neither side: a hash join
-needs all rows of a key in one partition, however Spark changes the plan. It is a full join, because
-Spark never splits a partition of a full join, however large it is. If Spark would shuffle the union
-for this join, the two sides are partitioned differently, and another route is chosen.
+needs all rows of a key in one partition, no matter how Spark changes the plan. It is a full join,
+because Spark never splits a partition of a full join, however large it is. If Spark would shuffle
+the union for this join, the two sides are partitioned differently, and another route is chosen.
 
 This is worthwhile if neither side is small enough to be sent whole. In a benchmark with tables of
 eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of processor

@@ -1,7 +1,7 @@
 """The code that Spark's Python workers run.
 
 - `pack.py`: packs rows, with one partition per pack, and unpacks them.
-- `order.py`: an order of rows that depends only on their values.
+- `order.py`: defines a row order that depends only on the rows' values.
 - `nearest.py`: packs the right rows of an as-of join.
 - `partials.py`: packs the right rows of a join with aggregates, some of them combined.
 - `task.py`: the native join of a partition.

@@ -147,7 +147,8 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     ) -> tidegate::Result<Operator>;
 }
 
-/// Implements [`Pairs`] for a join of the crate `tidegate`, using its functions of the same names.
+/// Implements [`Pairs`] for a join from the crate `tidegate` by calling its functions of the same
+/// names.
 macro_rules! pairs {
     ($query:ty $({ $($more:tt)* })?) => {
         impl $crate::queries::join::Pairs for $query {
@@ -259,7 +260,7 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
     }
 }
 
-/// Defines the function that builds the query of a kind of join.
+/// Defines the function that builds the query for a kind of join.
 ///
 /// The three lists contain the arguments that are specific to this kind, grouped by their position
 /// in the signature; the options shared by all joins surround them. `$ask` takes these arguments
@@ -413,7 +414,7 @@ macro_rules! asof_class {
 }
 pub(crate) use asof_class;
 
-/// Defines the class of a kind of join with push sources. It takes the same lists as
+/// Defines the class for a kind of join with push sources. It takes the same lists as
 /// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and
 /// returns the join.
 macro_rules! join_class {

@@ -202,8 +202,8 @@ impl Writer<'_> {
 
     /// P1: a part has fewer than 2^32 rows, so no count wrapped. `next[b]` starts where the
     /// previous parts end in bucket `b`. It is incremented once for each row that [`Part::count`]
-    /// counted in `b`, and both use the same immutable columns. Each place is therefore below the
-    /// start of the next part's places in `b`, and below `total`.
+    /// counted in `b`; counting and writing read the same immutable columns. Each place is
+    /// therefore below the start of the next part's places in `b`, and below `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;

@@ -186,7 +186,7 @@ impl QueryPlan {
         [of_left, of_right]
     }
 
-    /// Returns the same plan, for a join that also reads these columns of each side.
+    /// Returns the same plan for a join that also reads these columns from each side.
     pub(crate) fn reading(mut self, columns: [Vec<usize>; 2]) -> Self {
         for (reads, columns) in self.reads.iter_mut().zip(columns) {
             reads.extend(columns);

@@ -67,7 +67,7 @@ pub struct Stats {
 pub struct WaitingRows {
     /// The source with the lowest watermark.
     pub source: Arc<str>,
-    /// The seconds since the source last delivered rows or a promise.
+    /// The number of seconds since the source last delivered rows or a promise.
     pub seconds: f64,
     /// The number of waiting rows.
     pub rows: u64,

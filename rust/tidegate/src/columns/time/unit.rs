@@ -74,7 +74,7 @@ impl Unit {
         }
     }
 
-    /// Returns the name of the unit in messages and plans.
+    /// Returns the unit's name, as used in messages and plans.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Integer => "integer",
@@ -97,7 +97,7 @@ pub(crate) fn nanoseconds(unit: TimeUnit) -> i64 {
 }
 
 /// Returns the finest unit of several time columns. Fails if they cannot be compared. Each column
-/// comes with the name of its table.
+/// is paired with the name of its table.
 pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     let [(table, field), others @ ..] = columns else { unreachable!("there is a time column") };
     let with = |unit: Result<Unit>, other: &(&str, &Field)| {

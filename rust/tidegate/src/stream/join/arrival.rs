@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// order, and the time at which it may be emitted unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
-/// The algorithm and the index that explanations show for joins that find rows by key and time.
+/// The algorithm and the index shown in explanations of joins that find rows by key and time.
 pub(super) const BY_TIME: (&str, &str) = (
     "eager: each row is compared with all kept rows of its key within reach, earlier or later; any thread can search \
      for any row",
@@ -51,7 +51,7 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
 pub(super) struct ArrivalQueue {
     /// Rows taken from the sources.
     pending: VecDeque<ArrivalPiece>,
-    /// The promises that were made after these rows were pushed.
+    /// The promises made after these rows were pushed.
     promised: SideWatermarks,
 }
 
@@ -61,7 +61,7 @@ struct ArrivalPiece {
     side: Side,
     ts: ScalarBuffer<i64>,
     rows: RecordBatch,
-    /// The part of the push's charge that these rows account for, in bytes.
+    /// The part of the push's charge, in bytes, that these rows account for.
     bytes: usize,
     charge: Arc<Charge>,
     pushed: Instant,

@@ -129,7 +129,7 @@ impl Operator {
     }
 }
 
-/// Returns the digest of the `rows` results that were returned before the snapshot.
+/// Returns the digest of the `rows` results returned before the snapshot.
 fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Digest> {
     let state = reader.bytes()?;
     let restored = digest.clone().with_state(state).filter(|digest| digest.rows() == rows);
