@@ -1166,7 +1166,7 @@ class Merge(Operator[_OperatorStats]):
         [1, 2, 4, 4, 9]
 
     Args:
-        schema: The schema of all sources: a `pyarrow.Schema`, or data that has this schema.
+        schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column. It must contain integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None means one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1399,8 +1399,8 @@ class AsofJoin(StreamJoin):
         [{'ts': 10, 'ts_right': 29}, {'ts': 20, 'ts_right': None}, {'ts': 30, 'ts_right': None}]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
@@ -1418,8 +1418,8 @@ class AsofJoin(StreamJoin):
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
-            matched or of the unmatched left rows.
+            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
+            left rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -1506,9 +1506,9 @@ class IntervalJoin(StreamJoin):
     what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
     by their later row in merged order, then by their earlier row. An unmatched row is emitted after
     all pairs of the last time at which it could have matched. For a left row, this is its time plus
-    `upper`, and for a right row its time minus `lower`, but never before its own time. If `closed`
-    excludes that end, the last time is one unit earlier. An end that is given as an expression is
-    treated as being `max_width` away.
+    `upper`; for a right row, it is its time minus `lower`. It is never earlier than the row's own
+    time. If `closed` excludes that end, the last time is one unit earlier. An end that is given as
+    an expression is treated as being `max_width` away.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1577,8 +1577,8 @@ class IntervalJoin(StreamJoin):
         [{'late_reason': 'wide', 'ts': 15, 'good_for': 30}]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
@@ -1769,7 +1769,7 @@ class Aggregate(Operator[_AggregateStats]):
         {'window_start': 20, 'window_end': 30, 'sym': 'B', 'n': 1}
 
     Args:
-        schema: The schema of all sources: a `pyarrow.Schema`, or data that has this schema.
+        schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
@@ -1895,8 +1895,8 @@ class WindowJoin(StreamJoin):
         [8, 10]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column, or a pair of names if the two sides name it differently. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
@@ -2061,11 +2061,11 @@ class BandJoin(StreamJoin):
         [(10, 8), (31, 29)]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
-            With None, the rows of the left sources are joined with each other. In that case, give
-            `on`, `by` and `time` as single names rather than pairs of names, give one `window`, and
-            leave `how` at `inner`.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. With
+            None, the rows of the left sources are joined with each other. In that case, give `on`,
+            `by` and `time` as single names rather than pairs of names, give one `window`, and leave
+            `how` at `inner`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. They must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -2166,8 +2166,8 @@ class BandJoin(StreamJoin):
         all right rows that are kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
-        values, the overhead is about 16 bytes more per such column, because these columns are also
-        kept row by row. `explain` shows how many bytes a row needs.
+        values, each such column adds about 16 bytes, because it is also kept row by row. `explain`
+        shows how many bytes a row needs.
     """
 
     def __new__(
@@ -2363,7 +2363,7 @@ class JoinPlan:
 
     @property
     def left_columns(self) -> list[str]:
-        """The columns that the join reads from the left input, in the order of the input.
+        """The columns that the join reads from the left input, in input order.
 
         These are the columns that it compares, the columns that the condition reads, and the
         columns of the result.
@@ -2379,7 +2379,7 @@ class JoinPlan:
 
     @property
     def right_columns(self) -> list[str]:
-        """The columns that the join reads from the right input, in the order of the input.
+        """The columns that the join reads from the right input, in input order.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query

@@ -126,7 +126,7 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table",
         (*OPERATORS,),
         """
-        The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
+        The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         """,
         is_input=True,
     ),
@@ -144,7 +144,7 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
         """,
         is_input=True,
     ),
@@ -153,9 +153,9 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table | None",
         ("BandJoin",),
         """
-        The schema of the right sources: a `pyarrow.Schema`, or data that has this schema. With
-        None, the rows of the left sources are joined with each other. In that case, give `on`, `by`
-        and `time` as single names rather than pairs of names, give one `window`, and leave `how` at
+        The schema of the right sources: a `pyarrow.Schema`, or data with this schema. With None,
+        the rows of the left sources are joined with each other. In that case, give `on`, `by` and
+        `time` as single names rather than pairs of names, give one `window`, and leave `how` at
         `inner`.
         """,
         is_input=True,
@@ -340,7 +340,7 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table",
         ("Merge", "Aggregate"),
         """
-        The schema of all sources: a `pyarrow.Schema`, or data that has this schema.
+        The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         """,
         is_input=True,
     ),
@@ -641,7 +641,7 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("spark.band_join",),
         """
-        The time column, if there is a window, or a pair of names if the two sides name it
+        If there is a window: the time column, or a pair of names if the two sides name it
         differently. For streams, it must be the column with the watermark, and a window is
         required.
         """,
@@ -750,8 +750,8 @@ OPTIONS: tuple[Option, ...] = (
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
         Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-        are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
-        matched or of the unmatched left rows.
+        are null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+        rows. `anti`: the left columns of the unmatched left rows.
         """,
         default="'left'",
         command=OfCommand("Which rows to write."),
@@ -1396,10 +1396,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, up to this number. For streams, this is the
+        that is not shuffled keeps its partitions, but at most this many. For streams, this is the
         number of buckets that keys are divided into: by default, the value of
-        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
-        number.
+        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1409,7 +1408,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, up to this number.
+        that is not shuffled keeps its partitions, but at most this many.
         """,
         default="None",
     ),

@@ -7,9 +7,9 @@ rows, their values and their order are therefore those of one call on both input
     right  ─┴──window 1──┴──┐
                   └──window 2──┴──┐
 
-A window holds the right rows that may match, and is read as far as the slice reaches. If it would
-exceed its share of memory, the slice is shortened. Right rows that leave their last window without
-a match are written to a temporary file, and are returned last.
+A window holds the right rows that may match, and is read as far as the slice reaches. If the window
+would exceed its share of memory, the slice is shortened. Right rows that leave their last window
+without a match are written to a temporary file, and are returned last.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def joined(
 
     Args:
         query: The join.
-        plan: The plan of the join for these inputs.
+        plan: The join's plan for these inputs.
         inputs: The left and the right input.
         limits: The memory limit and the lateness; None for slices of a suitable size without a
             bound on their reach.

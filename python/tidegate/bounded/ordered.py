@@ -252,7 +252,7 @@ class Ordered:
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
-        """Yield rows as they are read, with their places."""
+        """Yield rows as they are read, adding the place of each."""
         try:
             for batch in few:
                 yield self._with_places(batch)

@@ -1,4 +1,4 @@
-"""The shares of a memory limit that the parts of the work may use."""
+"""How much of a memory limit each part of the work may use."""
 
 from dataclasses import dataclass
 

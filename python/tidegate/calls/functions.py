@@ -123,8 +123,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
-            matched or of the unmatched left rows.
+            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
+            left rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -143,8 +143,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. There is at most one row per left row. Rows are in left row
-        order, regardless of the number of threads.
+        on both sides appears once. Each left row produces at most one result row. Rows are in left
+        row order, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
@@ -233,8 +233,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
-            matched or of the unmatched left rows.
+            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
+            left rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -254,8 +254,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. There is at
-        most one row per left row. Rows are in left row order, regardless of the number of threads.
+        columns. A key column that has the same name on both sides appears once. Each left row
+        produces at most one result row. Rows are in left row order, regardless of the number of
+        threads.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
@@ -882,8 +883,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     Neither time nor memory grows with the product of the input sizes. A few very long rows do not
     slow the others down. At selected times, the join lists the right rows that are open. A left row
     is therefore compared with at most twice as many rows as it matches, or seven more (the window
-    lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no pairs are
-    examined, unless `where` reads both sides.
+    lists of Chazelle, "Filtering Search", 1986). If all `aggs` are counts, no pairs are examined
+    unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:

@@ -59,7 +59,7 @@ def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: A
 
 
 def read(name: str, given: Any) -> Input:  # noqa: ANN401 - any input
-    """Read Arrow data, and open all other inputs.
+    """Read Arrow data; open any other input.
 
     Each input is read before the schema of the next one is requested, because a DuckDB connection
     cannot return another result while one is open.

@@ -123,7 +123,7 @@ def of_join(
 
     Args:
         query: The join.
-        plan: The plan of the join for these inputs.
+        plan: The join's plan for these inputs.
         inputs: The left and the right input.
         reads_times: Whether to read the times if the statistics do not determine their order.
     """

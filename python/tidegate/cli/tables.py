@@ -108,7 +108,7 @@ class Limits:
     lateness: Length | None = None
 
     def of_call(self) -> bounded.Limits | None:
-        """Return the limits in the form that a call expects; None if there is no limit."""
+        """Return the limits in the form that calls expect, or None if there are none."""
         return bounded.Limits.of(self.memory_limit, self.lateness)
 
     @property

@@ -44,8 +44,8 @@ A native call uses as many threads as `spark.task.cpus` assigns to its task. The
 package must be installed on every node. `explain` shows which route was chosen, and why.
 
 The destination of a row depends only on its own values and the plan. The destinations of copies in
-an as-of join also depend on the other rows of the same task. A retried or speculative task
-therefore returns equal rows. Their order is not guaranteed, as in any Spark join.
+an as-of join also depend on the other rows in the same task. A retried or speculative task
+therefore returns the same rows. Their order is not guaranteed, as in any Spark join.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
 function is called, and sent whole to every task. Each micro-batch is joined with it, no state is
@@ -75,9 +75,9 @@ the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that
 waits for a watermark can follow in the same query. The operators of this package are rejected
-there. A Spark operation that follows another `withWatermark` would never return a row, because the
-watermark of a query waits for all of its streams. Instead, write the rows to a sink, and read that
-sink as a stream in another query.
+there. After another `withWatermark`, a Spark operation would never return a row, because a query's
+watermark waits for all of its streams. Instead, write the rows to a sink, and read that sink as a
+stream in another query.
 
 DataFrames from several sessions of the same Spark application (`newSession`, and those in
 `foreachBatch`) can be joined, as in Spark itself; the settings are those of the first DataFrame's

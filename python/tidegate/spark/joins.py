@@ -155,9 +155,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
-            this is the number of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            rows. A side that is not shuffled keeps its partitions, but at most this many. For
+            streams, this is the number of buckets that keys are divided into: by default, the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
@@ -198,10 +198,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
-        tidegate.TidegateError: Another argument is invalid, or a stream has no watermark or no
-            RocksDB state store. It is also raised if a side that is sent in full contains a null
-            time. In other cases, the task that reads a null time fails, so Spark raises the error
-            when you use the DataFrame.
+        tidegate.TidegateError: Another argument is invalid, or, for streams, a watermark or the
+            RocksDB state store is missing. It is also raised if a side that is sent in full
+            contains a null time. In other cases, the task that reads a null time fails, so Spark
+            raises the error when you use the DataFrame.
     """
     arguments = {
         "on": on,
@@ -309,9 +309,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
-            this is the number of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            rows. A side that is not shuffled keeps its partitions, but at most this many. For
+            streams, this is the number of buckets that keys are divided into: by default, the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
@@ -438,7 +438,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             A distance is a number. For dates and timestamps, it is a duration; for integer times,
             it is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
             where None sets no bound.
-        time: The time column, if there is a window, or a pair of names if the two sides name it
+        time: If there is a window: the time column, or a pair of names if the two sides name it
             differently. For streams, it must be the column with the watermark, and a window is
             required.
         window: How long a row stays in the window of its side: a duration, or an integer if times
@@ -470,9 +470,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
-            this is the number of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            rows. A side that is not shuffled keeps its partitions, but at most this many. For
+            streams, this is the number of buckets that keys are divided into: by default, the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
@@ -564,12 +564,12 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     `tidegate.asof_join`, but in no particular order.
 
     With streams, a left row is emitted once no further row can become its match. With `backward`,
-    this is once the watermark has passed its time. With `forward`, the watermark must have passed
-    the matching row; with `nearest`, it must have passed the left row's own time plus the distance
-    to the matching row. An unmatched left row is emitted once the watermark has passed its time
-    plus `tolerance`. Without `tolerance`, it waits and is kept indefinitely, unless `strategy` is
-    `backward`. `backward` and `nearest` keep the last right row of each key: with `tolerance` for
-    that long, and otherwise indefinitely.
+    this is the case once the watermark has passed its time. With `forward`, the watermark must have
+    passed the matching row; with `nearest`, it must have passed the left row's own time plus the
+    distance to the matching row. An unmatched left row is emitted once the watermark has passed its
+    time plus `tolerance`. Without `tolerance`, it waits and is kept indefinitely, unless `strategy`
+    is `backward`. `backward` and `nearest` keep the last right row of each key: with `tolerance`
+    for that long, and otherwise indefinitely.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
@@ -623,17 +623,17 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
-            matched or of the unmatched left rows.
+            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
+            left rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other left columns are not sent. All
             right columns are sent, because they determine the order of right rows with equal times.
             None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
-            this is the number of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            rows. A side that is not shuffled keeps its partitions, but at most this many. For
+            streams, this is the number of buckets that keys are divided into: by default, the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use this if Spark
@@ -664,16 +664,16 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. There is at most one row per left row.
+        only the left columns. Each left row produces at most one result row.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type. Or
             `tolerance` has an unsuitable unit.
-        tidegate.TidegateError: `tolerance` is negative, another argument is invalid, or only the
-            right side is a stream. Or both sides are streams, and one has no watermark or no
-            RocksDB state store. It is also raised if a side that is sent in full contains a null
-            time. In other cases, the task that reads a null time fails, so Spark raises the error
-            when you use the DataFrame. The same applies if `where` overflows or divides by zero.
+        tidegate.TidegateError: `tolerance` is negative, another argument is invalid, only the right
+            side is a stream, or both sides are streams and a watermark or the RocksDB state store
+            is missing. It is also raised if a side that is sent in full contains a null time. In
+            other cases, the task that reads a null time fails, so Spark raises the error when you
+            use the DataFrame. The same applies if `where` overflows or divides by zero.
     """
     arguments = {
         "on": on,
@@ -802,7 +802,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, up to this number.
+            rows. A side that is not shuffled keeps its partitions, but at most this many.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
             that the side is small, for example after a filter. `key`: rows are divided into buckets
@@ -837,9 +837,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all slices of time that it covers, so a few very long rows cause only a few
         copies. The other joins need all matches of a row in the same task. They therefore send the
-        matches to the slice in which the row starts. Very long rows get separate slices, which may
-        require a second copy of the other side. For these joins, an additional job finds the
-        longest row, unless keys divide the rows evenly or the rows are points. If rereading a
+        matches to the slice in which the row starts. Very long rows are put in separate slices,
+        which may require a second copy of the other side. For these joins, an additional job finds
+        the longest row, unless keys divide the rows evenly or the rows are points. If rereading a
         DataFrame returns a row that is longer than that, the task that reads the row raises an
         error.
     """

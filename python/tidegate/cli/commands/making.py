@@ -42,11 +42,11 @@ def command(
     more: Sequence[Option] = (),
     leaves_out: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn a function that does the work of a subcommand into that subcommand.
+    """Turn a function into the subcommand whose work it does.
 
     The subcommand accepts the options that the table lists for a function of `tidegate`, followed
     by the options that the decorated function declares. The decorated function receives an `Asked`,
-    and its own options by name.
+    and its own options as keyword arguments.
 
     Args:
         function: The function of `tidegate` whose options the subcommand accepts.

@@ -31,7 +31,7 @@ pub struct RowLog<C> {
     matched: Option<KeptColumn<bool>>,
     /// How many rows are settled, counted from the oldest.
     settled: usize,
-    /// Present if the rows are in arrival order.
+    /// Set only if the rows are in arrival order.
     arrival: Option<Arrival>,
 }
 
@@ -152,9 +152,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// For joins in merged order: finds the oldest unmatched row that is not settled, provided that
-    /// no row at `now` or later can match it. Returns the last time at which the row could be
-    /// matched, its own time, and its offset.
+    /// For joins in merged order: finds the oldest unmatched row that is not yet settled, if no row
+    /// at `now` or later can match it. Returns the last time at which the row could be matched, its
+    /// own time, and its offset.
     #[inline]
     pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
@@ -186,7 +186,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Goes past the row that [`unmatched`](Self::unmatched) gave.
+    /// Moves past the row that [`unmatched`](Self::unmatched) returned.
     pub fn settle(&mut self) {
         self.settled += 1;
     }
@@ -205,7 +205,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// The number of rows before the oldest one that a row at `now` or later may match.
+    /// How many rows precede the oldest row that a row at `now` or later may match.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);

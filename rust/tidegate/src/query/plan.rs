@@ -19,7 +19,7 @@ pub struct QueryPlan {
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
-    /// The columns that the join reads from the left and from the right table, ascending.
+    /// The columns that the join reads from the left and the right table, in ascending order.
     pub reads: [Vec<usize>; 2],
     /// For each result column, the left and right columns from which it is computed.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
@@ -37,9 +37,9 @@ pub struct QueryPlan {
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
     pub condition_reads: [Vec<usize>; 2],
-    /// The unit of the times of an interval or overlap join.
+    /// The time unit of an interval or overlap join.
     pub(crate) unit: Option<Unit>,
-    /// The ends of an interval join that differ from row to row.
+    /// For an interval join: the ends that vary from row to row.
     pub(crate) row_ends: Option<RowEnds>,
 }
 
@@ -162,7 +162,7 @@ impl QueryPlan {
             .map(|side| self.row_ends.as_ref().map_or_else(Vec::new, |ends| ends.columns(side)))
     }
 
-    /// Returns a duration in the unit of the join's times, rounded down.
+    /// Converts a duration to the join's time unit, rounding down.
     pub fn steps(&self, name: &str, length: Bound) -> Result<i64> {
         let Some(unit) = self.unit else {
             return Err(Error::bug("a join without times has no time steps"));

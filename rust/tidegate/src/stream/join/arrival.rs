@@ -35,7 +35,8 @@ pub(super) const BY_TIME: (&str, &str) = (
     "the rows of each key and side that later rows may match, in time order",
 );
 
-/// Rejects a `parallelism` that assigns keys to threads, which has no effect in arrival order.
+/// Rejects a `parallelism` that assigns keys to threads, because that has no effect in arrival
+/// order.
 pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     if is_auto {
         return Ok(());

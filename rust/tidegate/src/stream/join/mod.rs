@@ -173,7 +173,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     /// Whether right rows of results are rows of the left side, too; the right one has none.
     of_one_stream: bool,
     engine: Engine<P>,
-    /// The rows that are still waiting, if rows are processed in arrival order.
+    /// If rows are processed in arrival order: the rows that are still waiting.
     arriving: Option<ArrivalQueue>,
     /// The last time of the epoch being joined, until the join drops its rows.
     epoch: Option<i64>,

@@ -139,8 +139,8 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
 }
 
 /// Divides the results that have not been returned into batches that depend only on the number of
-/// rows. Otherwise, batch sizes would depend on the number of threads. Polls return these batches,
-/// both here and after a restore.
+/// rows. Otherwise, batch sizes would depend on the number of threads. Both this operator and a
+/// restored one return these batches when polled.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,

@@ -57,7 +57,7 @@ impl Piece {
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct PieceTask {
     pub(in crate::aggregate) pieces: Vec<Piece>,
-    /// The maximum number of rows that they can produce.
+    /// The maximum number of rows that the pieces can produce.
     rows: u128,
 }
 
