@@ -27,12 +27,12 @@ ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
 
 
 def in_one_table(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Select only the forms of functions that return a table."""
+    """Restrict each function to its form that returns a table."""
     return tuple(f"{name} in one table" for name in names)
 
 
 def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Select only the forms of functions that return batches."""
+    """Restrict each function to its form that returns batches."""
     return tuple(f"{name} in batches" for name in names)
 
 
@@ -275,7 +275,7 @@ OPTIONS: tuple[Option, ...] = (
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start row by row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which is then itself
+        integer. An expression over left columns may also return a time, which is used directly as
         the start. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
@@ -512,15 +512,15 @@ OPTIONS: tuple[Option, ...] = (
         "Algorithm",
         ("aggregate", "Aggregate"),
         """
-        How rows are assigned to windows; the result is the same. `auto` is `slices`, the
-        fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-        separate states for each stream, and combines slices into windows. The other algorithms
-        are the designs from section 5 of the paper, included for comparison. In `mq` and
-        `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-        `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-        for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-        merged, and each stream updates the windows independently. These designs process rows
-        one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        How rows are assigned to windows; all algorithms return the same result. `auto` is `slices`,
+        the fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+        separate states for each stream, and combines slices into windows. The other algorithms are
+        the designs from section 5 of the paper, included for comparison. In `mq` and `mq-lf`, one
+        thread merges the streams and updates the windows; its queues have locks in `mq`, and are
+        lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one updating
+        thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and each stream
+        updates the windows independently. These designs process rows one by one, and need far more
+        time and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -597,11 +597,11 @@ OPTIONS: tuple[Option, ...] = (
         The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
         integers. None sets no bound. To set the bound row by row, give an expression over the
         columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
-        a duration or an integer. An expression over left columns may also return a time, which
-        is then itself the end of the interval. If the expression is null, the row matches
-        nothing. With an expression, the rows of tables are divided by their individual
-        intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-        streams, see `max_width`.
+        a duration or an integer. An expression over left columns may also return a time, which is
+        used directly as the end of the interval. If the expression is null, the row matches
+        nothing. With an expression, the rows of tables are divided by their individual intervals,
+        as in `overlap_join`, so a few wide intervals cause only a few copies. For streams, see
+        `max_width`.
         """,
     ),
     Option(
@@ -1258,8 +1258,8 @@ OPTIONS: tuple[Option, ...] = (
         The maximum number of bytes to hold for pushed rows that have not been aggregated yet,
         for late rows, and for the state. None sets no limit. Each pushed row is charged for the
         state that it may add, so every accepted row can be aggregated. The few batches that a
-        poll prepares in advance do not count. The property `memory_limit` describes how sources
-        and the state share the limit.
+        poll prepares in advance do not count. The `memory_limit` property describes how sources and
+        the state share the limit.
         """,
         default="None",
     ),
@@ -1480,14 +1480,14 @@ OPTIONS: tuple[Option, ...] = (
         of time. Of the right rows outside a slice, the slice receives the nearest ones of each
         key: each task that reads right rows sends at most one row before the slice and one row
         after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` distributes slices of time to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
-        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
-        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-        single bucket, and so a single task.
+        time. `auto`: `broadcast` if the right side is small. Otherwise, it uses the existing
+        partitions of both sides if they are balanced and each contains all rows of its keys, or
+        else the division whose fullest partition is the smallest in a sample; without `by`, it uses
+        slices of time. For streams, `key` divides the rows only by key. `time` distributes slices
+        of time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        `hybrid` does the same, but starts each key at a different bucket. Both require a tolerance.
+        `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join
+        has a single bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1527,8 +1527,8 @@ OPTIONS: tuple[Option, ...] = (
         "Then | None",
         (*ON_SPARK,),
         """
-        A function that processes each `pyarrow.RecordBatch` of the result before the rows go
-        back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+        A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+        returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
         rows at a time, so the partial results of an aggregate must be combined with a `groupBy`.
         """,
         default="None",

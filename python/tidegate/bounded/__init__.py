@@ -12,7 +12,7 @@ thread.
 - `aggregates.py`: aggregations, which drop the state of each window once it is complete.
 - `ordered.py`: reads the rows of an input in time order, and checks whether they are in order.
 - `stretches.py`: finds the row groups of Parquet files that follow each other in time.
-- `ahead.py`: produces batches on a thread while earlier batches are processed.
+- `ahead.py`: produces batches on a separate thread while earlier ones are being processed.
 - `sorting.py`: sorts rows with temporary files.
 - `shares.py`: divides the memory limit among the parts of the work.
 - `results.py`: the batches of a result, and the table made from them.

@@ -650,8 +650,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
-            the start. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is used directly
+            as the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -781,8 +781,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
             sets no bound. To set the start row by row, give an expression over the columns of one
             side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
-            the start. If the expression is null, the row matches nothing.
+            integer. An expression over left columns may also return a time, which is used directly
+            as the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -984,8 +984,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
-        extends from the later start to the earlier end. With `aggs`, partners are ordered by their
-        start.
+        extends from the later start to the earlier end. With `aggs`, partners are ordered by start
+        time.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1406,15 +1406,16 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
-            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-            separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
+            windows share, keeps separate states for each stream, and combines slices into windows.
+            The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
+            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
+            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
+            In `wiml`, nothing is merged, and each stream updates the windows independently. These
+            designs process rows one by one, and need far more time and memory. Sessions always use
+            a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1523,15 +1524,16 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
-            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-            separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
+            windows share, keeps separate states for each stream, and combines slices into windows.
+            The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
+            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
+            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
+            In `wiml`, nothing is merged, and each stream updates the windows independently. These
+            designs process rows one by one, and need far more time and memory. Sessions always use
+            a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1692,8 +1694,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     every version of tidegate. The digest does not depend on how the rows are divided into batches,
     or on the layout of the values:
 
-    - The width of integers makes no difference, and neither does that of floats. NaN equals NaN,
-      and -0.0 equals 0.0.
+    - The width of integers or floats makes no difference. NaN equals NaN, and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
       dates, lists and maps.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a

@@ -16,11 +16,11 @@ routes:
   itself, on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are
   short, keys are evenly distributed, and the join uses nothing that requires a native call:
   `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
-- *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
-  partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
-  aggregation or a join by the keys, cached or not. Each task then joins the rows that it has, and
-  nothing is packed or shuffled. `auto` uses this route only if the sample shows that the partitions
-  are balanced. It requires Spark 4.1.
+- *Both sides are already partitioned by the keys*, with Spark's hash function and into the same
+  number of partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a
+  window, an aggregation or a join by the keys, cached or not. Each task then joins the rows that it
+  already has, and nothing is packed or shuffled. `auto` uses this route only if the sample shows
+  that the partitions are balanced. It requires Spark 4.1.
 - *Otherwise*, a layout is chosen that assigns each row to a partition. The tasks that read the
   inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs. Each
   task after the shuffle joins its rows in one native call.
@@ -64,14 +64,14 @@ emitted before its end. Spark rejects `complete`.
 
 Each row, or what it adds to a slice of time, is written to the state store once, and removed once
 it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,
-and the state of an open session are written about twice. Native operators stay in the memory of the
-Python workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows older
-than the watermark are late; with `late_as`, they are also emitted. Which rows are late depends only
-on the micro-batches and on Spark's watermark, which may be lower for a while after a restart. The
-watermark of a query is that of its slowest stream, so a silent stream holds results back, unless
-`spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of slower streams may be
-late. A query's progress reports observed metrics for each call: the rows received, the late rows,
-the rows and bytes of state, and a hot key.
+and the state of an open session are each written about twice. Native operators stay in the memory
+of the Python workers between micro-batches, and are rebuilt from the store if a worker is lost.
+Rows older than the watermark are late; with `late_as`, they are also emitted. Which rows are late
+depends only on the micro-batches and on Spark's watermark, which may be lower for a while after a
+restart. The watermark of a query is that of its slowest stream, so a silent stream holds results
+back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of slower
+streams may be late. A query's progress reports observed metrics for each call: the rows received,
+the late rows, the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that
 waits for a watermark can follow in the same query. The operators of this package are rejected
