@@ -1460,10 +1460,10 @@ class AsofJoin(StreamJoin):
         waiting left rows may match; `forward` keeps no right row whose time has passed. Up to the
         same number of other rows may stay for a while, because rows are removed in groups. A
         `where` that reads both sides, or that can fail, may need older rows. In that case, all
-        right rows within `tolerance` are kept, or without `tolerance` all right rows.
+        right rows within `tolerance` are kept, or all right rows if there is no `tolerance`.
 
-        A poll that has final left rows costs as much as an `asof_join` of the waiting left rows
-        with the right rows that are kept.
+        If any left rows are final, a poll costs as much as an `asof_join` of the waiting left rows
+        with the kept right rows.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1793,15 +1793,16 @@ class Aggregate(Operator[_AggregateStats]):
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
             to give each source its own value. None, like 0, means that the rows are in order.
-        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
-            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-            separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
+            windows share, keeps separate states for each stream, and combines slices into windows.
+            The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
+            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
+            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
+            In `wiml`, nothing is merged, and each stream updates the windows independently. These
+            designs process rows one by one, and need far more time and memory. Sessions always use
+            a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is

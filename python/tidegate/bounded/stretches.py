@@ -1,8 +1,8 @@
 """Stretches of Parquet files: row groups, or sets of row groups, that follow one another in time.
 
 The statistics of a file contain the first and last time of each row group. Row groups that overlap
-in time form one stretch; every other row group is a stretch by itself. Each stretch can therefore
-be put in time order on its own, and no times need to be read beforehand:
+in time form one stretch; every other row group forms a stretch of its own. Each stretch can
+therefore be put in time order on its own, and no times need to be read beforehand:
 
     row groups  ├─a─┤├──b──┤   ├─d─┤
                           ├─c─┤

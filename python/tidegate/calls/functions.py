@@ -990,8 +990,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
-        extends from the later start to the earlier end. With `aggs`, partners are ordered by their
-        start.
+        extends from the later start to the earlier end. With `aggs`, partners are ordered by start
+        time.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1415,15 +1415,16 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
-            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-            separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
+            windows share, keeps separate states for each stream, and combines slices into windows.
+            The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
+            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
+            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
+            In `wiml`, nothing is merged, and each stream updates the windows independently. These
+            designs process rows one by one, and need far more time and memory. Sessions always use
+            a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1532,15 +1533,16 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
-            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-            separate states for each stream, and combines slices into windows. The other algorithms
-            are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
+            windows share, keeps separate states for each stream, and combines slices into windows.
+            The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
+            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
+            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
+            In `wiml`, nothing is merged, and each stream updates the windows independently. These
+            designs process rows one by one, and need far more time and memory. Sessions always use
+            a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1701,8 +1703,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     every version of tidegate. The digest does not depend on how the rows are divided into batches,
     or on the layout of the values:
 
-    - The width of integers makes no difference, and neither does that of floats. NaN equals NaN,
-      and -0.0 equals 0.0.
+    - The width of integers or floats makes no difference. NaN equals NaN, and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
       dates, lists and maps.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a

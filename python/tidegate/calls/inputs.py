@@ -91,7 +91,7 @@ def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
 
 
 def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
-    """Return the schema of an open table; other objects are returned as they are."""
+    """Return the schema of an open table; other objects are returned unchanged."""
     return given.schema if isinstance(given, OpenTable) else given
 
 

@@ -53,7 +53,7 @@ class Choice:
     why: str
 
     def __str__(self) -> str:
-        """Return the line that an explanation shows."""
+        """Return the line to show in an explanation."""
         return f"  inputs     {'slice by slice' if self.is_sliced else 'read whole'}: {self.why}"
 
 

@@ -113,8 +113,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             are integers. None sets no bound. To set the bound row by row, give an expression over
             the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
             return a duration or an integer. An expression over left columns may also return a time,
-            which is then itself the end of the interval. If the expression is null, the row matches
-            nothing. With an expression, the rows of tables are divided by their individual
+            which is used directly as the end of the interval. If the expression is null, the row
+            matches nothing. With an expression, the rows of tables are divided by their individual
             intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
             streams, see `max_width`.
         upper: The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values
@@ -184,9 +184,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
-        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
-            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so the partial results of an aggregate must be combined with a
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
+            the rows at a time, so the partial results of an aggregate must be combined with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -338,9 +338,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
-        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
-            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so the partial results of an aggregate must be combined with a
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
+            the rows at a time, so the partial results of an aggregate must be combined with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -494,9 +494,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
-        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
-            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so the partial results of an aggregate must be combined with a
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
+            the rows at a time, so the partial results of an aggregate must be combined with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -578,7 +578,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     one if it is after. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
-    be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. A
+    be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. Each
     slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`, it
     needs copies of all earlier right rows, of all later ones, or of both, depending on `strategy`.
     `auto` counts these copies, and divides the rows only by key if the copies cost more than they
@@ -655,9 +655,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
             dropped.
-        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
-            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so the partial results of an aggregate must be combined with a
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
+            the rows at a time, so the partial results of an aggregate must be combined with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -815,9 +815,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             balanced and each contains all rows of its keys, or the division whose fullest partition
             is the smallest. Rows are not sampled if a side is small and an estimate shows that the
             other forms would cost more, or if file metadata shows that there are few rows.
-        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
-            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-            rows at a time, so the partial results of an aggregate must be combined with a
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
+            the rows at a time, so the partial results of an aggregate must be combined with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.

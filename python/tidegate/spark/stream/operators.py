@@ -446,11 +446,11 @@ class _Aggregate(Condensing):
 
 
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
-    """Let out what rows before the watermark decide.
+    """Release the results that rows before the watermark make final.
 
-    In merged order, a left row of exactly the watermark could come out, too. Then it would depend
-    on the micro-batch that brings the row whether it comes at this watermark or at the next, and an
-    operator that is made anew could not tell. So sources are a step behind.
+    In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
+    emitted at this watermark or at the next would then depend on the micro-batch that brings it,
+    and a rebuilt operator could not tell. Sources therefore stay one step behind.
     """
     for source in sources:
         source.advance(watermark - 1)

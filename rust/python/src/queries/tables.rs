@@ -114,7 +114,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs, and calls `work` with them in such a way that Ctrl-C stops it.
+/// Reads and checks two inputs, and calls `work` with them so that Ctrl-C can stop it.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,

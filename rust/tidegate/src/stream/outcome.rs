@@ -42,7 +42,7 @@ impl Step {
 /// The statistics of an operator.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// The sources by number, left sources first.
+    /// The sources in order of number, left sources first.
     pub sources: Vec<SourceStats>,
     /// The number of result rows that have been returned.
     pub rows_out: u64,

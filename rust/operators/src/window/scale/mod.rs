@@ -37,8 +37,7 @@
 //! Where few pairs of long windows match, the share's rows are in blocks by value, in which new rows are looked up
 //! ([`Index`](crate::predicate::Index)).
 //!
-//! Long because it contains the whole protocol of an epoch: what the threads do, and in which
-//! order.
+//! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 
 mod epoch;
 mod share;
@@ -438,7 +437,7 @@ impl ScaleJoin {
         self.epoch.offsets.clear();
     }
 
-    /// Drops the given number of oldest rows on each side.
+    /// Drops the given number of rows from each side, oldest first.
     fn let_go(&mut self, rows: [usize; 2]) {
         for (side, rows) in [Side::Left, Side::Right].into_iter().zip(rows) {
             let log = &mut self.logs[side as usize];

@@ -7,7 +7,7 @@ use super::unit::{DAY, Unit, nanoseconds};
 use crate::columns::duration::duration_text;
 use crate::{Error, Result};
 
-/// An interval end, as the caller specified it.
+/// An interval end, as specified by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// In the unit of the time columns, or in the finer one if their units differ.

@@ -242,8 +242,8 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
     format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
 }
 
-/// How close in time matching rows are, if rows are processed in arrival order. An index that was
-/// selected by name processes rows in merged order, as the joins of its authors do.
+/// How close in time matching rows are, if rows are processed in arrival order. An index selected
+/// by name processes rows in merged order, as its authors' joins do.
 fn near_rows(
     query: &BandJoin,
     retention: Retention,

@@ -368,7 +368,7 @@ impl<P: Prepare> JoinTactic<P> {
         if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
-    /// Returns the current watermarks, which hold once all rows that were taken have been joined.
+    /// Returns the current watermarks, which hold once all taken rows have been joined.
     fn now(&self, common: &Common) -> SideWatermarks {
         match &self.arriving {
             Some(arriving) => arriving.promised(),
@@ -560,7 +560,7 @@ impl<P: Prepare> JoinTactic<P> {
     }
 }
 
-/// Returns the number of rows that have arrived but have not been taken.
+/// Returns the number of rows that have arrived but have not yet been taken.
 fn arrived(common: &Common) -> usize {
     common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
 }
