@@ -1,6 +1,6 @@
 """Stretches of Parquet files: row groups, or sets of row groups, that follow each other in time.
 
-The statistics of a file contain the first and last time of each row group. Row groups that overlap
+The statistics of a file contain the first and last times of each row group. Row groups that overlap
 in time form one stretch; every other row group is a stretch by itself. Each stretch can therefore
 be put in time order on its own, and no times need to be read beforehand:
 

@@ -164,7 +164,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         of the left rows, its left columns are slices of the input and keep the input in memory.
 
         With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
-        next 64, and so on. Therefore `where` may also be evaluated on rows beyond the matching row.
+        next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
+        one.
 
         The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
         row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80 with
@@ -362,9 +363,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -504,9 +506,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -661,9 +664,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -792,9 +796,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -935,9 +940,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1042,9 +1048,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1173,9 +1180,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1285,9 +1293,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1386,7 +1395,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
-            The inputs are numbered from 0 in this order.
+            The inputs are numbered from 0 in the order given.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
@@ -1439,8 +1448,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             fit into `memory_limit`, or the system is out of memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, an
-            integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
-            file cannot be written.
+            integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
+            temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:
@@ -1503,7 +1512,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
-            The inputs are numbered from 0 in this order.
+            The inputs are numbered from 0 in the order given.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
@@ -1556,8 +1565,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             fit into `memory_limit`, or the system is out of memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, an
-            integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
-            file cannot be written.
+            integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
+            temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:

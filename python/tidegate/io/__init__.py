@@ -13,7 +13,7 @@ and write files.
 - `partitioned.py`: writes a table as a folder of files.
 - `growing.py`: reads growing files, even if they are renamed, and identifies files by marks.
 - `followers.py`: the rows of growing files.
-- `lines.py`: finds the line ends in CSV files.
+- `lines.py`: finds the line endings in CSV files.
 - `live.py`: outputs that others may read while they are written, and that can be cut back to a
   saved state.
 - `locks.py`: file locks, which are released even if the process is killed.

@@ -126,9 +126,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -290,9 +291,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -450,9 +452,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -480,13 +483,13 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             buckets by key, and heavy keys are split by value. If a single value has more rows than
             a partition should have, the rows of one side are divided further by hash, and the rows
             of the other side are copied. A full join does not do this, because neither side can be
-            copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-            fullest partition is the smallest in a sample. For streams, `key` divides the rows only
-            by key. `value` distributes slices of values to the buckets in turn, which spreads the
-            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
-            `value` and `hybrid` do not support bands without an end; without `by`, such a join has
-            a single bucket, and so a single task.
+            copied on its own. `auto`: `broadcast` if a side is small; otherwise, the division whose
+            fullest partition, estimated from a sample, is smallest. For streams, `key` divides the
+            rows only by key. `value` distributes slices of values to the buckets in turn, which
+            spreads the rows of a heavy key, and copies the rows near a border. `hybrid` does the
+            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `value`
+            otherwise. `value` and `hybrid` do not support bands without an end; without `by`, such
+            a join has a single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
@@ -779,9 +782,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
-            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
-            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
+            also the unmatched rows of that side, or of both sides. `semi`: only the matched left
+            rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left` for all
+            left rows, or `inner` for the left rows that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in the order of their starts. Spark does not preserve the order

@@ -4,8 +4,8 @@
 //! arrow-rs trusts the C structures: a negative length or a null pointer makes it panic or read
 //! foreign memory. This crate therefore checks every structure first, using only integer
 //! operations, and arrow-rs then reads a copy that holds only checked values. The producer's memory
-//! itself cannot be checked, because the C interfaces do not include the lengths of buffers. Buffer
-//! pointers and the last offset of a string column are therefore trusted.
+//! itself cannot be checked, because the C interfaces do not pass buffer lengths. Buffer pointers
+//! and the last offset of a string column are therefore trusted.
 //!
 //! ```text
 //!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch
