@@ -1434,8 +1434,8 @@ class AsofJoin(StreamJoin):
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results must be emitted in the order described above. An as-of join uses
-            this order in either case.
+        ordered: Whether results must be emitted in the order described above. An as-of join always
+            uses this order.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts pinning at a different processor. The thread that calls the operator is not
@@ -1830,9 +1830,10 @@ class Aggregate(Operator[_AggregateStats]):
         rows that are kept. For sessions, these are all rows since the start of the oldest open
         session.
 
-        If an aggregate fails, for example because a sum does not fit 64 bits, all later polls raise
-        the same error until you call `skip`. Otherwise, rows could be missing from later results.
-        If one of your Python functions fails, no rows are lost: the next poll calls it again.
+        If an aggregate fails, for example because a sum does not fit in 64 bits, all later polls
+        raise the same error until you call `skip`. Otherwise, rows could be missing from later
+        results. If one of your Python functions fails, no rows are lost: the next poll calls the
+        function again.
     """
 
     def __new__(
@@ -1862,8 +1863,8 @@ class WindowJoin(StreamJoin):
     This is the window join for push sources, with any number of sources on each side. For all rows
     that are not late, it returns the same rows as `window_join`. Each row is compared with the
     window of the other side, so any condition is possible. A scan evaluates comparisons between
-    numeric columns of the two sides, and between their sums and differences, with the widest SIMD
-    instructions of the processor. If few pairs match, the rows are looked up instead.
+    numeric columns of the two sides, and between their sums and differences, using the widest SIMD
+    instructions that the processor supports. If few pairs match, the rows are looked up instead.
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
@@ -1933,16 +1934,16 @@ class WindowJoin(StreamJoin):
             `scalejoin`: the threads store the rows round robin, and each thread compares new rows
             with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
             published, one row at a time: each thread reads from one gate and adds its results to
-            another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
-            threads and another that collects their results (SplitJoin). `cell`: the window of each
-            row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
+            another. `splitjoin`: also one row at a time, with one tree distributing rows to the
+            threads and another collecting their results (SplitJoin). `cell`: the window of each row
+            is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
             comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
             chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
             Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
-            Otherwise, the first band is looked up in sorted order, as long as few rows are within
-            reach. `handshake`: the two windows flow past each other through the chain (the
-            handshake join of Teubner and Mueller). Results are therefore emitted only after the
-            left window has passed and later rows have pushed the chain forward. The number of
+            Otherwise, rows are looked up by the first band, in sorted order, as long as few rows
+            are within reach. `handshake`: the two windows flow past each other through the chain
+            (the handshake join of Teubner and Mueller). Results are therefore emitted only after
+            the left window has passed and later rows have pushed the chain forward. The number of
             results held back until then depends on the number of threads. Taking a snapshot or
             closing all sources releases them. The memory limit does not count results that are held
             back. Rows are removed when further rows arrive, not when sources advance. With

@@ -72,7 +72,7 @@ class Option:
             returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
         default: Its default, as code; None if it is required.
-        is_input: Whether it may be passed by position.
+        is_input: Whether it may be passed positionally.
         command: The command-line option, if there is one.
     """
 
@@ -318,8 +318,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate",),
         """
         One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames, record
-        arrays or dicts of arrays. The columns of different inputs are matched by name. The
-        inputs are numbered from 0 in this order.
+        arrays or dicts of arrays. The columns of different inputs are matched by name. The inputs
+        are numbered from 0 in the order given.
         """,
         is_input=True,
     ),
@@ -1128,21 +1128,21 @@ OPTIONS: tuple[Option, ...] = (
         `scalejoin`: the threads store the rows round robin, and each thread compares new rows
         with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
         published, one row at a time: each thread reads from one gate and adds its results to
-        another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
-        threads and another that collects their results (SplitJoin). `cell`: the window of each
-        row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
-        comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
-        chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
-        Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
-        Otherwise, the first band is looked up in sorted order, as long as few rows are within
-        reach. `handshake`: the two windows flow past each other through the chain (the
-        handshake join of Teubner and Mueller). Results are therefore emitted only after the
-        left window has passed and later rows have pushed the chain forward. The number of
-        results held back until then depends on the number of threads. Taking a snapshot or
-        closing all sources releases them. The memory limit does not count results that are held
-        back. Rows are removed when further rows arrive, not when sources advance. With
-        `scalejoin-gates` and both handshake joins, threads keep processing the rows that a poll
-        has given them, even between polls. With `aggs`, only `auto` is allowed.
+        another. `splitjoin`: also one row at a time, with one tree distributing rows to the threads
+        and another collecting their results (SplitJoin). `cell`: the window of each row is cut into
+        one piece per thread (CellJoin). `three-step`: one thread makes all comparisons (Kang's
+        procedure). `low-latency-handshake`: rows pass quickly through a chain of threads, and one
+        thread in the chain keeps each row (Low-Latency Handshake Join, Figures 12 to 14). If
+        numbers must be equal, they are looked up in a hash table. Otherwise, rows are looked up by
+        the first band, in sorted order, as long as few rows are within reach. `handshake`: the two
+        windows flow past each other through the chain (the handshake join of Teubner and Mueller).
+        Results are therefore emitted only after the left window has passed and later rows have
+        pushed the chain forward. The number of results held back until then depends on the number
+        of threads. Taking a snapshot or closing all sources releases them. The memory limit does
+        not count results that are held back. Rows are removed when further rows arrive, not when
+        sources advance. With `scalejoin-gates` and both handshake joins, threads keep processing
+        the rows that a poll has given them, even between polls. With `aggs`, only `auto` is
+        allowed.
         """,
         default="'auto'",
     ),
@@ -1313,8 +1313,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("AsofJoin",),
         """
-        Whether results must be emitted in the order described above. An as-of join uses this
-        order in either case.
+        Whether results must be emitted in the order described above. An as-of join always uses this
+        order.
         """,
         default="True",
     ),
@@ -1454,9 +1454,9 @@ OPTIONS: tuple[Option, ...] = (
         values, and the rows near a border are copied. `hybrid`: rows are divided into buckets
         by key, and heavy keys are split by value. If a single value has more rows than a
         partition should have, the rows of one side are divided further by hash, and the rows of
-        the other side are copied. A full join does not do this, because neither side can be
-        copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-        fullest partition is the smallest in a sample. For streams, `key` divides the rows only by
+        the other side are copied. A full join does not do this, because neither side can be copied
+        on its own. `auto`: `broadcast` if a side is small; otherwise, the division whose fullest
+        partition, estimated from a sample, is smallest. For streams, `key` divides the rows only by
         key. `value` distributes slices of values to the buckets in turn, which spreads the rows of
         a heavy key, and copies the rows near a border. `hybrid` does the same, but starts each key
         at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and

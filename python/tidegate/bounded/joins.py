@@ -103,7 +103,7 @@ class Reach:
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
-    """Return the order and the reach of a join in time.
+    """Return the order of a join and its reach in time.
 
     Raises:
         TidegateError: The join has no time column to divide it by.

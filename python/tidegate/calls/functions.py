@@ -164,7 +164,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         of the left rows, its left columns are slices of the input and keep the input in memory.
 
         With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
-        next 64, and so on. Therefore `where` may also be evaluated on rows beyond the matching row.
+        next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
+        one.
 
         The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
         row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80 with
@@ -1395,7 +1396,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
-            The inputs are numbered from 0 in this order.
+            The inputs are numbered from 0 in the order given.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
@@ -1449,8 +1450,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             fit into `memory_limit`, or the system is out of memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, an
-            integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
-            file cannot be written.
+            integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
+            temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:
@@ -1513,7 +1514,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
-            The inputs are numbered from 0 in this order.
+            The inputs are numbered from 0 in the order given.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be
@@ -1567,8 +1568,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             fit into `memory_limit`, or the system is out of memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
         TidegateError: Another argument is invalid, a time is null, reading an input fails, an
-            integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
-            file cannot be written.
+            integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
+            temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:

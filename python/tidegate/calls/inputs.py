@@ -148,7 +148,7 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
 
 
 def names(streams: int) -> list[str]:
-    """Return the names that messages use for the given number of streams."""
+    """Return the names of the given number of streams, as used in messages."""
     return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
 
 

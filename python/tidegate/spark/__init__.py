@@ -57,9 +57,9 @@ Joins of two or more streaming DataFrames, and aggregations of one, use a single
 Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
 RocksDB state store. The output mode is `append`. A pair is emitted in the micro-batch whose
 watermark has passed its later row. An unmatched row is emitted once the watermark has passed all
-rows that could have matched it, and so is a left row of a join with `aggs` or of an as-of join. The
-aggregates of a window are emitted once the watermark has passed its end. In the output mode
-`update`, the same rows are emitted at the same times: no row is ever updated, and no window is
+rows that could have matched it; the same applies to a left row of a join with `aggs` or of an as-of
+join. The aggregates of a window are emitted once the watermark has passed its end. In the output
+mode `update`, the same rows are emitted at the same times: no row is ever updated, and no window is
 emitted before its end. Spark rejects `complete`.
 
 Each row, or what it adds to a slice of time, is written to the state store once, and removed once

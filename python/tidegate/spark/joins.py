@@ -483,13 +483,13 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             buckets by key, and heavy keys are split by value. If a single value has more rows than
             a partition should have, the rows of one side are divided further by hash, and the rows
             of the other side are copied. A full join does not do this, because neither side can be
-            copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-            fullest partition is the smallest in a sample. For streams, `key` divides the rows only
-            by key. `value` distributes slices of values to the buckets in turn, which spreads the
-            rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
-            `value` and `hybrid` do not support bands without an end; without `by`, such a join has
-            a single bucket, and so a single task.
+            copied on its own. `auto`: `broadcast` if a side is small; otherwise, the division whose
+            fullest partition, estimated from a sample, is smallest. For streams, `key` divides the
+            rows only by key. `value` distributes slices of values to the buckets in turn, which
+            spreads the rows of a heavy key, and copies the rows near a border. `hybrid` does the
+            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `value`
+            otherwise. `value` and `hybrid` do not support bands without an end; without `by`, such
+            a join has a single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are

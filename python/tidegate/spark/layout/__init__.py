@@ -1,7 +1,7 @@
 """The partition that a row belongs to: the driver chooses a layout, and the tasks apply it.
 
 - `layout.py`: buckets of keys and slices of time, and the slices of a row.
-- `nearest.py`: the rows that a slice needs from other slices, if each row has at most one partner.
+- `nearest.py`: the rows that a slice needs from other slices when each row has at most one partner.
 - `overlap.py`: the slices of a row that has a start and an end.
 - `balance.py`: chooses the layout that suits a sample of rows.
 - `lengths.py`: chooses the layout that suits a sample of rows with a start and an end.

@@ -179,8 +179,8 @@ impl Pass<'_> {
     /// Processes one part. Adds to `unknown` the left rows whose keys have not yet occurred among
     /// the part's right rows.
     ///
-    /// No step branches on which side the next row comes from, because the processor could not
-    /// predict such a branch.
+    /// The steps do not branch on which side the next row comes from, because the processor could
+    /// not predict such branches.
     fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
         &self,
         part: &PassPart,

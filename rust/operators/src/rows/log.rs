@@ -10,7 +10,7 @@ pub struct SavedRows {
     pub ts: Vec<i64>,
     /// Which rows have been matched, where that matters.
     pub matched: Vec<bool>,
-    /// How many rows are settled, counted from the first.
+    /// The number of settled rows, counted from the first row.
     pub settled: usize,
 }
 

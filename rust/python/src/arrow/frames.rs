@@ -42,7 +42,7 @@ pub(crate) fn table<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
 }
 
 /// Returns `None` for a frame that cannot be converted; pandas' own conversion then reports the
-/// reason. An exception that a signal handler raises meanwhile remains an error.
+/// reason. An exception raised by a signal handler in the meantime is still returned as an error.
 fn unless_refused<T>(py: Python<'_>, made: PyResult<T>) -> PyResult<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -113,8 +113,8 @@ fn plain_values<'py>(
     is_text.then(|| series.getattr("array")).transpose()
 }
 
-/// Returns the schema that pyarrow assigns to such a frame. It is computed from a frame without
-/// rows.
+/// Returns the schema that pyarrow assigns to such a frame. The schema is computed from a frame
+/// with no rows.
 fn schema<'py>(frame: &Bound<'py, PyAny>, key: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     static SCHEMAS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let py = frame.py();

@@ -27,7 +27,7 @@ pub(crate) fn default_threads() -> usize {
     tidegate::default_threads()
 }
 
-/// The keyword arguments that all joins have, as they were passed.
+/// The keyword arguments common to all joins, as they were passed.
 #[derive(Clone, Copy)]
 pub(crate) struct Options<'a, 'py> {
     pub(crate) by: Option<Argument<'a, 'py>>,

@@ -1,4 +1,4 @@
-//! The queries. Each kind of query is in the same file as its operator class, because the two have
+//! The queries. Each kind of query is in the same file as its operator class, because the two take
 //! the same arguments.
 //!
 //! | file | what is in it |

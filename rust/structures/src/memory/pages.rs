@@ -8,7 +8,7 @@
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
 //! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s, which can be written but
-//! not read until all of them are [declared written](UnwrittenPages::written).
+//! not read until all of them have been [declared written](UnwrittenPages::written).
 
 use std::fmt;
 use std::marker::PhantomData;

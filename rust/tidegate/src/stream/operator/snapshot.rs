@@ -19,7 +19,7 @@ impl Operator {
     /// Returns the state as bytes, from which [`restore`](Self::restore) continues as if there had
     /// been no interruption. All ready rows are processed first, and the snapshot includes their
     /// results unless they have been polled. If `pause` is requested, the call fails, and a later
-    /// call continues.
+    /// call resumes the work.
     ///
     /// A snapshot contains the sources, the rows that are not ready, the late rows, the operator's
     /// state for the other rows, and the results that have not been returned. It does not depend on
