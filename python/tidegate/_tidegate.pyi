@@ -1401,7 +1401,7 @@ class AsofJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -1579,16 +1579,16 @@ class IntervalJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         lower: The start of the interval, relative to the left time; a negative value starts the
             interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
-            the start. If the expression is null, the row matches nothing.
+            sets no bound. To set the start separately for each row, give an expression over the
+            columns of one side, such as `-tg.left.tolerance`, or its SQL text. It must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then itself the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -1609,10 +1609,10 @@ class IntervalJoin(StreamJoin):
             same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
             that are the same for all rows.
         max_width: The maximum distance between the time of a row and an end of the interval that is
-            given as an expression. It accepts the same values as `lateness`. It is required if
-            there is such an end, because it determines how long rows are kept and which rows are
-            compared; a greater width means more work. A row whose end is farther away is set aside,
-            like a late row.
+            given as an expression. It accepts the same values as `lateness`. It is required for
+            such an end, because it determines how long rows are kept and which rows are compared; a
+            larger value means more work. A row whose end is farther away is set aside, like a late
+            row.
         load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
             that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
             must be at least 1. A smaller factor splits more keys, and several threads examine each
@@ -1673,8 +1673,8 @@ class IntervalJoin(StreamJoin):
         With `prevailing`, the last right row of each key is also kept. If a Python function fails,
         the next poll calls it again.
 
-        A poll that emits such rows costs as much as a call of `interval_join` on these left rows
-        and all right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call to `interval_join` with these left rows
+        and all right rows still being kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1796,11 +1796,12 @@ class Aggregate(Operator[_AggregateStats]):
             fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
             separate states for each stream, and combines slices into windows. The other algorithms
             are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            `mq-lf`, one thread merges the streams and updates the windows; its queues use locks in
+            `mq` and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams;
+            the windows are updated by one thread in `tumlsc` and by many in `tumlmc`. In `wiml`,
+            nothing is merged, and each stream updates the windows independently. These designs
+            process rows one by one, and need far more time and memory. Sessions always use a
+            separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
@@ -1896,7 +1897,7 @@ class WindowJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
@@ -1984,8 +1985,8 @@ class WindowJoin(StreamJoin):
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call of `window_join` on these left rows and
-        all right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call to `window_join` with these left rows
+        and all right rows still being kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
     """
@@ -2072,8 +2073,8 @@ class BandJoin(StreamJoin):
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
             or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
             above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if the two sides
-            name it differently.
+        time: The time column that orders the rows for `window`, or a pair of names if it has
+            different names on the two sides.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
@@ -2150,8 +2151,8 @@ class BandJoin(StreamJoin):
         until you call `skip`. Otherwise, rows could be missing from later results.
 
         With several columns, or with `by`, one column is indexed, and the others are compared. The
-        indexed column is the one that gives the fewest candidates in a sample of the first rows.
-        Later samples may select a different column.
+        indexed column is the one that yields the fewest candidates in a sample of the first rows.
+        Later samples may select a different one.
 
         With `aggs`, a left row is emitted once no further row can become its partner. Its position
         in the result is that of a row at the last time at which it could have had a partner. The
@@ -2159,8 +2160,8 @@ class BandJoin(StreamJoin):
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call of `band_join` on these left rows and
-        all right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call to `band_join` with these left rows and
+        all right rows still being kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, the overhead is about 16 bytes more per such column, because these columns are also

@@ -165,9 +165,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The time column, or a pair of names if the two sides name it differently. It must
-        contain integers, dates or timestamps. Timestamps with time zones are compared as
-        instants. The two sides may use different units.
+        The time column, or a pair of names if it has different names on the two sides. It must
+        contain integers, dates or timestamps. Timestamps with time zones are compared as instants.
+        The two sides may use different units.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -228,8 +228,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("band_join",),
         """
-        The time column that orders the rows for `window`, or a pair of names if the two sides
-        name it differently.
+        The time column that orders the rows for `window`, or a pair of names if it has different
+        names on the two sides.
         """,
         default="None",
     ),
@@ -238,8 +238,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("BandJoin",),
         """
-        The time column that orders the rows for `window`, or a pair of names if the two sides
-        name it differently.
+        The time column that orders the rows for `window`, or a pair of names if it has different
+        names on the two sides.
         """,
     ),
     Option(
@@ -273,10 +273,10 @@ OPTIONS: tuple[Option, ...] = (
         The start of the interval, relative to the left time; a negative value starts the
         interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-        sets no bound. To set the start row by row, give an expression over the columns of one
-        side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which is then itself
-        the start. If the expression is null, the row matches nothing.
+        sets no bound. To set the start separately for each row, give an expression over the columns
+        of one side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+        integer. An expression over left columns may also return a time, which is then itself the
+        start. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -516,11 +516,11 @@ OPTIONS: tuple[Option, ...] = (
         fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
         separate states for each stream, and combines slices into windows. The other algorithms
         are the designs from section 5 of the paper, included for comparison. In `mq` and
-        `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-        `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-        for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-        merged, and each stream updates the windows independently. These designs process rows
-        one by one, and need far more time and memory. Sessions always use a separate algorithm.
+        `mq-lf`, one thread merges the streams and updates the windows; its queues use locks in `mq`
+        and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams; the
+        windows are updated by one thread in `tumlsc` and by many in `tumlmc`. In `wiml`, nothing is
+        merged, and each stream updates the windows independently. These designs process rows one by
+        one, and need far more time and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -562,8 +562,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
-        The time column, or a pair of names if the two sides name it differently. Its type must
-        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+        The time column, or a pair of names if it has different names on the two sides. Its type
+        must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
         the watermark.
         """,
     ),
@@ -595,13 +595,13 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
-        integers. None sets no bound. To set the bound row by row, give an expression over the
-        columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
-        a duration or an integer. An expression over left columns may also return a time, which
-        is then itself the end of the interval. If the expression is null, the row matches
-        nothing. With an expression, the rows of tables are divided by their individual
-        intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-        streams, see `max_width`.
+        integers. None sets no bound. To set the bound separately for each row, give an expression
+        over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
+        return a duration or an integer. An expression over left columns may also return a time,
+        which is then itself the end of the interval. If the expression is null, the row matches
+        nothing. With an expression, the rows of tables are divided by their individual intervals,
+        as in `overlap_join`, so a few wide intervals cause only a few copies. For streams, see
+        `max_width`.
         """,
     ),
     Option(
@@ -641,9 +641,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("spark.band_join",),
         """
-        The time column, if there is a window, or a pair of names if the two sides name it
-        differently. For streams, it must be the column with the watermark, and a window is
-        required.
+        The time column, if there is a window, or a pair of names if it has different names on the
+        two sides. For streams, it must be the column with the watermark, and a window is required.
         """,
         default="None",
     ),
@@ -927,10 +926,9 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between the time of a row and an end of the interval that is given
-        as an expression. It accepts the same values as `lateness`. It is required if there is
-        such an end, because it determines how long rows are kept and which rows are compared; a
-        greater width means more work. A row whose end is farther away is set aside, like a late
-        row.
+        as an expression. It accepts the same values as `lateness`. It is required for such an end,
+        because it determines how long rows are kept and which rows are compared; a larger value
+        means more work. A row whose end is farther away is set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -1191,7 +1189,8 @@ OPTIONS: tuple[Option, ...] = (
         (*in_batches(PAIRS),),
         """
         The maximum number of rows in the result. None sets no limit. If pairs are checked while
-        batches are produced, as with `where`, you may receive some batches before the error.
+        batches are produced, as with `where`, you may receive some batches before the error is
+        raised.
         """,
         default="None",
     ),
@@ -1478,16 +1477,16 @@ OPTIONS: tuple[Option, ...] = (
         key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
         already partitioned by the keys stay as they are. `time`: rows are divided into slices
         of time. Of the right rows outside a slice, the slice receives the nearest ones of each
-        key: each task that reads right rows sends at most one row before the slice and one row
-        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` distributes slices of time to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
-        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
-        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-        single bucket, and so a single task.
+        key: each task that reads right rows sends at most one row from before the slice and one
+        from after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
+        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions of
+        both sides, if they are balanced and each contains all rows of its keys, or the division
+        whose fullest partition is the smallest in a sample; without `by`, slices of time. For
+        streams, `key` divides the rows only by key. `time` distributes slices of time to the
+        buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does the
+        same, but starts each key at a different bucket. Both require a tolerance. `auto` is `key`
+        with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a single
+        bucket, and so a single task.
         """,
         default="'auto'",
     ),

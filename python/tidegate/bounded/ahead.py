@@ -18,8 +18,8 @@ END = object()
 def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
     """Yield the same batches, produced by a separate thread, at most `most` ahead.
 
-    Closing the generator waits for the batch that is being produced. Use this for files, which are
-    read in bounded time, but not for sources that may block forever.
+    Closing the generator waits until the batch being produced is finished. Use this for files,
+    which are read in bounded time, but not for sources that may block forever.
 
     Example:
         >>> [*ahead(iter("abc"), 2)]

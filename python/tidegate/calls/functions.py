@@ -74,8 +74,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     """Match each left row with the nearest right row in time that has the same key.
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last one
+    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
+    nearest in time is the match. If several nearest candidates have the same time, the last one
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as before it, unless `strategy` is `forward`.
 
@@ -106,7 +106,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -143,8 +143,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. There is at most one row per left row. Rows are in left row
-        order, regardless of the number of threads.
+        on both sides appears once. There is at most one row per left row. Rows are in the order of
+        the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
@@ -196,8 +196,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     """Match each left row with the nearest right row in time, batch by batch.
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last one
+    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
+    nearest in time is the match. If several nearest candidates have the same time, the last one
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as before it, unless `strategy` is `forward`.
 
@@ -216,7 +216,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -255,7 +255,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
         columns. A key column that has the same name on both sides appears once. There is at
-        most one row per left row. Rows are in left row order, regardless of the number of threads.
+        most one row per left row. Rows are in the order of the left rows, regardless of the number
+        of threads.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
@@ -350,8 +351,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
             or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
             above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if the two sides
-            name it differently.
+        time: The time column that orders the rows for `window`, or a pair of names if it has
+            different names on the two sides.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
@@ -492,8 +493,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
             or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
             above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if the two sides
-            name it differently.
+        time: The time column that orders the rows for `window`, or a pair of names if it has
+            different names on the two sides.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
@@ -535,7 +536,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -642,16 +643,16 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         lower: The start of the interval, relative to the left time; a negative value starts the
             interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
-            the start. If the expression is null, the row matches nothing.
+            sets no bound. To set the start separately for each row, give an expression over the
+            columns of one side, such as `-tg.left.tolerance`, or its SQL text. It must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then itself the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -773,16 +774,16 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         lower: The start of the interval, relative to the left time; a negative value starts the
             interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which is then itself
-            the start. If the expression is null, the row matches nothing.
+            sets no bound. To set the start separately for each row, give an expression over the
+            columns of one side, such as `-tg.left.tolerance`, or its SQL text. It must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then itself the start. If the expression is null, the row matches nothing.
         upper: The end of the interval, relative to the left time. It accepts the same values as
             `lower`, and must not be less than `lower`. If an expression makes the end of a row less
             than its start, the row matches nothing. None sets no bound.
@@ -809,7 +810,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -1061,7 +1062,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -1160,7 +1161,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
@@ -1272,7 +1273,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. From files and lazy inputs, only the columns that the call needs are read.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
@@ -1305,7 +1306,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -1410,11 +1411,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
             separate states for each stream, and combines slices into windows. The other algorithms
             are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            `mq-lf`, one thread merges the streams and updates the windows; its queues use locks in
+            `mq` and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams;
+            the windows are updated by one thread in `tumlsc` and by many in `tumlmc`. In `wiml`,
+            nothing is merged, and each stream updates the windows independently. These designs
+            process rows one by one, and need far more time and memory. Sessions always use a
+            separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1445,8 +1447,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     Note:
         Streams do not need to be in time order. A stream that is out of order is sorted first,
-        which costs time and a copy. `first` and `last` order rows by time, then stream, then
-        position. The time columns may have different units, which are reconciled without loss.
+        which takes time and requires a copy. `first` and `last` order rows by time, then stream,
+        then position. The time columns may have different units, which are reconciled without loss.
         Either all time columns have a time zone, or none has.
 
         Results depend on the data alone: floats are added in an order that does not depend on
@@ -1527,11 +1529,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
             separate states for each stream, and combines slices into windows. The other algorithms
             are the designs from section 5 of the paper, included for comparison. In `mq` and
-            `mq-lf`, one thread merges the streams and updates the windows; its queues have locks in
-            `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams,
-            for one updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is
-            merged, and each stream updates the windows independently. These designs process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            `mq-lf`, one thread merges the streams and updates the windows; its queues use locks in
+            `mq` and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams;
+            the windows are updated by one thread in `tumlsc` and by many in `tumlmc`. In `wiml`,
+            nothing is merged, and each stream updates the windows independently. These designs
+            process rows one by one, and need far more time and memory. Sessions always use a
+            separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of

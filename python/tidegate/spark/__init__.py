@@ -10,12 +10,12 @@ routes:
 - *Bins are cheaper*: otherwise, the keys and times of at most 20 000 rows are sampled, in one job
   over the key and time columns. This job is skipped with `parallelism="key"`. It is also skipped if
   file metadata shows that there are few rows and only keys could divide them, or if it shows the
-  number of rows and bins would not be clearly more expensive for any keys and times. For large
-  files, a job reads the first 10 000 rows. The sample determines the width of time bins, and the
-  cost of the join with bins and with native calls. If bins are clearly cheaper, Spark does the join
-  itself, on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are
-  short, keys are evenly distributed, and the join uses nothing that requires a native call:
-  `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
+  number of rows and bins would not be clearly more expensive, whatever the keys and times are. For
+  large files, a job reads the first 10 000 rows of one side. The sample determines the width of
+  time bins, and the cost of the join with bins and with native calls. If bins are clearly cheaper,
+  Spark does the join itself, on equal keys and bins, and no rows are sent to Python. Bins are
+  suitable if intervals are short, keys are evenly distributed, and the join uses nothing that
+  requires a native call: `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
   partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
   aggregation or a join by the keys, cached or not. Each task then joins the rows that it has, and

@@ -106,17 +106,17 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             table once and sends all of it to every task of every micro-batch. The results for a row
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-            the watermark.
+        on: The time column, or a pair of names if it has different names on the two sides. Its type
+            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
+            with the watermark.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
-            are integers. None sets no bound. To set the bound row by row, give an expression over
-            the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
-            return a duration or an integer. An expression over left columns may also return a time,
-            which is then itself the end of the interval. If the expression is null, the row matches
-            nothing. With an expression, the rows of tables are divided by their individual
-            intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-            streams, see `max_width`.
+            are integers. None sets no bound. To set the bound separately for each row, give an
+            expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
+            text. It must return a duration or an integer. An expression over left columns may also
+            return a time, which is then itself the end of the interval. If the expression is null,
+            the row matches nothing. With an expression, the rows of tables are divided by their
+            individual intervals, as in `overlap_join`, so a few wide intervals cause only a few
+            copies. For streams, see `max_width`.
         upper: The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values
             as `lower`. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -276,9 +276,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             table once and sends all of it to every task of every micro-batch. The results for a row
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-            the watermark.
+        on: The time column, or a pair of names if it has different names on the two sides. Its type
+            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
+            with the watermark.
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
@@ -436,8 +436,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             A distance is a number. For dates and timestamps, it is a duration; for integer times,
             it is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
             where None sets no bound.
-        time: The time column, if there is a window, or a pair of names if the two sides name it
-            differently. For streams, it must be the column with the watermark, and a window is
+        time: The time column, if there is a window, or a pair of names if it has different names on
+            the two sides. For streams, it must be the column with the watermark, and a window is
             required.
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
@@ -557,7 +557,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
-    candidate that is nearest in time matches. The result has the same rows as that of
+    candidate nearest in time is the match. The result has the same rows as that of
     `tidegate.asof_join`, in no particular order.
 
     With streams, a left row is emitted once no further row can become its match. With `backward`,
@@ -603,9 +603,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             table once and sends all of it to every task of every micro-batch. The results for a row
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-            the watermark.
+        on: The time column, or a pair of names if it has different names on the two sides. Its type
+            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
+            with the watermark.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -638,16 +638,16 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             into buckets by key. Nothing is sampled, and one heavy key creates one heavy task. Sides
             that are already partitioned by the keys stay as they are. `time`: rows are divided into
             slices of time. Of the right rows outside a slice, the slice receives the nearest ones
-            of each key: each task that reads right rows sends at most one row before the slice and
-            one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
-            partitions of both sides, if they are balanced and each contains all rows of its keys,
-            or the division whose fullest partition is the smallest in a sample; without `by`,
-            slices of time. For streams, `key` divides the rows only by key. `time` distributes
-            slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
-            slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
-            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and so a single task.
+            of each key: each task that reads right rows sends at most one row from before the slice
+            and one from after it. `hybrid`: rows are divided into buckets by key, and heavy keys
+            are split by time. `auto`: `broadcast` if the right side is small. Otherwise, the
+            existing partitions of both sides, if they are balanced and each contains all rows of
+            its keys, or the division whose fullest partition is the smallest in a sample; without
+            `by`, slices of time. For streams, `key` divides the rows only by key. `time`
+            distributes slices of time to the buckets in turn, and copies all right rows within
+            `tolerance` of a slice. `hybrid` does the same, but starts each key at a different
+            bucket. Both require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+            neither `by` nor `tolerance`, the join has a single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are
@@ -835,9 +835,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         copies. The other joins need all matches of a row in the same task. They therefore send the
         matches to the slice in which the row starts. Very long rows get separate slices, which may
         require a second copy of the other side. For these joins, an additional job finds the
-        longest row, unless keys divide the rows evenly or the rows are points. If rereading a
-        DataFrame returns a row that is longer than that, the task that reads the row raises an
-        error.
+        longest row, unless keys divide the rows evenly or the rows are points. If a longer row
+        appears when a DataFrame is reread, the task that reads the row raises an error.
     """
     arguments = {
         "on": on,
