@@ -1674,8 +1674,8 @@ class IntervalJoin(StreamJoin):
         With `prevailing`, the last right row of each key is also kept. If a Python function fails,
         the next poll calls it again.
 
-        A poll that emits such rows costs as much as a call of `interval_join` on these left rows
-        and all right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call to `interval_join` with these left rows
+        and all right rows still being kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1988,8 +1988,8 @@ class WindowJoin(StreamJoin):
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call of `window_join` on these left rows and
-        all right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call to `window_join` with these left rows
+        and all right rows still being kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
     """
@@ -2076,8 +2076,8 @@ class BandJoin(StreamJoin):
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
             or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
             above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if the two sides
-            name it differently.
+        time: The time column that orders the rows for `window`, or a pair of names if it has
+            different names on the two sides.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
@@ -2155,8 +2155,8 @@ class BandJoin(StreamJoin):
         until you call `skip`. Otherwise, rows could be missing from later results.
 
         With several columns, or with `by`, one column is indexed, and the others are compared. The
-        indexed column is the one that gives the fewest candidates in a sample of the first rows.
-        Later samples may select a different column.
+        indexed column is the one that yields the fewest candidates in a sample of the first rows.
+        Later samples may select a different one.
 
         With `aggs`, a left row is emitted once no further row can become its partner. It is placed
         in the result as if its time were the last time at which it could have had a partner. The
@@ -2164,8 +2164,8 @@ class BandJoin(StreamJoin):
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call of `band_join` on these left rows and
-        all right rows that are kept. Small polls over many right rows are slow.
+        A poll that emits such rows costs as much as a call to `band_join` with these left rows and
+        all right rows still being kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, each such column adds about 16 bytes, because it is also kept row by row. `explain`

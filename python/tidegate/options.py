@@ -165,9 +165,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The time column, or a pair of names if the two sides name it differently. It must
-        contain integers, dates or timestamps. Timestamps with time zones are compared as
-        instants. The two sides may use different units.
+        The time column, or a pair of names if it has different names on the two sides. It must
+        contain integers, dates or timestamps. Timestamps with time zones are compared as instants.
+        The two sides may use different units.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -228,8 +228,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("band_join",),
         """
-        The time column that orders the rows for `window`, or a pair of names if the two sides
-        name it differently.
+        The time column that orders the rows for `window`, or a pair of names if it has different
+        names on the two sides.
         """,
         default="None",
     ),
@@ -238,8 +238,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("BandJoin",),
         """
-        The time column that orders the rows for `window`, or a pair of names if the two sides
-        name it differently.
+        The time column that orders the rows for `window`, or a pair of names if it has different
+        names on the two sides.
         """,
     ),
     Option(
@@ -562,8 +562,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
-        The time column, or a pair of names if the two sides name it differently. Its type must
-        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
+        The time column, or a pair of names if it has different names on the two sides. Its type
+        must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
         the watermark.
         """,
     ),
@@ -1190,7 +1190,8 @@ OPTIONS: tuple[Option, ...] = (
         (*in_batches(PAIRS),),
         """
         The maximum number of rows in the result. None sets no limit. If pairs are checked while
-        batches are produced, as with `where`, you may receive some batches before the error.
+        batches are produced, as with `where`, you may receive some batches before the error is
+        raised.
         """,
         default="None",
     ),

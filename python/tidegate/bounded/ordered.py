@@ -1,4 +1,4 @@
-"""Reads the rows of an input in time order, and finds out beforehand whether they are in order.
+"""Reads the rows of an input in time order, after determining whether they are in order.
 
 Each batch gets a column `PLACE`: the time as a 64-bit integer, in the finest unit of all inputs.
 """

@@ -10,7 +10,7 @@ LARGE = 1 << 30
 """Without a memory limit, files with at least this many bytes are processed slice by slice."""
 
 LEAST = 128_000_000
-"""Below this limit, there is no room for the few batches that are read and produced at a time."""
+"""Below this limit, not even the few batches that are read and produced at a time would fit."""
 
 # The maximum number of sorted runs of one side, and of streams of both sides, that are merged at
 # once.

@@ -78,7 +78,8 @@ class Run:
 class Runs:
     """Sorted runs, in the order of the rows from which they were built.
 
-    Once there are many runs of the same size, they are merged into one, so that few files are open.
+    Once there are many runs of the same size, they are merged into one to limit the number of open
+    files.
     """
 
     def __init__(self, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> None:

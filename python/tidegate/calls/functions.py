@@ -74,8 +74,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     """Match each left row with the nearest right row in time that has the same key.
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last one
+    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
+    nearest in time is the match. If several nearest candidates have the same time, the last one
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as before it, unless `strategy` is `forward`.
 
@@ -106,7 +106,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -197,8 +197,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     """Match each left row with the nearest right row in time, batch by batch.
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
-    is nearest in time matches. If several nearest candidates have the same time, the last one
+    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
+    nearest in time is the match. If several nearest candidates have the same time, the last one
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as before it, unless `strategy` is `forward`.
 
@@ -217,7 +217,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -352,8 +352,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
             or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
             above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if the two sides
-            name it differently.
+        time: The time column that orders the rows for `window`, or a pair of names if it has
+            different names on the two sides.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
@@ -495,8 +495,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
             or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
             above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if the two sides
-            name it differently.
+        time: The time column that orders the rows for `window`, or a pair of names if it has
+            different names on the two sides.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
@@ -539,7 +539,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -646,7 +646,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         lower: The start of the interval, relative to the left time; a negative value starts the
@@ -778,7 +778,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         lower: The start of the interval, relative to the left time; a negative value starts the
@@ -815,7 +815,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -1069,7 +1069,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -1168,7 +1168,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
@@ -1281,7 +1281,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call needs are read from files and lazy inputs.
         right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
@@ -1315,7 +1315,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
-            error.
+            error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
@@ -1456,8 +1456,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     Note:
         Streams do not need to be in time order. A stream that is out of order is sorted first,
-        which costs time and a copy. `first` and `last` order rows by time, then stream, then
-        position. The time columns may have different units, which are reconciled without loss.
+        which takes time and requires a copy. `first` and `last` order rows by time, then stream,
+        then position. The time columns may have different units, which are reconciled without loss.
         Either all time columns have a time zone, or none has.
 
         Results depend on the data alone: floats are added in an order that does not depend on

@@ -96,7 +96,7 @@ def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
 
 
 def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
-    """Return the argument `streams` as a list. A single input is one stream."""
+    """Return the argument `streams` as a list. A single input counts as one stream."""
     if isinstance(streams, list | tuple):
         return [*streams]
     if is_arrow(streams) or is_table(streams):
@@ -117,8 +117,8 @@ def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
     """Return the streams of a merge; if a single path is given, each of its files is a stream.
 
-    Inputs other than Arrow data are opened. If all inputs are files, a CSV column is read with the
-    same type from each of them.
+    Inputs other than Arrow data are opened. If all inputs are files, a CSV column is read as the
+    same type in all of them.
     """
     if isinstance(streams, OpenTable) or _is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None

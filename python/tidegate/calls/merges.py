@@ -1,4 +1,4 @@
-"""Merges streams: all steps from the arguments of a call to its result."""
+"""Merges streams: every step from the arguments of a call to its result."""
 
 from __future__ import annotations
 

@@ -106,9 +106,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             table once and sends all of it to every task of every micro-batch. The results for a row
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-            the watermark.
+        on: The time column, or a pair of names if it has different names on the two sides. Its type
+            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
+            with the watermark.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
             are integers. None sets no bound. To set the bound row by row, give an expression over
             the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
@@ -277,9 +277,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             table once and sends all of it to every task of every micro-batch. The results for a row
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-            the watermark.
+        on: The time column, or a pair of names if it has different names on the two sides. Its type
+            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
+            with the watermark.
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
@@ -606,9 +606,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             table once and sends all of it to every task of every micro-batch. The results for a row
             are then emitted in the micro-batch in which the row arrives, and the stream needs no
             watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type must
-            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-            the watermark.
+        on: The time column, or a pair of names if it has different names on the two sides. Its type
+            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
+            with the watermark.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.

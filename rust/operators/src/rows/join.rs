@@ -115,9 +115,9 @@ pub trait RowJoin<V>: Debug + Send + Sync {
 
     /// Drops all rows that no row at `now` or later can match, even if they are mixed with rows
     /// that are still needed. Such a mixture occurs only in arrival order. Rows are dropped only if
-    /// it is worthwhile or if `is_due` is set. The method then returns the offsets of the remaining
-    /// rows, which are renumbered without gaps from [`first`](Self::first) on. The epoch must be
-    /// done, and [`purge`](Self::purge) must have been called with `now`.
+    /// doing so is worthwhile or if `is_due` is set. The method then returns the offsets of the
+    /// remaining rows, which are renumbered without gaps from [`first`](Self::first) on. The epoch
+    /// must be done, and [`purge`](Self::purge) must have been called with `now`.
     fn pack(&mut self, _now: SideWatermarks, _is_due: bool) -> Option<[Vec<u32>; 2]> {
         None
     }

@@ -26,7 +26,8 @@ use crate::queries::plan::AggregationPlan;
 #[doc = manual!(AggregationQuery)]
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct AggregationQuery {
-    /// The arguments as they were passed. Another process builds the same query from them.
+    /// The arguments as they were passed, so that another process can build the same query from
+    /// them.
     arguments: Py<PyDict>,
     query: Arc<Aggregation>,
 }

@@ -124,7 +124,7 @@ impl<Q> JoinRequest<Q> {
     }
 }
 
-/// A kind of join that finds pairs. The pairs are returned or aggregated.
+/// A kind of join that finds pairs, which are then returned or aggregated.
 pub(crate) trait Pairs: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;

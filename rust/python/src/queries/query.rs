@@ -18,7 +18,8 @@ use crate::queries::tables::{self, Relation};
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct JoinQuery {
     function: &'static str,
-    /// The arguments as they were passed. Another process builds the same query from them.
+    /// The arguments as they were passed, so that another process can build the same query from
+    /// them.
     arguments: Py<PyDict>,
     join: Arc<dyn Relation>,
 }

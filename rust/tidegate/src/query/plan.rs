@@ -57,7 +57,7 @@ pub struct Reach {
 /// The difference between two values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Difference {
-    /// A difference between times, in the finer unit of the two sides; between decimals, in units
+    /// A difference between times, in the finer of the two sides' units; between decimals, in units
     /// of their last decimal place; or between integers.
     Steps(i64),
     /// A difference between floating-point numbers.

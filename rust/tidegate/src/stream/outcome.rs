@@ -49,8 +49,9 @@ pub struct Stats {
     /// No row still to be processed is earlier than this time. `None` until all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
-    /// The seconds from pushing a row until it was processed and the results that it made final
-    /// were produced: median, 99th percentile and maximum. `None` before the first row.
+    /// The time in seconds from pushing a row until it has been processed and the results that it
+    /// makes final have been produced: median, 99th percentile and maximum. `None` before the first
+    /// row.
     pub latency: Option<(f64, f64, f64)>,
     /// The bytes that count towards the memory limit.
     pub memory: usize,

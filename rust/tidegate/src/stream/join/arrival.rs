@@ -47,7 +47,7 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     ))
 }
 
-/// Rows waiting for their epoch, and the promises of the sources.
+/// Rows waiting for their epoch, and the promises made by the sources.
 #[derive(Debug)]
 pub(super) struct ArrivalQueue {
     /// Rows taken from the sources.

@@ -15,7 +15,8 @@ use crate::stream::tactic::Common;
 /// Rows of both sides that are joined together.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// The time of each row; `sides` contains its side. In arrival order, all left rows come first.
+    /// The time of each row; `sides` contains the side of each row. In arrival order, all left rows
+    /// come first.
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
     /// The rows of each side; `charges` contains the charges that account for them.

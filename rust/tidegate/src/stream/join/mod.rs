@@ -467,7 +467,7 @@ impl<P: Prepare> JoinTactic<P> {
         taken.and(stored)
     }
 
-    /// Continues to join the epoch. In merged order, rows that no later row can match are dropped
+    /// Continues joining the epoch. In merged order, rows that no later row can match are dropped
     /// once all results of the epoch have been produced, or earlier if rows of several epochs are
     /// being joined.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
