@@ -10,7 +10,7 @@ Options are listed in the order in which they appear in signatures. An option ma
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
 
-Long because it is a table that contains the text of every option.
+Long because it contains the text of every option.
 """
 
 from __future__ import annotations
@@ -945,8 +945,8 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("spark.interval_join",),
         """
-        For streams: the maximum distance between the time of a row and an end of the interval
-        that is computed from columns, as a duration. It is required if there is such an end,
+        For streams: the maximum distance, as a duration, between the time of a row and an
+        interval end that is computed from columns. It is required if there is such an end,
         because it determines how long rows are kept. A row whose end is farther away is set
         aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
         `right wide`; otherwise, it is dropped.
@@ -1109,8 +1109,8 @@ OPTIONS: tuple[Option, ...] = (
         How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`:
         all threads store the rows of every key, and each finds the matches of some of them.
         `hybrid`: the number of threads for a key depends on its share of the comparisons, which
-        is measured repeatedly. `auto`: without a `where`, this is `key`. With a `where`, it
-        starts as `key`, and becomes `hybrid` once one thread has far more comparisons to make
+        is measured repeatedly. `auto`: the same as `key` if there is no `where`; otherwise, it
+        starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
         than the others. These are the patterns from section 3 of PPOIJ; `hybrid` is its
         Algorithm 1. `scale-oij`: each key has a team of threads, which is larger for keys with
         more rows. Each row is stored by one thread, which looks for matches in the lists of the
@@ -1268,7 +1268,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: how far out of time order the rows of an input may be, as a
+        With `memory_limit`: how far the rows of an input may be out of time order, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
         integers. Use a pair to give each side its own value, left first. A row that is further
         out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1328,7 +1328,7 @@ OPTIONS: tuple[Option, ...] = (
         source can deliver an earlier row. If False, a pair is emitted by the first poll after
         both of its rows have been pushed, regardless of lateness and of other sources. The rows
         are the same, but their order depends on the pushes. An unmatched row is emitted once no
-        row of the other side can match it. Rows are kept longer: until the other side has
+        row of the other side can match it. Rows are then kept longer, until the other side has
         passed their intervals. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
@@ -1339,14 +1339,14 @@ OPTIONS: tuple[Option, ...] = (
         ("WindowJoin",),
         """
         Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, and if the windows are time-based and
-        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
-        been pushed, regardless of lateness and of other sources. The rows are the same, but
-        their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are then kept longer, until the other side has passed their
-        windows. Row-based windows and the other algorithms depend on the merged order, so their
-        pairs still wait; pairs whose rows are joined in the same step are then emitted in any
-        order. With `aggs`, rows are emitted in order in either case.
+        source can deliver an earlier row. If False, with time-based windows and `algorithm` set
+        to `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
+        regardless of lateness and of other sources. The rows are the same, but their order
+        depends on the pushes. An unmatched row is emitted once no row of the other side can
+        match it. Rows are then kept longer, until the other side has passed their windows.
+        Row-based windows and the other algorithms depend on the merged order, so their pairs
+        still wait; pairs whose rows are joined in the same step are then emitted in any order.
+        With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1356,15 +1356,15 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, and if the windows are time-based and
-        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
-        been pushed, regardless of lateness and of other sources. The rows are the same, but
-        their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are kept longer: until the other side has passed their windows.
+        source can deliver an earlier row. If False, with time-based windows and `algorithm` set
+        to `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
+        regardless of lateness and of other sources. The rows are the same, but their order
+        depends on the pushes. An unmatched row is emitted once no row of the other side can
+        match it. Rows are then kept longer, until the other side has passed their windows.
         Row-based windows and the other algorithms depend on the merged order, so their pairs
         still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in order
-        in either case.
+        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in
+        order in either case.
         """,
         default="True",
     ),
@@ -1434,12 +1434,12 @@ OPTIONS: tuple[Option, ...] = (
         contains all rows of its keys, or the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
         cost more. Nor are they sampled if file metadata shows that there are few rows, or that
-        bins are not clearly more expensive. For streams, `key` divides the rows only by key. `time`
-        distributes slices of time to the buckets in turn, which spreads the rows of a heavy key,
-        and copies the rows near a border. `hybrid` does the same, but starts each key at a
-        different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do
-        not support intervals without an end; without `by`, such a join has a single bucket, and so
-        a single task.
+        bins are not clearly more expensive. For streams, `key` divides the rows by key only.
+        `time` distributes slices of time to the buckets in turn, which spreads the rows of a
+        heavy key, and copies the rows near a border. `hybrid` does the same, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end; without `by`, such a join has a single
+        bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1458,12 +1458,12 @@ OPTIONS: tuple[Option, ...] = (
         partition should have, the rows of one side are divided further by hash, and the rows of
         the other side are copied. A full join does not do this, because neither side can be
         copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-        fullest partition is the smallest in a sample. For streams, `key` divides the rows only by
-        key. `value` distributes slices of values to the buckets in turn, which spreads the rows of
-        a heavy key, and copies the rows near a border. `hybrid` does the same, but starts each key
-        at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
-        `hybrid` do not support bands without an end; without `by`, such a join has a single bucket,
-        and so a single task.
+        fullest partition is the smallest in a sample. For streams, `key` divides the rows by
+        key only. `value` distributes slices of values to the buckets in turn, which spreads the
+        rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+        starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
+        `value` and `hybrid` do not support bands without an end; without `by`, such a join has
+        a single bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1483,11 +1483,11 @@ OPTIONS: tuple[Option, ...] = (
         time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
         of both sides, if they are balanced and each contains all rows of its keys, or the
         division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` distributes slices of time to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
-        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
-        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-        single bucket, and so a single task.
+        time. For streams, `key` divides the rows by key only. `time` distributes slices of time
+        to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        `hybrid` does the same, but starts each key at a different bucket. Both require a
+        tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+        `tolerance`, the join has a single bucket, and so a single task.
         """,
         default="'auto'",
     ),

@@ -1,7 +1,7 @@
 """The functions that users call: one per query, plus a variant that returns batches.
 
-Each function passes its arguments on unchanged, by name. An option therefore appears in the
-signature, in the docstring, and in the native query that reads it, and nowhere else.
+Each function passes its arguments on unchanged, by name. An option therefore appears only in the
+signature, the docstring and the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
 
@@ -135,7 +135,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -245,7 +245,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -396,7 +396,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -427,10 +427,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
         according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
         0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
-        If one side has signed and the other unsigned integers, they are compared as int64. Decimals
-        are compared with the larger number of decimal places of the two sides. A number that does
-        not fit in 64 bits after this conversion is an error, as are decimals that together need
-        more than 38 digits.
+        If one side has signed and the other unsigned integers, they are compared as int64. Before
+        decimals are compared, both sides are converted to the larger number of decimal places. A
+        number that does not fit in 64 bits after this conversion is an error, as are decimals that
+        together need more than 38 digits.
 
         With several columns, a sample determines which band leaves the fewest pairs. That column is
         indexed, and the others are checked pair by pair.
@@ -540,7 +540,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -681,7 +681,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -814,7 +814,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -876,9 +876,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
     Neither time nor memory grows with the product of the input sizes. A few very long rows do not
-    slow the others down. At selected times, the join lists the right rows that are open. A left row
-    is therefore compared with at most twice as many rows as it matches, or seven more (the window
-    lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no pairs are
+    slow the others down. The join keeps lists of the right rows that are open at selected times. A
+    left row is therefore compared with at most twice as many rows as it matches, or seven more (the
+    window lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no pairs are
     examined, unless `where` reads both sides.
 
     Example:
@@ -957,7 +957,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1066,7 +1066,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1196,7 +1196,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1310,7 +1310,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in

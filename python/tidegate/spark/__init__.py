@@ -29,8 +29,8 @@ With `aggs`, a join returns not pairs but one row per left row, with aggregates 
 Each left row goes to a single task, which has all of its right rows. Only the right side is ever
 sent whole. If the interval is long and results do not depend on the order of rows, right rows that
 match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
-row also goes to a single task, and each slice of time receives copies of only those right rows
-outside it that are nearest for each key.
+row also goes to a single task. Of the right rows outside a slice of time, only the nearest ones for
+each key are copied into it.
 
 Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
@@ -48,10 +48,10 @@ an as-of join also depend on the other rows of the same task. A retried or specu
 therefore returns equal rows. Their order is not guaranteed, as in any Spark join.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
-function is called, and sent whole to every task. Each micro-batch is joined with it, no state is
-kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives. Rows
-therefore keep their watermark, and a stateful operation can follow in the same query. The table is
-read again when the query is restarted.
+function is called, and sent whole to every task. Each micro-batch is joined with this table; no
+state is kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives.
+Rows therefore keep their watermark, and a stateful operation can follow in the same query. The
+table is read again when the query is restarted.
 
 Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
 Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
@@ -62,8 +62,8 @@ aggregates of a window are emitted once the watermark has passed its end. In the
 `update`, the same rows are emitted at the same times: no row is ever updated, and no window is
 emitted before its end. Spark rejects `complete`.
 
-Each row, or what it adds to a slice of time, is written to the state store once, and removed once
-it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,
+Each row, or what it adds to a slice of time, is written to the state store once and removed when it
+is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,
 and the state of an open session are written about twice. Native operators stay in the memory of the
 Python workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows older
 than the watermark are late; with `late_as`, they are also emitted. Which rows are late depends only
@@ -73,11 +73,11 @@ watermark of a query is that of its slowest stream, so a silent stream holds res
 late. A query's progress reports observed metrics for each call: the rows received, the late rows,
 the rows and bytes of state, and a hot key.
 
-The rows that such an operator emits are older than its watermark. Therefore, no operation that
-waits for a watermark can follow in the same query. The operators of this package are rejected
-there. A Spark operation that follows another `withWatermark` would never return a row, because the
-watermark of a query waits for all of its streams. Instead, write the rows to a sink, and read that
-sink as a stream in another query.
+The rows that such an operator emits are older than its watermark. An operation that waits for a
+watermark therefore cannot follow in the same query; if it is one of this package's operators, it is
+rejected. A Spark operation that follows another `withWatermark` would never return a row, because
+the watermark of a query waits for all of its streams. Instead, write the rows to a sink, and read
+that sink as a stream in another query.
 
 DataFrames from several sessions of the same Spark application (`newSession`, and those in
 `foreachBatch`) can be joined, as in Spark itself; the settings are those of the first DataFrame's
@@ -87,11 +87,11 @@ whole; `parallelism="broadcast"` does.
 
 Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
 and put the next steps (a projection, a filter, a partial aggregate) into `then`, which processes
-the result as Arrow batches before Spark receives it. Spark measures the batch again after every row
-that it passes to Python, which takes half of the transfer time, unless
-`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647. `configure` sets it; nothing else here
-changes the settings of a session. For data that fits on one machine, `tidegate.interval_join` is
-faster.
+the result as Arrow batches before Spark receives it. Unless
+`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647, Spark remeasures the batch after every
+row that it passes to Python, which accounts for half of the transfer time. `configure` sets this
+value; nothing else here changes the settings of a session. For data that fits on one machine,
+`tidegate.interval_join` is faster.
 """
 
 from __future__ import annotations

@@ -144,10 +144,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
             Streams are therefore divided only by key, and keep the last right row of each key
             indefinitely.
-        max_width: For streams: the maximum distance between the time of a row and an end of the
-            interval that is computed from columns, as a duration. It is required if there is such
-            an end, because it determines how long rows are kept. A row whose end is farther away is
-            set aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
+        max_width: For streams: the maximum distance, as a duration, between the time of a row and
+            an interval end that is computed from columns. It is required if there is such an end,
+            because it determines how long rows are kept. A row whose end is farther away is set
+            aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
             `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -174,7 +174,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
             forms would cost more. Nor are they sampled if file metadata shows that there are few
             rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            only by key. `time` distributes slices of time to the buckets in turn, which spreads the
+            by key only. `time` distributes slices of time to the buckets in turn, which spreads the
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
@@ -327,7 +327,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             smallest. Rows are not sampled if a side is small and an estimate shows that the other
             forms would cost more. Nor are they sampled if file metadata shows that there are few
             rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            only by key. `time` distributes slices of time to the buckets in turn, which spreads the
+            by key only. `time` distributes slices of time to the buckets in turn, which spreads the
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end; without `by`, such a join
@@ -481,8 +481,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a partition should have, the rows of one side are divided further by hash, and the rows
             of the other side are copied. A full join does not do this, because neither side can be
             copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
-            fullest partition is the smallest in a sample. For streams, `key` divides the rows only
-            by key. `value` distributes slices of values to the buckets in turn, which spreads the
+            fullest partition is the smallest in a sample. For streams, `key` divides the rows by
+            key only. `value` distributes slices of values to the buckets in turn, which spreads the
             rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
             `value` and `hybrid` do not support bands without an end; without `by`, such a join has
@@ -643,7 +643,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
             partitions of both sides, if they are balanced and each contains all rows of its keys,
             or the division whose fullest partition is the smallest in a sample; without `by`,
-            slices of time. For streams, `key` divides the rows only by key. `time` distributes
+            slices of time. For streams, `key` divides the rows by key only. `time` distributes
             slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
             slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor

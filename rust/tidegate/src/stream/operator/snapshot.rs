@@ -138,9 +138,9 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
     })
 }
 
-/// Divides the results that have not been returned into batches that depend only on the number of
-/// rows. Otherwise, batch sizes would depend on the number of threads. Polls return these batches,
-/// both here and after a restore.
+/// Divides the results that have not yet been returned into batches whose sizes depend only on the
+/// number of rows. Otherwise, batch sizes would depend on the number of threads. Polls return these
+/// batches, both here and after a restore.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,
