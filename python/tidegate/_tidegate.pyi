@@ -1631,8 +1631,8 @@ class IntervalJoin(StreamJoin):
         parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
             key. `data`: all threads store the rows of every key, and each finds the matches of some
             of them. `hybrid`: the number of threads for a key depends on its share of the
-            comparisons, which is measured repeatedly. `auto`: without a `where`, this is `key`.
-            With a `where`, it starts as `key`, and becomes `hybrid` once one thread has far more
+            comparisons, which is measured repeatedly. `auto`: the same as `key` if there is no
+            `where`; otherwise, it starts as `key` and becomes `hybrid` once one thread has far more
             comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
             `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
             larger for keys with more rows. Each row is stored by one thread, which looks for
@@ -1646,7 +1646,7 @@ class IntervalJoin(StreamJoin):
             no source can deliver an earlier row. If False, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and of other sources.
             The rows are the same, but their order depends on the pushes. An unmatched row is
-            emitted once no row of the other side can match it. Rows are kept longer: until the
+            emitted once no row of the other side can match it. Rows are then kept longer, until the
             other side has passed their intervals. With `aggs`, rows are emitted in order in either
             case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
@@ -1954,14 +1954,14 @@ class WindowJoin(StreamJoin):
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, and if the windows are time-based and
-            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
-            been pushed, regardless of lateness and of other sources. The rows are the same, but
-            their order depends on the pushes. An unmatched row is emitted once no row of the other
-            side can match it. Rows are then kept longer, until the other side has passed their
-            windows. Row-based windows and the other algorithms depend on the merged order, so their
-            pairs still wait; pairs whose rows are joined in the same step are then emitted in any
-            order. With `aggs`, rows are emitted in order in either case.
+            no source can deliver an earlier row. If False, with time-based windows and `algorithm`
+            set to `auto`, a pair is emitted by the first poll after both of its rows have been
+            pushed, regardless of lateness and of other sources. The rows are the same, but their
+            order depends on the pushes. An unmatched row is emitted once no row of the other side
+            can match it. Rows are then kept longer, until the other side has passed their windows.
+            Row-based windows and the other algorithms depend on the merged order, so their pairs
+            still wait; pairs whose rows are joined in the same step are then emitted in any order.
+            With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts pinning at a different processor. The thread that calls the operator is not
@@ -2128,11 +2128,11 @@ class BandJoin(StreamJoin):
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, and if the windows are time-based and
-            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
-            been pushed, regardless of lateness and of other sources. The rows are the same, but
-            their order depends on the pushes. An unmatched row is emitted once no row of the other
-            side can match it. Rows are kept longer: until the other side has passed their windows.
+            no source can deliver an earlier row. If False, with time-based windows and `algorithm`
+            set to `auto`, a pair is emitted by the first poll after both of its rows have been
+            pushed, regardless of lateness and of other sources. The rows are the same, but their
+            order depends on the pushes. An unmatched row is emitted once no row of the other side
+            can match it. Rows are then kept longer, until the other side has passed their windows.
             Row-based windows and the other algorithms depend on the merged order, so their pairs
             still wait; pairs whose rows are joined in the same step are then emitted in any order.
             The same applies when a stream is joined with itself. With `aggs`, rows are emitted in

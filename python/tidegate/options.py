@@ -10,7 +10,7 @@ Options are listed in the order in which they appear in signatures. An option ma
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
 
-Long because it is a table that contains the text of every option.
+Long because it contains the text of every option.
 """
 
 from __future__ import annotations
@@ -1108,8 +1108,8 @@ OPTIONS: tuple[Option, ...] = (
         How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`:
         all threads store the rows of every key, and each finds the matches of some of them.
         `hybrid`: the number of threads for a key depends on its share of the comparisons, which
-        is measured repeatedly. `auto`: without a `where`, this is `key`. With a `where`, it
-        starts as `key`, and becomes `hybrid` once one thread has far more comparisons to make
+        is measured repeatedly. `auto`: the same as `key` if there is no `where`; otherwise, it
+        starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
         than the others. These are the patterns from section 3 of PPOIJ; `hybrid` is its
         Algorithm 1. `scale-oij`: each key has a team of threads, which is larger for keys with
         more rows. Each row is stored by one thread, which looks for matches in the lists of the
@@ -1268,7 +1268,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: how far out of time order the rows of an input may be, as a
+        With `memory_limit`: how far the rows of an input may be out of time order, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
         integers. Use a pair to give each side its own value, left first. A row that is further
         out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1328,7 +1328,7 @@ OPTIONS: tuple[Option, ...] = (
         source can deliver an earlier row. If False, a pair is emitted by the first poll after
         both of its rows have been pushed, regardless of lateness and of other sources. The rows
         are the same, but their order depends on the pushes. An unmatched row is emitted once no
-        row of the other side can match it. Rows are kept longer: until the other side has
+        row of the other side can match it. Rows are then kept longer, until the other side has
         passed their intervals. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
@@ -1339,14 +1339,14 @@ OPTIONS: tuple[Option, ...] = (
         ("WindowJoin",),
         """
         Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, and if the windows are time-based and
-        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
-        been pushed, regardless of lateness and of other sources. The rows are the same, but
-        their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are then kept longer, until the other side has passed their
-        windows. Row-based windows and the other algorithms depend on the merged order, so their
-        pairs still wait; pairs whose rows are joined in the same step are then emitted in any
-        order. With `aggs`, rows are emitted in order in either case.
+        source can deliver an earlier row. If False, with time-based windows and `algorithm` set
+        to `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
+        regardless of lateness and of other sources. The rows are the same, but their order
+        depends on the pushes. An unmatched row is emitted once no row of the other side can
+        match it. Rows are then kept longer, until the other side has passed their windows.
+        Row-based windows and the other algorithms depend on the merged order, so their pairs
+        still wait; pairs whose rows are joined in the same step are then emitted in any order.
+        With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1356,15 +1356,15 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, and if the windows are time-based and
-        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
-        been pushed, regardless of lateness and of other sources. The rows are the same, but
-        their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are kept longer: until the other side has passed their windows.
+        source can deliver an earlier row. If False, with time-based windows and `algorithm` set
+        to `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
+        regardless of lateness and of other sources. The rows are the same, but their order
+        depends on the pushes. An unmatched row is emitted once no row of the other side can
+        match it. Rows are then kept longer, until the other side has passed their windows.
         Row-based windows and the other algorithms depend on the merged order, so their pairs
         still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in order
-        in either case.
+        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in
+        order in either case.
         """,
         default="True",
     ),

@@ -319,7 +319,7 @@ class _Join:
             raise tidegate.TidegateError(message)
 
     def _slice(self, held: deque[_Part], rights: Iterator[_Part | None]) -> Steps:
-        """Join as many left rows as the share allows."""
+        """Join as many left rows as their share of the memory allows."""
         parts: list[_Part] = []
         size = 0
         most = self.shares.slice_with(self.carried)

@@ -11,7 +11,7 @@ from tidegate.runtime.rows import size_of
 
 
 class Result:
-    """Batches that are produced while they are read.
+    """Batches that are produced as they are read.
 
     Args:
         schema: The schema of every batch. Dictionaries get 32-bit indices, since the total number

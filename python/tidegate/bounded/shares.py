@@ -117,7 +117,7 @@ class Shares:
         return self._rows * 2 // 5
 
     def rows_read(self, schema: pa.Schema) -> int:
-        """Return the number of rows per batch that is read."""
+        """Return how many rows to read per batch."""
         return rows_in(self._rows // 64, schema, GOOD_ROWS)
 
     def batches_ahead(self, schema: pa.Schema) -> int:

@@ -65,7 +65,7 @@ class Run:
             self._file.flush()
 
     def read(self) -> pa.RecordBatchReader:
-        """Return a reader of the rows."""
+        """Return a reader for the rows."""
         self._file.seek(0)
         return pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
 

@@ -1,7 +1,7 @@
 """The functions that users call: one per query, plus a variant that returns batches.
 
-Each function passes its arguments on unchanged, by name. An option therefore appears in the
-signature, in the docstring, and in the native query that reads it, and nowhere else.
+Each function passes its arguments on unchanged, by name. An option therefore appears only in the
+signature, the docstring and the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
 
@@ -135,7 +135,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -246,7 +246,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -399,7 +399,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -430,10 +430,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
         according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
         0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
-        If one side has signed and the other unsigned integers, they are compared as int64. Decimals
-        are compared with the larger number of decimal places of the two sides. A number that does
-        not fit in 64 bits after this conversion is an error, as are decimals that together need
-        more than 38 digits.
+        If one side has signed and the other unsigned integers, they are compared as int64. Before
+        decimals are compared, both sides are converted to the larger number of decimal places. A
+        number that does not fit in 64 bits after this conversion is an error, as are decimals that
+        together need more than 38 digits.
 
         With several columns, a sample determines which band leaves the fewest pairs. That column is
         indexed, and the others are checked pair by pair.
@@ -544,7 +544,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -686,7 +686,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -820,7 +820,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -964,7 +964,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1074,7 +1074,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1205,7 +1205,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in
@@ -1320,7 +1320,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             it. With a limit, inputs may be larger than memory. They are joined in time order, as if
             they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far out of time order the rows of an input may be, as a
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
             out of order raises an `OrderError`. With None, an input that is not known to be in

@@ -29,8 +29,8 @@ With `aggs`, a join returns not pairs but one row per left row, with aggregates 
 Each left row goes to a single task, which has all of its right rows. Only the right side is ever
 sent whole. If the interval is long and results do not depend on the order of rows, right rows that
 match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
-row also goes to a single task, and each slice of time receives copies of only those right rows
-outside it that are nearest for each key.
+row also goes to a single task. Of the right rows outside a slice of time, only the nearest ones for
+each key are copied into it.
 
 Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
@@ -48,10 +48,10 @@ an as-of join also depend on the other rows in the same task. A retried or specu
 therefore returns the same rows. Their order is not guaranteed, as in any Spark join.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
-function is called, and sent whole to every task. Each micro-batch is joined with it, no state is
-kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives. Rows
-therefore keep their watermark, and a stateful operation can follow in the same query. The table is
-read again when the query is restarted.
+function is called, and sent whole to every task. Each micro-batch is joined with this table; no
+state is kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives.
+Rows therefore keep their watermark, and a stateful operation can follow in the same query. The
+table is read again when the query is restarted.
 
 Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
 Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
@@ -87,11 +87,11 @@ sends a side whole; `parallelism="broadcast"` does.
 
 Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
 and put the next steps (a projection, a filter, a partial aggregate) into `then`, which processes
-the result as Arrow batches before Spark receives it. Spark measures the batch again after every row
-that it passes to Python, which takes half of the transfer time, unless
-`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647. `configure` sets it; nothing else here
-changes the settings of a session. For data that fits on one machine, `tidegate.interval_join` is
-faster.
+the result as Arrow batches before Spark receives it. Unless
+`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647, Spark remeasures the batch after every
+row that it passes to Python, which accounts for half of the transfer time. `configure` sets this
+value; nothing else here changes the settings of a session. For data that fits on one machine,
+`tidegate.interval_join` is faster.
 """
 
 from __future__ import annotations

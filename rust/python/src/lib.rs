@@ -25,7 +25,7 @@
 //!
 //! # Files
 //!
-//! Each folder uses only the folders above it in this table.
+//! Each folder depends only on those above it in this table.
 //!
 //! | where | what is in it |
 //! | --- | --- |

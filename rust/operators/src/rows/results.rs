@@ -106,9 +106,9 @@ impl Results {
     }
 
     /// Adds the unmatched rows that no row at `now` or later can match. In merged order, they are
-    /// sorted by the last time at which they could be matched, then in merged order. In arrival
-    /// order, left rows come first, and the rows of each side are sorted by the last time that
-    /// could match them.
+    /// sorted by the last time at which they could be matched, with ties in merged order. In
+    /// arrival order, left rows come first, and the rows of each side are sorted by the last time
+    /// that could match them.
     pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],

@@ -171,7 +171,7 @@ pub(crate) fn aggregation_query<'py>(
     arguments.py().get_type::<AggregationQuery>().call((), Some(arguments))
 }
 
-/// Reads the options of an aggregation of push sources.
+/// Reads the options for aggregating push sources.
 fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,

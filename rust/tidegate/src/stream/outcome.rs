@@ -17,7 +17,7 @@ pub enum Poll {
     End,
 }
 
-/// The outcome of a step. In each case, the step may have produced results.
+/// The outcome of a step. In any of these cases, the step may have produced results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The step made progress; there may be more to do.

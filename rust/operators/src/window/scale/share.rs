@@ -67,7 +67,7 @@ impl Share {
         self.0[0].window.compared_by()
     }
 
-    /// Removes all rows. The `terms` must have no rows either.
+    /// Removes all rows. `terms` must not contain any rows either.
     pub(super) fn clear(&mut self, terms: &[Term]) {
         *self = Share::new(terms, self.0[0].may_look_up);
     }

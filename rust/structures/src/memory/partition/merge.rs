@@ -46,8 +46,8 @@ pub struct LeavingRows<'a> {
 impl Writer<'_> {
     /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of places
     /// that each left row matches: the places of the rows with its key that have entered and not
-    /// left. A row that is at most `late` after a left row is not too late to match it. A left row
-    /// without a key gets an empty run.
+    /// yet left. A row that is at most `late` after a left row is not too late to match it. A left
+    /// row without a key gets an empty run.
     ///
     /// # Panics
     ///

@@ -91,9 +91,9 @@ pub fn band_join(
     with_room([left, right], |[left, right]| join(query, left, Some(right), options))
 }
 
-/// Creates the band join of one stream with itself. Each row is matched, as a left row, with the
-/// earlier rows in its window, as right rows. Each pair of rows therefore appears once. There is a
-/// single index.
+/// Creates the band join of one stream with itself. Each row acts as a left row and is matched with
+/// the earlier rows in its window, which act as right rows. Each pair of rows therefore appears
+/// once. There is a single index.
 ///
 /// Readings that differ by at most 1 and are at most 5 apart in time:
 ///

@@ -87,7 +87,8 @@ impl KeptKeys {
     }
 }
 
-/// Records that a row with this key was dropped. A key that has no rows left becomes silent.
+/// Records that a row with this key was dropped. A key without any remaining rows is added to
+/// `silent`.
 fn leave(rows: &mut [u32], key: u32, silent: &mut Vec<u32>) {
     if key == NO_KEY {
         return;
