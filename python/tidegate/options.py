@@ -841,7 +841,7 @@ OPTIONS: tuple[Option, ...] = (
         accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
         1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
         `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-        only `task_rows`. None uses the values that were the fastest in benchmarks.
+        only `task_rows`. None selects the values that were fastest in benchmarks.
         """,
         default="None",
     ),
@@ -1030,13 +1030,13 @@ OPTIONS: tuple[Option, ...] = (
         """
         How matching rows are found. All algorithms return the same rows in the same order.
         `sort` sorts the right rows by a band column, and treats the window as another band. The
-        others process the rows in time order, and look up each row in an index of the other side's
-        window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`,
-        `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
+        others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` and
+        `round-robin`) process the rows in time order and look up each row in an index of the other
+        side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
         PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
         With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is `sort`. If there is a window, `auto` is `buckets` if a sample shows that `sort`
-        would have to check more than about a thousand pairs per left row.
+        `auto` is `sort`, unless there is a window and a sample shows that `sort` would have to
+        check more than about a thousand pairs per left row; then it is `buckets`.
         """,
         default="'auto'",
     ),
@@ -1327,8 +1327,8 @@ OPTIONS: tuple[Option, ...] = (
         Whether results are emitted in the order described above. A pair then waits until no
         source can deliver an earlier row. If False, a pair is emitted by the first poll after
         both of its rows have been pushed, regardless of lateness and of other sources. The rows
-        are the same, but their order depends on the pushes. An unmatched row is emitted once no
-        row of the other side can match it. Rows are kept longer: until the other side has
+        are the same, but their order depends on how rows are pushed. An unmatched row is emitted
+        once no row of the other side can match it. Rows are kept longer, until the other side has
         passed their intervals. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
@@ -1342,8 +1342,8 @@ OPTIONS: tuple[Option, ...] = (
         source can deliver an earlier row. If False, and if the windows are time-based and
         `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
         been pushed, regardless of lateness and of other sources. The rows are the same, but
-        their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are then kept longer, until the other side has passed their
+        their order depends on how rows are pushed. An unmatched row is emitted once no row of the
+        other side can match it. Rows are then kept longer, until the other side has passed their
         windows. Row-based windows and the other algorithms depend on the merged order, so their
         pairs still wait; pairs whose rows are joined in the same step are then emitted in any
         order. With `aggs`, rows are emitted in order in either case.
@@ -1359,12 +1359,12 @@ OPTIONS: tuple[Option, ...] = (
         source can deliver an earlier row. If False, and if the windows are time-based and
         `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows have
         been pushed, regardless of lateness and of other sources. The rows are the same, but
-        their order depends on the pushes. An unmatched row is emitted once no row of the other
-        side can match it. Rows are kept longer: until the other side has passed their windows.
-        Row-based windows and the other algorithms depend on the merged order, so their pairs
-        still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in order
-        in either case.
+        their order depends on how rows are pushed. An unmatched row is emitted once no row of the
+        other side can match it. Rows are kept longer, until the other side has passed their
+        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        pairs still wait; pairs whose rows are joined in the same step are then emitted in any
+        order. The same applies when a stream is joined with itself. With `aggs`, rows are emitted
+        in order in either case.
         """,
         default="True",
     ),
@@ -1477,17 +1477,17 @@ OPTIONS: tuple[Option, ...] = (
         the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
         already partitioned by the keys stay as they are. `time`: rows are divided into slices
-        of time. Of the right rows outside a slice, the slice receives the nearest ones of each
-        key: each task that reads right rows sends at most one row before the slice and one row
-        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` distributes slices of time to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
-        the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
-        `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-        single bucket, and so a single task.
+        of time. For each key, a slice also receives the nearest right rows outside it: each task
+        that reads right rows sends at most one row from before the slice and one from after it.
+        `hybrid`: rows are divided into buckets by key, and heavy keys are split by time. `auto`:
+        `broadcast` if the right side is small. Otherwise, the existing partitions of both sides, if
+        they are balanced and each contains all rows of its keys, or the division whose fullest
+        partition is the smallest in a sample; without `by`, slices of time. For streams, `key`
+        divides the rows only by key. `time` distributes slices of time to the buckets in turn, and
+        copies all right rows within `tolerance` of a slice. `hybrid` does the same, but starts each
+        key at a different bucket. Both require a tolerance. `auto` is `key` with `by`, and `time`
+        otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and so a single
+        task.
         """,
         default="'auto'",
     ),

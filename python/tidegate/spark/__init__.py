@@ -11,11 +11,11 @@ routes:
   over the key and time columns. This job is skipped with `parallelism="key"`. It is also skipped if
   file metadata shows that there are few rows and only keys could divide them, or if it shows the
   number of rows and bins would not be clearly more expensive for any keys and times. For large
-  files, a job reads the first 10 000 rows. The sample determines the width of time bins, and the
-  cost of the join with bins and with native calls. If bins are clearly cheaper, Spark does the join
-  itself, on equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are
-  short, keys are evenly distributed, and the join uses nothing that requires a native call:
-  `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
+  files, a job reads the first 10 000 rows of one side. The sample determines the width of time
+  bins, and the cost of the join with bins and with native calls. If bins are clearly cheaper, Spark
+  does the join itself, on equal keys and bins, and no rows are sent to Python. Bins are suitable if
+  intervals are short, keys are evenly distributed, and the join uses nothing that requires a native
+  call: `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
   partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
   aggregation or a join by the keys, cached or not. Each task then joins the rows that it has, and
@@ -33,8 +33,8 @@ row also goes to a single task, and each slice of time receives copies of only t
 outside it that are nearest for each key.
 
 Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
-requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
-a row that it overlaps may start. This requires the maximum length of the rows, which a second job
+requested, a row is sent to the slices that it covers. Otherwise, it is sent to every slice in which
+a row that overlaps it may start. This requires the maximum length of the rows, which a second job
 over starts and ends determines.
 
 An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
@@ -43,8 +43,8 @@ tasks that read the inputs compute aggregates per slice of time and send these i
 A native call uses as many threads as `spark.task.cpus` assigns to its task. The same version of the
 package must be installed on every node. `explain` shows which route was chosen, and why.
 
-The destination of a row depends only on its own values and the plan. The destinations of copies in
-an as-of join also depend on the other rows of the same task. A retried or speculative task
+The destination of a row depends only on its own values and the plan. In an as-of join, the
+destinations of copies also depend on the other rows of the same task. A retried or speculative task
 therefore returns equal rows. Their order is not guaranteed, as in any Spark join.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the

@@ -1,4 +1,4 @@
-//! The query of `aggregate`, and the class `Aggregate`. Only this file declares the options of
+//! The query for `aggregate`, and the class `Aggregate`. Only this file declares the options of
 //! aggregations.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The query of `asof_join`, and the class `AsofJoin`.
+//! The query for `asof_join`, and the class `AsofJoin`.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;

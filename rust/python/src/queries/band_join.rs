@@ -1,4 +1,4 @@
-//! The query of `band_join`, and the class `BandJoin`.
+//! The query for `band_join`, and the class `BandJoin`.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;

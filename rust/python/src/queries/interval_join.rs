@@ -1,4 +1,4 @@
-//! The query of `interval_join`, and the class `IntervalJoin`.
+//! The query for `interval_join`, and the class `IntervalJoin`.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;

@@ -259,7 +259,7 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
     }
 }
 
-/// Defines the function that builds the query of a kind of join.
+/// Defines the function that builds the query for a kind of join.
 ///
 /// The three lists contain the arguments that are specific to this kind, grouped by their position
 /// in the signature; the options shared by all joins surround them. `$ask` takes these arguments

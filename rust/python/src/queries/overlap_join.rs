@@ -1,4 +1,4 @@
-//! The query of `overlap_join`.
+//! The query for `overlap_join`.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;

@@ -1,4 +1,4 @@
-//! The query of `window_join`, and the class `WindowJoin`.
+//! The query for `window_join`, and the class `WindowJoin`.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;

@@ -19,7 +19,7 @@ pub struct QueryPlan {
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
-    /// The columns that the join reads from the left and from the right table, ascending.
+    /// The columns that the join reads from the left and the right table, in ascending order.
     pub reads: [Vec<usize>; 2],
     /// For each result column, the left and right columns from which it is computed.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
