@@ -1820,15 +1820,14 @@ class Aggregate(Operator[_AggregateStats]):
     Note:
         Each row is added to one state per function. The row itself is kept only if you request a
         first or last value. The starts and ends of windows divide time into slices. The state holds
-        8 to 32 bytes per function, key and slice, for the slices of two windows. An open session
-        needs 56 more bytes. Keys without rows in these slices are removed from the state. So are
-        values of string, binary and decimal columns that are neither smallest nor largest.
+        8 to 32 bytes per function, key and slice, for the slices of two windows. Each open session
+        needs another 56 bytes. Keys without rows in these slices are removed from the state. So are
+        values of string, binary and decimal columns that are neither the smallest nor the largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
         `collect`, `udf`), the operator keeps rows instead of states until their windows are
         complete. The cost of a poll that completes a window is then proportional to the number of
-        rows that are kept. For sessions, these are all rows since the start of the oldest open
-        session.
+        rows kept. For sessions, these are all rows since the start of the oldest open session.
 
         If an aggregate fails, for example because a sum does not fit in 64 bits, all later polls
         raise the same error until you call `skip`. Otherwise, rows could be missing from later
@@ -2102,7 +2101,7 @@ class BandJoin(StreamJoin):
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None uses the values that were the fastest in benchmarks.
+            only `task_rows`. None selects the values that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -2530,7 +2529,8 @@ class JoinPlan:
             The duration in the finer unit of the two sides, rounded down.
 
         Raises:
-            TidegateError: The duration is negative, or a plain number although times have a unit.
+            TidegateError: The duration is negative, or is a plain number although times have a
+            unit.
             TypeError: `length` is not a duration.
 
         Example:
@@ -2713,7 +2713,7 @@ class JoinQuery:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
-    """Build the query of a function from its arguments."""
+    """Build the query for a function from its arguments."""
 
 @final
 class AggregationQuery:

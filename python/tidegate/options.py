@@ -841,7 +841,7 @@ OPTIONS: tuple[Option, ...] = (
         accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
         1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
         `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-        only `task_rows`. None uses the values that were the fastest in benchmarks.
+        only `task_rows`. None selects the values that were fastest in benchmarks.
         """,
         default="None",
     ),
@@ -1029,13 +1029,13 @@ OPTIONS: tuple[Option, ...] = (
         """
         How matching rows are found. All algorithms return the same rows in the same order.
         `sort` sorts the right rows by a band column, and treats the window as another band. The
-        others process the rows in time order, and look up each row in an index of the other side's
-        window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`,
-        `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
+        others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` and
+        `round-robin`) process the rows in time order and look up each row in an index of the other
+        side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
         PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
         With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is `sort`. If there is a window, `auto` is `buckets` if a sample shows that `sort`
-        would have to check more than about a thousand pairs per left row.
+        `auto` is `sort`, unless there is a window and a sample shows that `sort` would have to
+        check more than about a thousand pairs per left row; then it is `buckets`.
         """,
         default="'auto'",
     ),

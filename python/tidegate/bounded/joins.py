@@ -212,7 +212,7 @@ class _Join:
 
     right_ended: bool = False
     kept_back: int = 0
-    """The bytes of the last rows of all keys, when these rows were last determined."""
+    """The size of the last rows of all keys, in bytes, when these rows were last determined."""
 
     before: int = 0
     """The bytes of right rows before all intervals, kept because a last row of a key may match."""
@@ -350,7 +350,7 @@ class _Join:
         yield from self._join(parts)
 
     def _reached(self, part: _Part) -> int:
-        """Return the last place at which right rows may match these left rows."""
+        """Return the last place at which a right row may match one of these left rows."""
         if self.reach.ends is not None:
             return int(part.until.max())
         return _plus(int(part.starts[-1]), self.reach.upper, HIGHEST)
@@ -481,7 +481,7 @@ class _Join:
         self.unmatched.write(pa.RecordBatch.from_arrays(columns, schema=self.unmatched.schema))
 
     def _rest(self, rights: Iterator[_Part | None]) -> Steps:
-        """Yield the unmatched right rows, in their order."""
+        """Yield the remaining unmatched right rows in order."""
         for part in self.window:
             self._keep_unmatched(part.only(~part.matched))
         self.window.clear()

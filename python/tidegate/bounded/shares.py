@@ -135,7 +135,7 @@ class Shares:
         return max(1, self.state // (PUSHES * PUSHED_BYTES))
 
     def rows_merged(self, schema: pa.Schema) -> int:
-        """Return the rows per batch of a sorted run; about three batches per run are in memory."""
+        """Return the rows per batch of a sorted run; memory holds about three per run."""
         return rows_in(self._rows // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
@@ -144,7 +144,7 @@ class Shares:
 
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
-    """Return roughly how many rows fit into this number of bytes."""
+    """Return approximately how many rows fit in this number of bytes."""
     return max(LEAST_ROWS, min(most, size // row_bytes(schema)))
 
 

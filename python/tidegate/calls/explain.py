@@ -201,7 +201,7 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         of Parquet files.
 
     Raises:
-        TypeError: `function` is not one of these, or does not accept such inputs.
+        TypeError: `function` is not in the list above, or does not accept such inputs.
         TidegateError: The function would raise this error because of its arguments or the schemas.
 
     Example:

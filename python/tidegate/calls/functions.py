@@ -378,21 +378,21 @@ def band_join(  # noqa: PLR0913 - the options of the query
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None uses the values that were the fastest in benchmarks.
+            only `task_rows`. None selects the values that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         algorithm: How matching rows are found. All algorithms return the same rows in the same
             order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others process the rows in time order, and look up each row in an index of the
-            other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
-            `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+            band. The others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
+            and `round-robin`) process the rows in time order and look up each row in an index of
+            the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
             tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
-            sample shows that `sort` would have to check more than about a thousand pairs per left
-            row.
+            are never merged. `auto` is `sort`, unless there is a window and a sample shows that
+            `sort` would have to check more than about a thousand pairs per left row; then it is
+            `buckets`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -521,21 +521,21 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None uses the values that were the fastest in benchmarks.
+            only `task_rows`. None selects the values that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         algorithm: How matching rows are found. All algorithms return the same rows in the same
             order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others process the rows in time order, and look up each row in an index of the
-            other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
-            `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+            band. The others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
+            and `round-robin`) process the rows in time order and look up each row in an index of
+            the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
             rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
             tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
-            sample shows that `sort` would have to check more than about a thousand pairs per left
-            row.
+            are never merged. `auto` is `sort`, unless there is a window and a sample shows that
+            `sort` would have to check more than about a thousand pairs per left row; then it is
+            `buckets`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
@@ -1467,10 +1467,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         that point are combined from latest to earliest, the others from earliest to latest. The
         rows of a session are added one by one, by time, then stream, then position.
 
-        The time is proportional to the number of input rows and result rows, regardless of how many
-        windows contain a row. The call needs memory for the inputs, 8 bytes per row, and 4 to 24
-        bytes for each combination of function, slice and key. Sessions take O(n log n) time and 56
-        bytes per row.
+        The running time is proportional to the number of input and result rows, regardless of how
+        many windows contain a row. The call needs memory for the inputs, 8 bytes per row, and 4 to
+        24 bytes for each combination of function, slice and key. Sessions take O(n log n) time and
+        56 bytes per row.
     """
     return aggregates.table(locals())
 

@@ -145,7 +145,7 @@ def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
     """Return the columns that order the rows of each side.
 
     Raises:
-        TidegateError: The join has no time column by which to divide it.
+        TidegateError: The join has no time column by which it can be divided.
     """
     return bounded_joins.reach_of(query, plan).starts
 

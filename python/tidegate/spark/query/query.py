@@ -31,7 +31,7 @@ class SparkQuery:
 
     @classmethod
     def of(cls, function: Function, arguments: dict[str, Any]) -> SparkQuery:
-        """Build the query of a function. Raises the same errors as the native join."""
+        """Build the query for a function. Raises the same errors as the native join."""
         return cls(join_query(function, arguments))
 
     @property
@@ -108,7 +108,7 @@ class SparkQuery:
         return self.native.replace(columns=columns).plan(left, right)
 
     def settled(self, plan: JoinPlan, tables: Sequence[pa.Table]) -> SparkQuery:
-        """The same query in a uniform form, with names as pairs and time windows as bounds."""
+        """Return the same query in a uniform form: names as pairs, and time windows as bounds."""
         by, how = plan.keys or None, self.how
         time = None if plan.time is None else plan.time[0]
         if self.is_asof:

@@ -34,8 +34,8 @@ impl Arrival {
         Arrival { side, reach, alone, worth_a_look: FEW_ROWS }
     }
 
-    /// The last time that matches the row at an offset, or `None` if no time matches it, for
-    /// example because the row's values cannot match anything.
+    /// The last time that can match the row at an offset, or `None` if no time can, for example
+    /// because the row's values cannot match anything.
     #[inline]
     fn last(&self, columns: &impl KeptColumns, offset: usize) -> Option<i64> {
         let ts = columns.ts(offset).filter(|_| columns.can_match(offset));

@@ -3,7 +3,7 @@
 use super::arrival::Arrival;
 use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
-/// The rows of one side that a join has kept, in the form in which another join takes them over.
+/// The rows of one side that a join has kept, in a form that another join can take over.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
     /// The rows' event times, in row order.

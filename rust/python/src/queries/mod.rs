@@ -8,7 +8,7 @@
 //! | `query.rs` | the class `JoinQuery` |
 //! | `join.rs` | the options that all joins have, and the macros that declare them |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the query and the class of a join |
-//! | `overlap_join.rs` | the query of a join of tables |
+//! | `overlap_join.rs` | the query for a join of tables |
 //! | `merge.rs` | the functions of `merge`, and the classes `Merge` and `MergeReader` |
 //! | `aggregate.rs` | the classes `AggregationQuery` and `Aggregate` |
 

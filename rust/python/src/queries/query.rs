@@ -25,7 +25,7 @@ pub(crate) struct JoinQuery {
 }
 
 impl JoinQuery {
-    /// Builds the query of a function from its arguments and the join that they describe.
+    /// Builds the query for a function from its arguments and the join that they describe.
     pub(crate) fn new(
         function: &'static str,
         arguments: Bound<'_, PyDict>,

@@ -3,8 +3,8 @@
 //! The rows of an epoch are assigned to the sessions of their keys in merged order, which
 //! [`MergedRows`] provides. Each function then adds the rows to its states. A session is complete
 //! once no row can extend it, and its result is then computed. Results are sorted by the end of the
-//! session and then by key. They are not sorted by the start, because a session that begins early
-//! may last forever.
+//! session and then by key. They are not sorted by start, because a session that begins early may
+//! never end.
 //!
 //! # Trade-offs
 //!

@@ -58,7 +58,7 @@ impl Unit {
         }
     }
 
-    /// Returns the name of this unit as it follows a number in messages.
+    /// Returns the name of this unit in the form used after a number in messages.
     pub(crate) fn steps_name(self) -> &'static str {
         match self {
             Unit::Integer => "steps",

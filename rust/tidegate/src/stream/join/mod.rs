@@ -182,7 +182,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     /// Whether the engine is releasing the results that it has held back. It is refilled
     /// afterwards.
     releasing: bool,
-    /// The watermarks up to which rows have been settled, if no rows have arrived since.
+    /// The watermarks up to which rows were last settled, or `None` if rows have arrived since.
     settled: Option<SideWatermarks>,
     /// The time up to which all results have been produced.
     reached: Option<i64>,

@@ -1,4 +1,4 @@
-//! Computes one function over whole tables: from rows to cells, and from cells to windows.
+//! Computes one function over whole tables, first from rows to cells, then from cells to windows.
 //!
 //! | file | what is in it |
 //! | --- | --- |
