@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DATA = Path(__file__).parents[2] / "tests" / "data"
-BUG = "the aggregates differ from the grouped pairs; this is a bug in tidegate, please report it"
+BUG = "the aggregates differ from the grouped pairs; this is a bug in tidegate; please report it"
 
 
 def main() -> None:

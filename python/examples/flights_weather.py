@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-BUG = "the joins differ; this is a bug in tidegate, please report it"
+BUG = "the joins differ; this is a bug in tidegate; please report it"
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "nycflights13"
 

@@ -319,7 +319,7 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
     expected = expected.filter(pc.less_equal(expected["window_end"], pc.max(found["window_end"])))
     order = [("window_start", "ascending"), ("stock", "ascending")]
     if not found.sort_by(order).cast(expected.schema).equals(expected.sort_by(order)):
-        sys.exit("the windows differ; this is a bug in tidegate, please report it")
+        sys.exit("the windows differ; this is a bug in tidegate; please report it")
     print(f"{found.num_rows:,} windows of a stock, as in the aggregation of the table")
 
 
@@ -341,7 +341,7 @@ def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
     places = [("row", "ascending"), ("row_submitted", "ascending")]
     names = ["row", "row_submitted"]
     if not pairs.select(names).sort_by(places).equals(expected.select(names).sort_by(places)):
-        sys.exit("the pairs differ; this is a bug in tidegate, please report it")
+        sys.exit("the pairs differ; this is a bug in tidegate; please report it")
     ages = pc.subtract(pairs["ts"].cast(pa.int64()), pairs["ts_submitted"].cast(pa.int64()))
     print(f"{pairs.num_rows:,} pairs, as in the join of tables; {late.num_rows:,} rows were late")
     print(f"an order of the last second is {pc.mean(ages).as_py() / 1_000:.0f} ms old on average")

@@ -1401,7 +1401,7 @@ class AsofJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -1579,7 +1579,7 @@ class IntervalJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         lower: The start of the interval, relative to the left time; a negative value starts the
@@ -1898,7 +1898,7 @@ class WindowJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if the two sides name it differently. It must
+        on: The time column, or a pair of names if it has different names on the two sides. It must
             contain integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The two sides may use different units.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy

@@ -10,7 +10,7 @@ def bug(text: str) -> NoReturn:
         >>> from tidegate.bugs import bug
         >>> bug("a row without a side")
         Traceback (most recent call last):
-        AssertionError: this is a bug in tidegate, please report it: a row without a side
+        AssertionError: this is a bug in tidegate; please report it: a row without a side
     """
-    message = f"this is a bug in tidegate, please report it: {text}"
+    message = f"this is a bug in tidegate; please report it: {text}"
     raise AssertionError(message)

@@ -200,7 +200,7 @@ def test_an_operator_cannot_be_pickled():
 def test_a_null_time_names_its_row(side):
     times = pa.chunked_array([[5, 6], [7, None, None]], pa.int64())
     sides = {"left": TABLE, "right": TABLE} | {side: pa.table({"ts": times})}
-    text = f"{side}: column `ts`, row 3: the time is null, expected a time in every row"
+    text = f"{side}: column `ts`, row 3: the time is null, but every row must have a time"
     with pytest.raises(TidegateError) as caught:
         join(**sides)
     assert text in str(caught.value)

@@ -149,7 +149,7 @@ def test_rows_out_of_order_within_a_row_group_are_read_whole(tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({}, "slice by slice: both are in time order, according to the statistics of the files"),
+        ({}, "slice by slice: both are in time order, according to the file statistics"),
         ({"lower": None}, "read whole: a row may match rows at any distance in time"),
         ({"upper": None}, "read whole: a row may match rows at any distance in time"),
     ],

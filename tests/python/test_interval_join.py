@@ -206,7 +206,7 @@ def test_units_are_compared_in_the_finer_one(unit, other):
 def test_an_integer_has_no_unit_that_timestamps_could_take(upper):
     left, right = pa.table({"ts": stamps(1, unit="s")}), pa.table({"at": stamps(1.5, unit="ms")})
     arguments = {"on": ("ts", "at"), "lower": 0}
-    text = 'upper is the integer 500, .* as in "500s" or, for the unit of the columns, "500ms"'
+    text = 'upper is the integer 500, .* as in "500s" or, in the unit of the columns, "500ms"'
     with pytest.raises(SchemaError, match=text):
         interval_join(left, right, upper=upper, **arguments)
     assert interval_join(left, right, upper="500ms", **arguments).num_rows == 1

@@ -329,8 +329,8 @@ def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch):
     said(monkeypatch)
     text = tidegate.spark.explain(join, *frames, **query)
     assert "sample" not in text.partition("  jobs ")[2].partition("\n")[0]
-    assert "weighed    no sample: left is assumed to be like right" in text or (
-        "weighed    no sample: right is assumed to be like left" in text
+    assert "weighed    no sample: left is assumed to resemble right" in text or (
+        "weighed    no sample: right is assumed to resemble left" in text
     )
 
 

@@ -400,7 +400,7 @@ def test_the_memory_limit_holds():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"algorithm": "sort"}, "algorithm: sort is for whole tables; give auto or an index"),
+        ({"algorithm": "sort"}, "algorithm: sort is for whole tables; use auto or an index"),
         ({"algorithm": "hash"}, "algorithm must be one of auto, sort, buckets, pim-tree, im-tree"),
         ({"within": -1}, "within must not be negative or NaN, but for `x` it is -1"),
         ({"window": -1}, "window must not be negative, got -1"),

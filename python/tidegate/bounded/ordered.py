@@ -265,7 +265,7 @@ class Ordered:
         if times.null_count and not self.nullable:
             row = self.rows + pc.index(times.is_null(), value=True).as_py()
             message = f"{self.table.name}: column `{self.on}`, row {row}: the time is null, "
-            message += "expected a time in every row; filter such rows out first"
+            message += "but every row must have a time; filter such rows out first"
             raise tidegate.TidegateError(message)
         self.rows += batch.num_rows
         place = pa.array(places(times, self.factor, nulls=LOWEST))

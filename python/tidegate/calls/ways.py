@@ -280,7 +280,7 @@ def _by_order(
         if why := _out_of_order(name, table, found or [], on, reads_times=reads_times):
             return Choice(is_sliced=False, why=why)
     why = "both are" if len(tables) == 2 else "all are" if len(tables) > 1 else "it is"  # noqa: PLR2004
-    why += " in time order, according to the statistics of the files"
+    why += " in time order, according to the file statistics"
     if not reads_times:
         why += "; the times are read first to confirm this"
     return Choice(is_sliced=True, why=why)

@@ -115,7 +115,7 @@ impl Error {
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
         Error::bug(format!(
-            "this is a bug in tidegate, please report it with the data that shows it: {text}"
+            "this is a bug in tidegate; please report it with the data that shows it: {text}"
         ))
     }
 

@@ -39,7 +39,7 @@ def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
         costs = _with_bins(plan, whole, small)
-        return Guess(costs.after(sampling), f"no sample: {other} is assumed to be like {mine}")
+        return Guess(costs.after(sampling), f"no sample: {other} is assumed to resemble {mine}")
     costs = without_bins(small, bins.asked_of(plan))
     return Guess(costs.after(sampling), "no sample: the cost of results is not included")
 

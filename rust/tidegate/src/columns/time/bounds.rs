@@ -116,7 +116,7 @@ pub(crate) fn check_has_unit(name: &str, length: Bound, unit: Unit) -> Result<()
             let other = if own == "s" { "min" } else { "s" };
             Err(Error::schema(format!(
                 "{name} is the integer {steps}, but the time columns are dates or timestamps; give \
-                 {name} a unit, as in \"{steps}{other}\" or, for the unit of the columns, \
+                 {name} a unit, as in \"{steps}{other}\" or, in the unit of the columns, \
                  \"{steps}{own}\""
             )))
         }
@@ -227,11 +227,11 @@ mod tests {
         assert_eq!(steps(5, Unit::Integer).unwrap(), 5);
         assert_eq!(steps(0, US).unwrap(), 0);
         let message = steps(5, US).unwrap_err().message().to_owned();
-        assert!(message.ends_with("as in \"5s\" or, for the unit of the columns, \"5us\""));
+        assert!(message.ends_with("as in \"5s\" or, in the unit of the columns, \"5us\""));
         let message = steps(-1, Unit::Nanoseconds(DAY)).unwrap_err().message().to_owned();
         assert!(message.contains("size is the integer -1") && message.ends_with("\"-1d\""));
         let message = steps(1, Unit::Nanoseconds(1_000_000_000)).unwrap_err().message().to_owned();
-        assert!(message.ends_with("\"1min\" or, for the unit of the columns, \"1s\""));
+        assert!(message.ends_with("\"1min\" or, in the unit of the columns, \"1s\""));
     }
 
     #[test]

@@ -309,7 +309,7 @@ fn no_nulls(name: &str, field: &Field, chunk: &dyn Array, first: usize) -> Resul
         .and_then(|nulls| nulls.iter().position(|ok| !ok));
     null.map_or(Ok(()), |row| {
         Err(Error::data(format!(
-            "{name}: column `{}`, row {}: the time is null, expected a time in every row; filter \
+            "{name}: column `{}`, row {}: the time is null, but every row must have a time; filter \
              such rows out first",
             field.name(),
             first + row

@@ -539,7 +539,7 @@ fn explain(
         WindowSpan::Windows(_) => (
             format!("{}; a result is one combination", design(query.algorithm)),
             "8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key",
-            "by window, then key, once no more rows can fall in it",
+            "by window, then key, once no more rows can fall into it",
         ),
         WindowSpan::Sessions(_) => (
             "rows in merged order find their sessions; O(log sessions) for each gap that one lasts"

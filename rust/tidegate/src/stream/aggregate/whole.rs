@@ -95,7 +95,7 @@ pub(super) fn operator(
 
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
     let order = match plan.span {
-        WindowSpan::Windows(_) => "by window, then key, once no more rows can fall in it",
+        WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into it",
         WindowSpan::Sessions(_) => "by the session's end, then key, once no row can extend it",
     };
     let mut lines = plan.describe(query);

@@ -220,7 +220,7 @@ fn join(
 fn check_algorithm(algorithm: BandAlgorithm) -> Result<()> {
     match algorithm {
         BandAlgorithm::Sort => Err(Error::argument(
-            "algorithm: sort is for whole tables; give auto or an index for streams",
+            "algorithm: sort is for whole tables; use auto or an index for streams",
         )),
         _ => Ok(()),
     }

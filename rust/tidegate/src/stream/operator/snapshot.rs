@@ -133,9 +133,8 @@ impl Operator {
 fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Digest> {
     let state = reader.bytes()?;
     let restored = digest.clone().with_state(state).filter(|digest| digest.rows() == rows);
-    restored.ok_or_else(|| {
-        damaged(&format!("it lacks the digest of {rows} rows, of {STATE_BYTES} bytes"))
-    })
+    restored
+        .ok_or_else(|| damaged(&format!("it lacks the {STATE_BYTES}-byte digest of {rows} rows")))
 }
 
 /// Divides the results that have not been returned into batches that depend only on the number of
