@@ -1,4 +1,4 @@
-"""W2 on Spark: band joins by tidegate, by hand-made buckets of values, and by Spark's own join.
+"""W2 on Spark: band joins by tidegate, by hand-written buckets of values, and by Spark's own join.
 
 Uniform 32-bit integers, two matches a row; with `--heavy`, half of the left rows have one value.
 How figures are made is said in `w1_spark.py`. Spark's own plan compares all pairs, so that it is

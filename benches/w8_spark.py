@@ -1,4 +1,4 @@
-"""W8 on Spark: overlaps by tidegate's forms, by hand-made bins, and by Spark's own join.
+"""W8 on Spark: overlaps by tidegate's forms, by hand-written bins, and by Spark's own join.
 
 Two tables with a key. Starts are uniform and in order, lengths exponential: a left row overlaps
 `--overlaps` right rows on average, not counting long ones. `--long` rows of each side are a
