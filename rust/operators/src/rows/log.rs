@@ -335,7 +335,11 @@ mod tests {
         logs[0].set_matched(2);
         let now = [None, Some(8)];
         let alone: Vec<u32> = std::iter::from_fn(|| logs[0].next_alone(now)).collect();
-        assert_eq!(alone, [4, 1], "sorted by the last time at which they can match; row 2 has a match");
+        assert_eq!(
+            alone,
+            [4, 1],
+            "sorted by the last time at which they can match; row 2 has a match"
+        );
         assert_eq!(logs.each_ref().map(|log| log.over(&Extent::Time(reach), now)), [0, 0]);
         assert_eq!(RowLog::needed(&mut logs, now, false), None, "few rows are of no use");
         let kept = RowLog::needed(&mut logs, now, true).expect("it is due");
