@@ -96,7 +96,7 @@ QUOTED = [
     (f"{ROW_GATE}/README.md", "({} nodes", f"{ROW_GATE}/reclaim.rs", "NODES_BETWEEN", 1),
     (
         "python/tidegate/_tidegate.pyi",
-        "a row has {} bytes of overhead.",
+        "each row has an overhead of {} bytes.",
         GATE_ROWS,
         "ROW_BYTES",
         1,
@@ -109,7 +109,7 @@ QUOTED = [
         1,
     ),
     ("docs/spark.md", "One side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
-    ("python/tidegate/spark/__init__.py", "has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
+    ("python/tidegate/spark/__init__.py", "it takes at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
     (f"{OPTIONS}/options.py", 'show_default="{}s"', f"{OPTIONS}/parsing.py", "CHECKPOINT_S", 1),
 ]
 

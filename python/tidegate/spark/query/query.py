@@ -57,7 +57,7 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Whether a left row is returned at most once, so that one task needs all its candidates."""
+        """Whether each left row is returned at most once; one task then needs its candidates."""
         return bool(self.aggs) or self.is_asof
 
     @property

@@ -1,6 +1,6 @@
 //! Checks an expression against two schemas, once, and fixes the type of every operation.
 //!
-//! This file is long because each operation needs its own type rule and its own message.
+//! Long because each operation needs its own type rule and its own message.
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
