@@ -1560,7 +1560,7 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        Orders that are valid for a limited time, at most 20, and the trades during that time. An
+        Orders that are valid for a limited time, at most 20, with the trades during that time. An
         order that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
@@ -1636,8 +1636,8 @@ class IntervalJoin(StreamJoin):
             comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
             `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
             larger for keys with more rows. Each row is stored by one thread, which looks for
-            matches in the lists of the whole team (Scale-OIJ, for comparison). With `aggs` or
-            `ordered=False`, only `auto` is allowed.
+            matches in the lists of all threads of the team (Scale-OIJ, for comparison). With `aggs`
+            or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
@@ -2411,7 +2411,7 @@ class JoinPlan:
     def origins(self) -> list[tuple[str | None, str | None]]:
         """For each result column, the left and right columns from which it is computed.
 
-        If a key has the same name on both sides, and a result row may lack the left side, the key
+        If a key has the same name on both sides, and a result row may have no left row, the key
         is computed from both columns.
 
         Example:
@@ -2435,7 +2435,7 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the smallest and largest `right - left` of a pair.
+        """The columns of a band join, with the smallest and largest `right - left` allowed.
 
         A difference is a float if either side is a float, and an integer otherwise. For times, it
         is in the finer unit of the two sides, and for decimals in units of their last decimal

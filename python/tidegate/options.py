@@ -1112,9 +1112,9 @@ OPTIONS: tuple[Option, ...] = (
         starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
         than the others. These are the patterns from section 3 of PPOIJ; `hybrid` is its
         Algorithm 1. `scale-oij`: each key has a team of threads, which is larger for keys with
-        more rows. Each row is stored by one thread, which looks for matches in the lists of the
-        whole team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`, only `auto` is
-        allowed.
+        more rows. Each row is stored by one thread, which looks for matches in the lists of all
+        threads of the team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`, only
+        `auto` is allowed.
         """,
         default="'auto'",
     ),

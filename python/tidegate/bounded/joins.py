@@ -414,7 +414,7 @@ class _Join:
         self.window_bytes = sum(part.size for part in kept)
 
     def _parted(self, part: _Part, lowest: int) -> tuple[_Part | None, _Part | None]:
-        """Split off the rows that cannot match at the place `lowest` or later."""
+        """Split off the rows that cannot match at place `lowest` or later."""
         count = len(part.until)
         if self.reach.ends is None:
             rows = int(np.searchsorted(part.until, lowest, "left"))

@@ -84,7 +84,7 @@ class Shares:
     def slice_with(self, carried: int) -> int:
         """Return the bytes of a slice whose window takes over `carried` bytes from the last window.
 
-        These bytes are processed again for each slice, so a slice should be at least as large.
+        These bytes are processed again for each slice, so a slice should be at least this large.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 

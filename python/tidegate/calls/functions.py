@@ -629,7 +629,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  20   B       0  NaN
         2  30   A       1  7.0
 
-        Orders that are valid for some time, and the trades during that time:
+        Orders that are valid for some time, with the trades during that time:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> tg.interval_join(
@@ -1634,7 +1634,7 @@ def merge(
 
     Note:
         The call first reads all streams to their end, so it needs memory for all of their rows and
-        for the result. `merge_batches` holds only one or two batches per stream.
+        for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
     return merges.table(streams, on, lateness, threads, memory_limit)
 

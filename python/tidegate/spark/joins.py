@@ -830,8 +830,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, both sides are streams, or a side that
-            is sent in full contains a row that starts after it ends. On other sides, the task that
-            reads such a row fails, so Spark raises the error when you use the DataFrame.
+            is sent in full contains a row that starts after it ends. On any other side, the task
+            that reads such a row fails, so Spark raises the error when you use the DataFrame.
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row

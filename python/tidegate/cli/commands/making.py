@@ -42,7 +42,7 @@ def command(
     more: Sequence[Option] = (),
     leaves_out: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn a function into the subcommand whose work it does.
+    """Make a subcommand of the function that does its work.
 
     The subcommand accepts the options that the table lists for a function of `tidegate`, followed
     by the options that the decorated function declares. The decorated function receives an `Asked`,

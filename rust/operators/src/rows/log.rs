@@ -275,7 +275,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Keeps only the rows at these offsets and renumbers them without gaps, starting at
-    /// [`first`](Self::first). `keep` must retain the same rows in the columns.
+    /// [`first`](Self::first). `keep` must keep the same rows of the columns.
     pub fn retain(&mut self, offsets: &[u32], keep: impl FnOnce(&mut C)) {
         keep(&mut self.columns);
         if let Some(matched) = &mut self.matched {

@@ -107,8 +107,8 @@ pub(crate) enum JoinRequest<Q> {
 }
 
 impl<Q> JoinRequest<Q> {
-    /// Requests the pairs of a query or, with functions, the aggregates of the partners that `join`
-    /// finds for it.
+    /// Requests the pairs of a query or, if `functions` are given, the aggregates of the partners
+    /// that `join` finds for it.
     pub(crate) fn new(
         query: Q,
         functions: Option<Functions>,

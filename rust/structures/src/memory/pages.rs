@@ -1,4 +1,4 @@
-//! Large arrays of plain values on reused pages, which are huge pages where these are faster.
+//! Large arrays of plain values on reused pages, which are huge pages where those are faster.
 //!
 //! A join writes its result to fresh memory. With 4 KiB pages, the kernel's work on the first touch
 //! of each page takes several times as long as the join itself. [`Pages`] therefore requests 2 MiB

@@ -412,7 +412,7 @@ impl ScaleJoin {
         }
     }
 
-    /// Keeps only the matches whose times are within `reach` of their row in the epoch.
+    /// Keeps only the matches whose times are within `reach` of the epoch row that they match.
     fn keep_near(&self, found: MatchOffsets, rows: Range<usize>, reach: &Reach) -> MatchOffsets {
         let mut kept = memory::vec(found.pairs());
         for (nth, row) in rows.enumerate() {

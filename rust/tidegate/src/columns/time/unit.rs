@@ -96,8 +96,8 @@ pub(crate) fn nanoseconds(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Returns the finest unit of several time columns. Fails if they cannot be compared. Each column
-/// is paired with the name of its table.
+/// Returns the finest of the units of several time columns. Fails if they cannot be compared. Each
+/// column is paired with the name of its table.
 pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     let [(table, field), others @ ..] = columns else { unreachable!("there is a time column") };
     let with = |unit: Result<Unit>, other: &(&str, &Field)| {
