@@ -369,8 +369,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
-        "250ms". If times are integers, give an integer in the same unit. The size must be
-        greater than 0, and a whole number of units of the time column.
+        "250ms". If times are integers, give an integer in the same unit. The size must be a
+        positive whole number of units of the time column.
         """,
         default="None",
         command=OfCommand(
@@ -476,7 +476,7 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         How far the rows of a stream may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. None, like 0, means that
+        a string such as "250ms", or an integer if times are integers. None and 0 both mean that
         they are in order.
         """,
         default="None",
@@ -503,7 +503,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
         a string such as "250ms", or an integer if times are integers. Use a list to give each
-        source its own value. None, like 0, means that the rows are in order.
+        source its own value. None and 0 both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1083,7 +1083,7 @@ OPTIONS: tuple[Option, ...] = (
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
         a string such as "250ms", or an integer if times are integers. Use a pair to give each
         side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. None, like 0, means that the rows are in order.
+        source of that side. None and 0 both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1095,8 +1095,8 @@ OPTIONS: tuple[Option, ...] = (
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
         a string such as "250ms", or an integer if times are integers. Use a pair to give each
         side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. If `right` is None, use a single list instead of a pair. None, like
-        0, means that the rows are in order.
+        source of that side. If `right` is None, use a single list instead of a pair. None and 0
+        both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1233,7 +1233,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("merge",),
         """
-        The maximum memory for rows that are held in addition to the streams themselves: a
+        The maximum memory for rows held in addition to the streams themselves: a
         number of bytes, or a string such as "2GB". A result that is returned as one table may
         use half of it. None sets no limit.
         """,
@@ -1476,17 +1476,16 @@ OPTIONS: tuple[Option, ...] = (
         the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
         already partitioned by the keys stay as they are. `time`: rows are divided into slices
-        of time. Of the right rows outside a slice, the slice receives the nearest ones of each
-        key: each task that reads right rows sends at most one row before the slice and one row
-        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` assigns slices of time to the
-        buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does the
-        same, but starts each key at a different bucket. Both require a tolerance. `auto` is `key`
-        with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a single
-        bucket, and so a single task.
+        of time. Each slice also receives the nearest right rows outside it for each key: each task
+        that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
+        rows are divided into buckets by key, and heavy keys are split by time. `auto`: `broadcast`
+        if the right side is small. Otherwise, the existing partitions of both sides, if they are
+        balanced and each contains all rows of its keys, or the division whose fullest partition is
+        the smallest in a sample; without `by`, slices of time. For streams, `key` divides the rows
+        only by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
+        within `tolerance` of a slice. `hybrid` does the same, but starts each key at a different
+        bucket. Both require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+        neither `by` nor `tolerance`, the join has a single bucket, and so a single task.
         """,
         default="'auto'",
     ),

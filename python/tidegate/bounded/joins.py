@@ -510,7 +510,7 @@ class _Join:
     # Right rows that remain the last of their key
 
     def _last_of_keys(self, parts: list[_Part]) -> list[_Part]:
-        """Return the last right row of each key, among the rows before all windows."""
+        """Return the last right row of each key among the rows that precede all windows."""
         size = sum(part.size for part in parts)
         if size < 2 * self.kept_back + self.shares.window // 8:
             return parts

@@ -166,7 +166,7 @@ class Ordered:
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
-        """The stretches of Parquet files whose statistics include times; None otherwise."""
+        """The stretches of Parquet files whose statistics include times; otherwise None."""
         table = self.table
         if self.lateness is not None or table.is_in_order:
             return None

@@ -107,7 +107,7 @@ class Shares:
     def sorted_in_memory(self) -> int:
         """The size in bytes up to which one side's rows are sorted without temporary files.
 
-        Sorting needs the same amount again, in addition to the rows of the slice and the window.
+        Sorting needs as much again, on top of the rows of the slice and the window.
         """
         return self._rows // 16
 

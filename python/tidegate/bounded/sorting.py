@@ -25,7 +25,7 @@ BUFFER_BYTES = 1 << 16
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 Steps: TypeAlias = Generator[pa.RecordBatch | None, None, None]
-"""Batches, and None from time to time, so that a closed reader is noticed."""
+"""Batches, and occasionally None, so that a closed reader is noticed."""
 
 
 class Run:
@@ -76,7 +76,7 @@ class Run:
 
 
 class Runs:
-    """Sorted runs, in the order of the rows from which they were built.
+    """Sorted runs, in the order of the rows they were built from.
 
     Once there are many runs of the same size, they are merged into one to limit the number of open
     files.
@@ -182,7 +182,7 @@ def sort(  # noqa: PLR0913, PLR0917 - each is one thing
         key: A column of 64-bit integers without nulls.
         shares: The shares of the memory limit.
         files: Closes the temporary files.
-        most: The bytes of rows to sort at a time.
+        most: How many bytes of rows to sort at a time.
 
     Yields:
         The sorted batches, and None from time to time.

@@ -432,8 +432,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
         If one side has signed and the other unsigned integers, they are compared as int64. Before
         decimals are compared, both sides are converted to the larger number of decimal places. A
-        number that does not fit in 64 bits after this conversion is an error, as are decimals that
-        together need more than 38 digits.
+        number that does not fit in 64 bits after this conversion raises an error, as do decimals
+        that together need more than 38 digits.
 
         With several columns, a sample determines which band leaves the fewest pairs. That column is
         indexed, and the others are checked pair by pair.
@@ -1399,8 +1399,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             The inputs are numbered from 0 in the order given.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
-            or "250ms". If times are integers, give an integer in the same unit. The size must be
-            greater than 0, and a whole number of units of the time column.
+            or "250ms". If times are integers, give an integer in the same unit. The size must be a
+            positive whole number of units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
             values as `size`. None means `size`. If it is greater than `size`, there are gaps
             between windows.
@@ -1517,8 +1517,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             The inputs are numbered from 0 in the order given.
         on: The time column. It must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
-            or "250ms". If times are integers, give an integer in the same unit. The size must be
-            greater than 0, and a whole number of units of the time column.
+            or "250ms". If times are integers, give an integer in the same unit. The size must be a
+            positive whole number of units of the time column.
         advance: The time from the start of one window to the start of the next. It accepts the same
             values as `size`. None means `size`. If it is greater than `size`, there are gaps
             between windows.
@@ -1612,12 +1612,12 @@ def merge(
             numbered from 0 in this order.
         on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
+            both mean that they are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum memory for rows that are held in addition to the streams
-            themselves: a number of bytes, or a string such as "2GB". A result that is returned as
-            one table may use half of it. None sets no limit.
+        memory_limit: The maximum memory for rows held in addition to the streams themselves: a
+            number of bytes, or a string such as "2GB". A result that is returned as one table may
+            use half of it. None sets no limit.
 
     Returns:
         The rows of all streams. The columns are those of the first stream; their names, types and
@@ -1667,12 +1667,12 @@ def merge_batches(
             numbered from 0 in this order.
         on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
+            both mean that they are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum memory for rows that are held in addition to the streams
-            themselves: a number of bytes, or a string such as "2GB". A result that is returned as
-            one table may use half of it. None sets no limit.
+        memory_limit: The maximum memory for rows held in addition to the streams themselves: a
+            number of bytes, or a string such as "2GB". A result that is returned as one table may
+            use half of it. None sets no limit.
 
     Returns:
         A reader of the batches. Together, they contain the rows of all streams. The columns are

@@ -62,16 +62,16 @@ join. The aggregates of a window are emitted once the watermark has passed its e
 mode `update`, the same rows are emitted at the same times: no row is ever updated, and no window is
 emitted before its end. Spark rejects `complete`.
 
-Each row, or what it adds to a slice of time, is written to the state store once, and removed once
-it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may need,
-and the state of an open session are each written about twice. Native operators stay in the memory
-of the Python workers between micro-batches, and are rebuilt from the store if a worker is lost.
-Rows older than the watermark are late; with `late_as`, they are also emitted. Which rows are late
-depends only on the micro-batches and on Spark's watermark, which may be lower for a while after a
-restart. The watermark of a query is that of its slowest stream, so a silent stream holds results
-back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of slower
-streams may be late. A query's progress reports observed metrics for each call: the rows received,
-the late rows, the rows and bytes of state, and a hot key.
+Each row, or its contribution to a slice of time, is written to the state store once, and removed
+when it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may
+need, and the state of an open session are each written about twice. Native operators stay in the
+memory of the Python workers between micro-batches, and are rebuilt from the store if a worker is
+lost. Rows older than the watermark are late; with `late_as`, they are also emitted. Which rows are
+late depends only on the micro-batches and on Spark's watermark, which may be lower for a while
+after a restart. The watermark of a query is that of its slowest stream, so a silent stream holds
+results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of
+slower streams may be late. A query's progress reports observed metrics for each call: the rows
+received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that
 waits for a watermark can follow in the same query. The operators of this package are rejected

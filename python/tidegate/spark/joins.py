@@ -254,7 +254,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     rows for WR. The result contains the same rows as that of `tidegate.window_join`, but in no
     particular order. This is the interval join with `lower=-WR` and `upper=WL`. With
     `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided into slices of
-    time, and the rows within a window of a border are copied.
+    time, and rows within one window of a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -640,17 +640,17 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             cannot tell that the side is small, for example after a filter. `key`: rows are divided
             into buckets by key. Nothing is sampled, and one heavy key creates one heavy task. Sides
             that are already partitioned by the keys stay as they are. `time`: rows are divided into
-            slices of time. Of the right rows outside a slice, the slice receives the nearest ones
-            of each key: each task that reads right rows sends at most one row before the slice and
-            one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
-            partitions of both sides, if they are balanced and each contains all rows of its keys,
-            or the division whose fullest partition is the smallest in a sample; without `by`,
-            slices of time. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-            `hybrid` does the same, but starts each key at a different bucket. Both require a
-            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and so a single task.
+            slices of time. Each slice also receives the nearest right rows outside it for each key:
+            each task that reads right rows sends at most one row before the slice and one row after
+            it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by time.
+            `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions of
+            both sides, if they are balanced and each contains all rows of its keys, or the division
+            whose fullest partition is the smallest in a sample; without `by`, slices of time. For
+            streams, `key` divides the rows only by key. `time` assigns slices of time to the
+            buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
+            the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
+            `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
+            single bucket, and so a single task.
         late_as: For streams: the name of an additional result column that marks late rows. It is
             null in regular result rows. In a late row, it names the side of the row, `left` or
             `right`, and the columns of the other side are null. Without this column, late rows are

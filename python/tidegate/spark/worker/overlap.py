@@ -96,7 +96,7 @@ class StartsAndEnds:
 
 @dataclass(frozen=True)
 class ComputedEnds:
-    """One side's intervals in an interval join, with ends that are computed from columns.
+    """One side's intervals in an interval join, with ends computed from columns.
 
     Rows match only if their intervals overlap. The plan of the native `query` computes the
     intervals from the columns that their ends depend on. `schemas` contains these columns for both

@@ -15,7 +15,7 @@ const FEW_ROWS: usize = if cfg!(test) { 8 } else { 1 << 14 };
 /// The last time that matches a row (`None` if no time does), and the row's number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// What a log records about its rows in arrival order, in addition to their columns.
+/// What a log records about its rows in arrival order, besides their columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,

@@ -29,8 +29,7 @@ struct IteratedBatches {
 }
 
 struct ReaderState {
-    /// Returns batches from `__next__`, and None from time to time, so that a closed reader is
-    /// noticed.
+    /// Returns batches from `__next__`, and occasionally None, so that a closed reader is noticed.
     rows: Py<PyAny>,
     state: Mutex<State>,
     changed: Condvar,

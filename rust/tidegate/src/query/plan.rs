@@ -33,7 +33,7 @@ pub struct QueryPlan {
     pub distances: (Option<i64>, Option<i64>),
     /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
-    /// Whether the last right row of a key before the interval may match, however old it is.
+    /// Whether a key's last right row before the interval may match, however old it is.
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
     pub condition_reads: [Vec<usize>; 2],

@@ -278,7 +278,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Computes the results of a piece. `take` receives each full page, and `announce` receives the
-    /// number of rows that are about to be written.
+    /// number of rows about to be written.
     pub(in crate::aggregate) fn write<E>(
         &mut self,
         piece: &Piece,
