@@ -1171,7 +1171,7 @@ class Merge(Operator[_OperatorStats]):
         sources: The number of sources, from 1 to 65536. None means one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
-            to give each source its own value. None, like 0, means that the rows are in order.
+            to give each source its own value. Both 0 and None mean that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
             until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
             few batches that a poll prepares in advance do not count towards the limit. The
@@ -1429,7 +1429,7 @@ class AsofJoin(StreamJoin):
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
             to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None, like 0, means that the rows are in order.
+            one value per source of that side. Both 0 and None mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
@@ -1627,7 +1627,7 @@ class IntervalJoin(StreamJoin):
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
             to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None, like 0, means that the rows are in order.
+            one value per source of that side. Both 0 and None mean that the rows are in order.
         parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
             key. `data`: all threads store the rows of every key, and each finds the matches of some
             of them. `hybrid`: the number of threads for a key depends on its share of the
@@ -1792,7 +1792,7 @@ class Aggregate(Operator[_AggregateStats]):
         sources: The number of sources, from 1 to 65536. None means one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
-            to give each source its own value. None, like 0, means that the rows are in order.
+            to give each source its own value. Both 0 and None mean that the rows are in order.
         algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
             is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
             windows share, keeps separate states for each stream, and combines slices into windows.
@@ -1927,7 +1927,7 @@ class WindowJoin(StreamJoin):
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
             to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None, like 0, means that the rows are in order.
+            one value per source of that side. Both 0 and None mean that the rows are in order.
         algorithm: How threads share the comparisons. `auto`: each thread processes a share of the
             new rows, and looks them up by value if a sample of pairs shows that this is faster.
             `scalejoin`: the threads store the rows round robin, and each thread compares new rows
@@ -2113,7 +2113,7 @@ class BandJoin(StreamJoin):
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
             to give each side its own value, left first. Each item of the pair may be a list with
             one value per source of that side. If `right` is None, use a single list instead of a
-            pair. None, like 0, means that the rows are in order.
+            pair. Both 0 and None mean that the rows are in order.
         algorithm: Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
             rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows

@@ -10,7 +10,7 @@ Options are listed in the order in which they appear in signatures. An option ma
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
 
-Long because it contains the text of every option.
+This file is long because it contains the text of every option.
 """
 
 from __future__ import annotations
@@ -476,8 +476,8 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         How far the rows of a stream may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. None, like 0, means that
-        they are in order.
+        a string such as "250ms", or an integer if times are integers. Both 0 and None mean
+        that they are in order.
         """,
         default="None",
         command=OfCommand(
@@ -503,7 +503,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
         a string such as "250ms", or an integer if times are integers. Use a list to give each
-        source its own value. None, like 0, means that the rows are in order.
+        source its own value. Both 0 and None mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1083,7 +1083,7 @@ OPTIONS: tuple[Option, ...] = (
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
         a string such as "250ms", or an integer if times are integers. Use a pair to give each
         side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. None, like 0, means that the rows are in order.
+        source of that side. Both 0 and None mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1095,8 +1095,8 @@ OPTIONS: tuple[Option, ...] = (
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
         a string such as "250ms", or an integer if times are integers. Use a pair to give each
         side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. If `right` is None, use a single list instead of a pair. None, like
-        0, means that the rows are in order.
+        source of that side. If `right` is None, use a single list instead of a pair. Both 0
+        and None mean that the rows are in order.
         """,
         default="None",
     ),

@@ -470,7 +470,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
     each other's sliding windows.
 
-    With one band column, pairs are found before the call returns. With several, the remaining
+    With one band column, pairs are found before the call returns. With several, the other
     columns are checked as batches are produced.
 
     Example:
@@ -1134,8 +1134,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
     The pairs are those of Kang's three-step procedure applied to whole tables, as in the handshake
     join of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is
     compared, unless `by` rules it out. A scan evaluates numeric comparisons between the two sides,
-    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, with the widest SIMD
-    instructions of the processor.
+    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, using the widest SIMD
+    instructions that the processor supports.
 
     Example:
         Trades and quotes at most two seconds apart whose prices are near each other:
@@ -1612,8 +1612,8 @@ def merge(
             numbered from 0 in this order.
         on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Both 0 and
+            None mean that they are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows that are held in addition to the streams
             themselves: a number of bytes, or a string such as "2GB". A result that is returned as
@@ -1667,8 +1667,8 @@ def merge_batches(
             numbered from 0 in this order.
         on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Both 0 and
+            None mean that they are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows that are held in addition to the streams
             themselves: a number of bytes, or a string such as "2GB". A result that is returned as
