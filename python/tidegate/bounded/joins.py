@@ -7,9 +7,9 @@ rows, their values and their order are therefore those of one call on both input
     right  ─┴──window 1──┴──┐
                   └──window 2──┴──┐
 
-A window holds the right rows that may match, and is read as far as the slice reaches. If the window
-would exceed its share of memory, the slice is shortened. Right rows that leave their last window
-without a match are written to a temporary file, and are returned last.
+A window holds the right rows that may match, and is read as far as its slice requires. If the
+window would exceed its share of memory, the slice is shortened. Right rows that leave their last
+window without a match are written to a temporary file, and are returned last.
 """
 
 from __future__ import annotations
@@ -215,7 +215,8 @@ class _Join:
     """The size of the last rows of all keys, in bytes, when these rows were last determined."""
 
     before: int = 0
-    """The bytes of right rows before all intervals, kept because a last row of a key may match."""
+    """The size of the right rows that precede all intervals, in bytes. They are kept because the
+    last row of a key may match."""
 
     told: dict[str, Any] = field(default_factory=dict)
     left_done: int = 0

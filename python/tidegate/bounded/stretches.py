@@ -36,7 +36,7 @@ def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
 
 
 def parted(found: Sequence[Span]) -> list[list[int]]:
-    """Return, for each stretch, the numbers of its spans.
+    """Return the numbers of the spans in each stretch.
 
     Two spans that touch are in different stretches only if the earlier span has the lower number,
     so that rows with equal times keep the order of the files.

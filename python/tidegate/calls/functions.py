@@ -470,7 +470,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
     each other's sliding windows.
 
-    With one band column, pairs are found before the call returns. With several, the remaining
+    With one band column, pairs are found before the call returns. With several, the other
     columns are checked as batches are produced.
 
     Example:
@@ -1134,8 +1134,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
     The pairs are those of Kang's three-step procedure applied to whole tables, as in the handshake
     join of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is
     compared, unless `by` rules it out. A scan evaluates numeric comparisons between the two sides,
-    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, with the widest SIMD
-    instructions of the processor.
+    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, using the widest SIMD
+    instructions that the processor supports.
 
     Example:
         Trades and quotes at most two seconds apart whose prices are near each other:

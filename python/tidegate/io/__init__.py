@@ -14,7 +14,7 @@ and write files.
 - `growing.py`: reads growing files, even if they are renamed, and uses marks to identify them.
 - `followers.py`: the rows of growing files.
 - `lines.py`: finds the line ends in CSV files.
-- `live.py`: outputs that others may read while they are being written, and that can be cut back to
-  a saved state.
+- `live.py`: outputs that can be read while they are being written, and truncated to a saved
+  state.
 - `locks.py`: file locks, which are released even if the process is killed.
 """

@@ -75,9 +75,9 @@ received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that such an operator emits are older than its watermark. Therefore, no operation that
 waits for a watermark can follow in the same query. The operators of this package are rejected
-there. After another `withWatermark`, a Spark operation would never return a row, because a query's
-watermark waits for all of its streams. Instead, write the rows to a sink, and read that sink as a
-stream in another query.
+there. Even after another `withWatermark`, a Spark operation would never return a row, because a
+query's watermark waits for all of its streams. Instead, write the rows to a sink, and read that
+sink as a stream in another query.
 
 DataFrames from several sessions of the same Spark application (`newSession`, and those in
 `foreachBatch`) can be joined, as in Spark itself; the settings are those of the first DataFrame's

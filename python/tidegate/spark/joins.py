@@ -568,8 +568,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     passed the matching row; with `nearest`, it must have passed the left row's own time plus the
     distance to the matching row. An unmatched left row is emitted once the watermark has passed its
     time plus `tolerance`. Without `tolerance`, it waits and is kept indefinitely, unless `strategy`
-    is `backward`. `backward` and `nearest` keep the last right row of each key: with `tolerance`
-    for that long, and otherwise indefinitely.
+    is `backward`. `backward` and `nearest` keep the last right row of each key for the length of
+    `tolerance` or, without it, indefinitely.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.

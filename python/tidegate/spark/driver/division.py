@@ -67,7 +67,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
 
 
 def of_few(plan: Plan, rows: float) -> Layout:
-    """The layout of a join of few rows, only by key."""
+    """The layout of a join with few rows, which are divided only by key."""
     [copied] = copied_sides(plan)
     return by_key(tasks_of(plan, rows), copied, plan.reach)
 

@@ -64,7 +64,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
 
 
 def of_few(plan: Plan, rows: float) -> OverlapLayout:
-    """The layout of a join of few rows, only by key."""
+    """The layout of a join with few rows, which are divided only by key."""
     return by_key(tasks_of(plan, rows))
 
 

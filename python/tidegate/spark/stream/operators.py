@@ -446,7 +446,7 @@ class _Aggregate(Condensing):
 
 
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
-    """Release the results that rows before the watermark make final.
+    """Release the results that are final once all rows before the watermark have arrived.
 
     In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
     emitted at this watermark or at the next would then depend on the micro-batch that brings it,

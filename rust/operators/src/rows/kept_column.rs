@@ -1,4 +1,4 @@
-//! The columns that a join keeps for its rows.
+//! The columns in which a join keeps data about its rows.
 
 use std::fmt::Debug;
 use std::ops::{Index, IndexMut};

@@ -158,7 +158,7 @@ pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<W
     (starts, parts.into_iter().map(writer).collect())
 }
 
-/// Writes the rows of one part to their places.
+/// Writes the rows of one part to their places in the buckets.
 pub struct Writer<'a> {
     rows: Rows<'a>,
     buckets: Buckets,

@@ -1,4 +1,4 @@
-//! Finds the value that does not fit another type, and explains why.
+//! Finds a value that cannot be converted to another type, and explains why.
 
 use arrow_array::Array;
 use arrow_cast::{CastOptions, cast_with_options};

@@ -224,7 +224,7 @@ impl Width {
     }
 }
 
-/// Describes what an end can be if times are in this unit.
+/// Describes the values that an end may have if times are in this unit.
 fn expected(unit: Unit) -> &'static str {
     match unit {
         Unit::Integer => "an integer, as a distance from the left time",

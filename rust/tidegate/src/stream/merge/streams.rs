@@ -76,7 +76,7 @@ pub struct MergeStreams {
     shared: Arc<SharedMerge>,
 }
 
-/// A merge whose results several threads may read.
+/// A merge whose results can be read by several threads.
 #[derive(Debug)]
 struct SharedMerge {
     state: Mutex<MergeState>,
