@@ -1675,7 +1675,7 @@ class IntervalJoin(StreamJoin):
         the next poll calls it again.
 
         A poll that emits such rows costs as much as a call to `interval_join` with these left rows
-        and all right rows still being kept. Small polls over many right rows are slow.
+        and all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1799,10 +1799,10 @@ class Aggregate(Operator[_AggregateStats]):
             The other algorithms are the designs from section 5 of the paper, included for
             comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
             its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
-            In `wiml`, nothing is merged, and each stream updates the windows independently. These
-            designs process rows one by one, and need far more time and memory. Sessions always use
-            a separate algorithm.
+            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
+            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
+            independently. These designs process rows one by one, and need far more time and memory.
+            Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
@@ -1988,7 +1988,7 @@ class WindowJoin(StreamJoin):
         With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits such rows costs as much as a call to `window_join` with these left rows
-        and all right rows still being kept. Small polls over many right rows are slow.
+        and all right rows that are still kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
     """
@@ -2164,7 +2164,7 @@ class BandJoin(StreamJoin):
         With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits such rows costs as much as a call to `band_join` with these left rows and
-        all right rows still being kept. Small polls over many right rows are slow.
+        all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, each such column adds about 16 bytes, because it is also kept row by row. `explain`

@@ -517,10 +517,10 @@ OPTIONS: tuple[Option, ...] = (
         separate states for each stream, and combines slices into windows. The other algorithms are
         the designs from section 5 of the paper, included for comparison. In `mq` and `mq-lf`, one
         thread merges the streams and updates the windows; its queues have locks in `mq`, and are
-        lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one updating
-        thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and each stream
-        updates the windows independently. These designs process rows one by one, and need far more
-        time and memory. Sessions always use a separate algorithm.
+        lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, and the windows
+        are updated by one thread in `tumlsc` and by many in `tumlmc`. In `wiml`, nothing is
+        merged, and each stream updates the windows independently. These designs process rows one by
+        one, and need far more time and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),

@@ -82,7 +82,7 @@ class Shares:
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """Return the bytes of a slice whose window takes over `carried` bytes from the last window.
+        """Return the bytes of a slice whose window takes `carried` bytes over from the last one.
 
         These bytes are processed again for each slice, so a slice should be at least this large.
         """

@@ -12,7 +12,7 @@ For Arrow inputs, the native function builds its own plan, so small calls skip t
 - `arguments.py`: errors for unknown arguments, each with the line to write instead.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.
-- `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C ends the wait.
+- `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C can interrupt it.
 - `ways.py`: decides whether inputs are read whole, in part or slice by slice.
 - `explain.py`: describes the same steps as text, without running the query.
 

@@ -1422,10 +1422,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             The other algorithms are the designs from section 5 of the paper, included for
             comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
             its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
-            In `wiml`, nothing is merged, and each stream updates the windows independently. These
-            designs process rows one by one, and need far more time and memory. Sessions always use
-            a separate algorithm.
+            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
+            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
+            independently. These designs process rows one by one, and need far more time and memory.
+            Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1540,10 +1540,10 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             The other algorithms are the designs from section 5 of the paper, included for
             comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
             its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, for one updating thread in `tumlsc` and for many in `tumlmc`.
-            In `wiml`, nothing is merged, and each stream updates the windows independently. These
-            designs process rows one by one, and need far more time and memory. Sessions always use
-            a separate algorithm.
+            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
+            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
+            independently. These designs process rows one by one, and need far more time and memory.
+            Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of

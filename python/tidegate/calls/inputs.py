@@ -1,6 +1,6 @@
 """Opens and reads the inputs of a call.
 
-Files are opened and read on a separate thread, so that Ctrl-C ends the wait for them.
+Files are opened and read on a separate thread, so that Ctrl-C can interrupt the wait.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _is_path(given: object) -> bool:
 
 
 def elsewhere(work: Callable[[], Result]) -> Result:
-    """Run work on another thread, so that Ctrl-C ends the wait for it."""
+    """Run work on another thread, so that Ctrl-C can interrupt the wait."""
     done: Future[Result] = Future()
 
     def run() -> None:

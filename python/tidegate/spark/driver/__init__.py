@@ -8,7 +8,7 @@
 - `in_place.py`: two sides that Spark has already partitioned by their keys.
 - `files.py`: reads the number of rows from the footers of Parquet files.
 - `guess.py`: estimates what a join would cost if its large side were like the small one.
-- `division.py`: samples rows, and chooses a suitable layout.
+- `division.py`: samples rows and chooses a suitable layout.
 - `overlap.py`: does the same for rows with a start and an end.
 - `explain.py`: the text that describes the route.
 - `jobs.py`: the names of our jobs in Spark's user interface.

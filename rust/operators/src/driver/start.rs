@@ -78,7 +78,7 @@ pub fn prepare_thread() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Uses each thread-local that has a destructor: of a wait for a channel, and of a wait for a lock.
+/// Uses each thread-local that has a destructor: those for waiting on a channel and on a lock.
 fn use_thread_locals() {
     let (_sender, nothing) = sync_channel::<()>(0);
     let _ = nothing.recv_timeout(Duration::ZERO);

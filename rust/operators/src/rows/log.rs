@@ -8,7 +8,7 @@ use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 pub struct SavedRows {
     /// The rows' event times, in row order.
     pub ts: Vec<i64>,
-    /// Which rows have been matched, where that matters.
+    /// Which rows have been matched, if that matters.
     pub matched: Vec<bool>,
     /// The number of settled rows, counted from the first row.
     pub settled: usize,
@@ -27,7 +27,7 @@ pub struct RowLog<C> {
     side: Side,
     first: u64,
     columns: C,
-    /// Which rows have been matched, where that matters.
+    /// Which rows have been matched, if that matters.
     matched: Option<KeptColumn<bool>>,
     /// How many rows are settled, counted from the oldest.
     settled: usize,

@@ -66,7 +66,7 @@ impl Tracker {
         place
     }
 
-    /// Lets go of rows that no row at `now` or later can match.
+    /// Drops rows that no row at `now` or later can match.
     pub(super) fn expire(&mut self, now: i64) {
         let Some(times) = &mut self.times else { return };
         for (side, times) in times.iter_mut().enumerate() {

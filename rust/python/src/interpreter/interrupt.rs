@@ -1,4 +1,4 @@
-//! Runs native work without the GIL, such that Ctrl-C ends the wait for it.
+//! Runs native work without the GIL, so that Ctrl-C can interrupt the wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;

@@ -147,8 +147,8 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     ) -> tidegate::Result<Operator>;
 }
 
-/// Implements [`Pairs`] for a join from the crate `tidegate` by calling its functions of the same
-/// names.
+/// Implements [`Pairs`] for a join from the crate `tidegate` by calling the crate's functions with
+/// the same names.
 macro_rules! pairs {
     ($query:ty $({ $($more:tt)* })?) => {
         impl $crate::queries::join::Pairs for $query {
@@ -499,7 +499,7 @@ impl Sides<'_, '_> {
         Ok((schema("left", left)?, schema("right", right)?, options))
     }
 
-    /// Reads the schema of the left sources, and the options, for a join without right sources.
+    /// Reads the options and the schema of the left sources, for a join without right sources.
     pub(crate) fn read_one(self) -> PyResult<(SchemaRef, StreamOptions)> {
         let Sides { left, right: _, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options_of_one(sources, lateness, memory_limit, ordered, pin)?;

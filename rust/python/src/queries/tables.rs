@@ -31,7 +31,7 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether each pair takes a short, bounded time, because no expression is evaluated and
+    /// Whether each pair takes only a short, bounded time because no expression is evaluated and
     /// nothing is aggregated.
     fn is_plain(&self) -> bool;
 

@@ -1,10 +1,10 @@
 //! Large arrays of plain values on reused pages, which are huge pages where those are faster.
 //!
-//! A join writes its result to fresh memory. With 4 KiB pages, the kernel's work on the first touch
-//! of each page takes several times as long as the join itself. [`Pages`] therefore requests 2 MiB
-//! pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`), and the next
-//! array reuses it without that work. Arrays smaller than [`SMALL`] bytes are allocated on the
-//! heap.
+//! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work on the
+//! first touch of each page takes several times as long as the join itself. [`Pages`] therefore
+//! requests 2 MiB pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`),
+//! and the next array reuses it without that work. Arrays smaller than [`SMALL`] bytes are
+//! allocated on the heap.
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
 //! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s, which can be written but

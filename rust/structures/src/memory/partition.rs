@@ -2,7 +2,7 @@
 //!
 //! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). From
 //! the counts of all parts, [`writers`] determines which places in each bucket belong to which
-//! part. All parts then write at the same time, each only to its own places ([`Writer::run`]). The
+//! part. All parts then write at the same time, each to its own places only ([`Writer::run`]). The
 //! rows within a bucket keep their order, because the parts follow each other in row order.
 //! [`Writer::merge`] also finds, in the same pass, where the matches of other rows are.
 //!

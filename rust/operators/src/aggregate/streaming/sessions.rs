@@ -9,8 +9,8 @@
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread finds the sessions of all rows,
-//! whereas the functions are shared among threads. Detecting that a session has ended costs
-//! O(log sessions) for every gap length that the session lasts.
+//! whereas the functions are shared among threads. Detecting the end of a session costs
+//! O(log sessions) for each gap length in the session's duration.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

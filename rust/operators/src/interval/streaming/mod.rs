@@ -384,7 +384,7 @@ pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.truncate(rows));
 }
 
-/// Lets go of the rows that no row at `now` or later can match, and of keys without rows.
+/// Drops the rows that no row at `now` or later can match, and keys without rows.
 pub fn let_go(
     logs: &mut [RowLog<Chunks>; 2],
     key_rows: &mut KeyRows,

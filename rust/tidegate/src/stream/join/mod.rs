@@ -368,7 +368,7 @@ impl<P: Prepare> JoinTactic<P> {
         if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
-    /// Returns the current watermarks, which hold once all taken rows have been joined.
+    /// Returns the current watermarks, which apply once all rows taken so far have been joined.
     fn now(&self, common: &Common) -> SideWatermarks {
         match &self.arriving {
             Some(arriving) => arriving.promised(),
@@ -390,7 +390,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(arriving.rows().min(EPOCH_ROWS))
     }
 
-    /// Moves an epoch of about `rows` rows into the stores, and starts to join them.
+    /// Moves an epoch of about `rows` rows into the stores and starts joining them.
     fn begin(&mut self, common: &mut Common, rows: usize) -> Result<()> {
         let schemas = [self.stores[0].schema(), self.stores[1].schema()];
         let epoch = match &mut self.arriving {

@@ -26,8 +26,8 @@ use crate::stream::times::ResultTimes;
 
 /// Creates the operator that aggregates the partners of each left row, for sources with these
 /// schemas. A left row is emitted once no further row can become its partner. An interval end that
-/// is computed from columns may be at most `max_width` away from the time of its row. Rows with
-/// ends farther away are set aside, like late rows.
+/// is computed from columns may be at most `max_width` away from the time of its row. Rows
+/// whose ends are farther away are set aside, like late rows.
 ///
 /// The number of quotes that are at most 2 older than each trade:
 ///
