@@ -1,6 +1,6 @@
 """Opens and reads the inputs of a call.
 
-Files are opened and read on a separate thread, so that Ctrl-C ends the wait for them.
+Files are opened and read on a separate thread, so that Ctrl-C can interrupt the wait.
 """
 
 from __future__ import annotations
