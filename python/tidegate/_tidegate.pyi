@@ -1363,7 +1363,7 @@ class AsofJoin(StreamJoin):
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, or on the number of threads. Rows are ordered by the times above,
-    and rows with the same such time are in *merged order*: by time, then source, then position.
+    and ties are in *merged order*: by time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2327,7 +2327,7 @@ class Digest:
 class JoinPlan:
     """The columns that a join of two tables reads and returns, as determined before it runs.
 
-    `tidegate.explain` shows the explanation of the plan. The Spark form of the join sends only the
+    `tidegate.explain` shows a description of the plan. The Spark form of the join sends only the
     columns that the plan names, and the command reads only these columns from files.
 
     Example:
@@ -2451,7 +2451,7 @@ class JoinPlan:
     def time(self) -> _Reach | None:
         """The time columns, with the smallest and the largest `right - left` of a pair.
 
-        The differences are given in the finer of the two sides' units. None means that there is no
+        The differences are in the finer of the two sides' units. None means that there is no
         bound, as with row-based windows. For a band join without windows, `time` itself is None.
 
         Example:
@@ -2466,7 +2466,7 @@ class JoinPlan:
     def distances(self) -> tuple[int | None, int | None]:
         """The smallest and the largest time difference `right - left` of a pair, inclusive.
 
-        The differences are given in the finer of the two sides' units. None means that there is no
+        The differences are in the finer of the two sides' units. None means that there is no
         bound, for example because an end is computed from columns.
 
         Example:
@@ -2574,7 +2574,7 @@ class JoinPlan:
 class AggregationPlan:
     """The columns that an aggregation of tables reads and returns, as determined before it runs.
 
-    `tidegate.explain` shows the explanation of the plan. On Spark, the aggregation sends only the
+    `tidegate.explain` shows a description of the plan. On Spark, the aggregation sends only the
     columns that the plan names.
 
     Example:
@@ -2708,7 +2708,7 @@ class JoinQuery:
         lateness: Bound | tuple[Bound, Bound] = None,
         pin: bool | None = None,
     ) -> StreamJoin:
-        """Return the same join as an operator that receives its rows over time."""
+        """Return an operator for the same join that receives its rows over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 

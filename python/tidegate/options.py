@@ -27,12 +27,12 @@ ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
 
 
 def in_one_table(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Restrict each function to its form that returns a table."""
+    """Restrict each function to the form that returns a table."""
     return tuple(f"{name} in one table" for name in names)
 
 
 def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Restrict each function to its form that returns batches."""
+    """Restrict each function to the form that returns batches."""
     return tuple(f"{name} in batches" for name in names)
 
 
@@ -595,13 +595,13 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
-        integers. None sets no bound. To set the bound row by row, give an expression over the
-        columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
-        a duration or an integer. An expression over left columns may also return a time, which is
-        used directly as the end of the interval. If the expression is null, the row matches
-        nothing. With an expression, the rows of tables are divided by their individual intervals,
-        as in `overlap_join`, so a few wide intervals cause only a few copies. For streams, see
-        `max_width`.
+        integers. None sets no bound. To set the bound separately for each row, give an expression
+        over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
+        return a duration or an integer. An expression over left columns may also return a time,
+        which is used directly as the end of the interval. If the expression is null, the row
+        matches nothing. With an expression, the rows of tables are divided by their individual
+        intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
+        streams, see `max_width`.
         """,
     ),
     Option(

@@ -208,7 +208,7 @@ class _Join:
     """The position of the last right row read so far."""
 
     carried: int = 0
-    """The bytes of right rows carried over to the current window from the previous one."""
+    """The size in bytes of the right rows carried over from the previous window."""
 
     right_ended: bool = False
     kept_back: int = 0

@@ -77,7 +77,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
     nearest in time is the match. If several nearest candidates have the same time, the last one
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
-    counts as before it, unless `strategy` is `forward`.
+    counts as earlier, unless `strategy` is `forward`.
 
     This corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas, with an
     optional condition.
@@ -200,7 +200,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
     nearest in time is the match. If several nearest candidates have the same time, the last one
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
-    counts as before it, unless `strategy` is `forward`.
+    counts as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Columns are built as you read batches, so the
     result may be larger than memory.

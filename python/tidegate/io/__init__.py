@@ -4,7 +4,7 @@ Calls and the command open tables with `open_tables.py`. Only the command can fo
 and write files.
 
 - `open_tables.py`: opens any input as a table whose columns are known before it is read.
-- `read_files.py`: reads the rows of files, whole or in batches.
+- `read_files.py`: reads rows from files, all at once or in batches.
 - `pruning.py`: finds the row groups of Parquet files that a join can skip.
 - `addresses.py`: finds the files that a path, a folder, a pattern or a URL refers to.
 - `http.py`: reads files over HTTP.

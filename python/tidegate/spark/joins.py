@@ -110,13 +110,13 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
             with the watermark.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
-            are integers. None sets no bound. To set the bound row by row, give an expression over
-            the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
-            return a duration or an integer. An expression over left columns may also return a time,
-            which is used directly as the end of the interval. If the expression is null, the row
-            matches nothing. With an expression, the rows of tables are divided by their individual
-            intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-            streams, see `max_width`.
+            are integers. None sets no bound. To set the bound separately for each row, give an
+            expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
+            text. It must return a duration or an integer. An expression over left columns may also
+            return a time, which is used directly as the end of the interval. If the expression is
+            null, the row matches nothing. With an expression, the rows of tables are divided by
+            their individual intervals, as in `overlap_join`, so a few wide intervals cause only a
+            few copies. For streams, see `max_width`.
         upper: The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values
             as `lower`. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -575,7 +575,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If several nearest
     candidates have the same time, the last one matches if that time is before `l.on`, and the first
-    one if it is after. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    one if it is after. A time equal to `l.on` counts as earlier, unless `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
     be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. Each

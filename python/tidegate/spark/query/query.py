@@ -1,4 +1,4 @@
-"""A native join for Spark: the query, and what it means for DataFrames."""
+"""A native join for Spark: the query, and what it implies for DataFrames."""
 
 from __future__ import annotations
 

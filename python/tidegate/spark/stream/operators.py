@@ -449,8 +449,8 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
     """Release the results that are final once all rows before the watermark have arrived.
 
     In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
-    emitted at this watermark or at the next would then depend on the micro-batch that brings it,
-    and a rebuilt operator could not tell. Sources therefore stay one step behind.
+    emitted at this watermark or at the next would then depend on the micro-batch that contains
+    it, and a rebuilt operator could not tell. Sources therefore stay one step behind.
     """
     for source in sources:
         source.advance(watermark - 1)

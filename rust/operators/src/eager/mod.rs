@@ -17,7 +17,7 @@
 //! threads.
 //!
 //! Rows are numbered per side, in arrival order. Rows that can no longer be matched are dropped
-//! from the front. If a long-lived row precedes many of them, they are dropped from behind it, and
+//! from the front. If a long-lived row precedes many of them, they are dropped while it stays, and
 //! the remaining rows are renumbered ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
 //!
 //! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) also accept rows

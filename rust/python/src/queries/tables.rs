@@ -18,7 +18,7 @@ use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{self, Size};
 use crate::queries::plan::JoinPlan;
 
-/// A join whose arguments have been read: which rows match, and what is computed from the pairs.
+/// A join whose arguments have been parsed: which rows match, and what is computed from the pairs.
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
@@ -57,7 +57,7 @@ pub(crate) trait Relation: Send + Sync + 'static {
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
-/// The maximum size of the pairs of such tables; writing them takes a few tens of milliseconds.
+/// The maximum size of the pairs from such tables; writing them takes a few tens of milliseconds.
 const MOST_PAIR_BYTES: usize = 1 << 26;
 
 /// Returns whether inputs have few rows and few bytes.

@@ -166,7 +166,7 @@ struct ResultRows<'a> {
 }
 
 impl ResultRows<'_> {
-    /// Counts more rows. Fails if there are too many, or if they do not fit into memory.
+    /// Counts more rows. Fails if there are too many, or if they do not fit in memory.
     fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);

@@ -6,7 +6,7 @@
 //! source 2 ── push ──▶ reorder ──▶ └──────┘
 //! ```
 //!
-//! Each source may be fed by a separate thread. All other work is done by the thread that polls and
+//! Each source can be fed by a separate thread. All other work is done by the thread that polls and
 //! by the operator's worker threads. A poll returns the rows that earlier pushes have made final,
 //! regardless of the number of threads.
 //!

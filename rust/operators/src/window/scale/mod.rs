@@ -222,7 +222,7 @@ impl Processor<'_> {
 /// ```
 pub struct ScaleJoin {
     extent: Extent,
-    /// The times that match; `None` if rows are in merged order.
+    /// Which times match; `None` if rows are in merged order.
     near: Option<Reach>,
     how: How,
     ordered: bool,

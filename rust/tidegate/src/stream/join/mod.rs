@@ -179,7 +179,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     epoch: Option<i64>,
     /// Whether rows have arrived since the engine last released the results that it held back.
     has_new: bool,
-    /// Whether the engine is releasing the results that it has held back. It is refilled
+    /// Whether the engine is releasing the results that it held back. It is refilled
     /// afterwards.
     releasing: bool,
     /// The watermarks up to which rows were last settled, or `None` if rows have arrived since.

@@ -28,7 +28,7 @@ use crate::stream::options::StreamOptions;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 
-/// Creates a window join of sources with these schemas.
+/// Creates a window join for sources with these schemas.
 ///
 /// Each row with the last row of the other side before it, unless the ask is higher than the bid:
 ///
