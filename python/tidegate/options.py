@@ -27,12 +27,12 @@ ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
 
 
 def in_one_table(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Restrict each function to its form that returns a table."""
+    """Restrict each function to the form that returns a table."""
     return tuple(f"{name} in one table" for name in names)
 
 
 def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Restrict each function to its form that returns batches."""
+    """Restrict each function to the form that returns batches."""
     return tuple(f"{name} in batches" for name in names)
 
 
@@ -621,7 +621,7 @@ OPTIONS: tuple[Option, ...] = (
         How long a row stays in the window of its side: a duration, or an integer if times are
         integers. Use a pair to give each side its own window, left first. Row-based windows
         (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-        their times, so the last n rows are not defined if times are equal.
+        their times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -655,7 +655,7 @@ OPTIONS: tuple[Option, ...] = (
         How long a row stays in the window of its side: a duration, or an integer if times are
         integers. Use a pair to give each side its own window, left first. Row-based windows
         (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-        their times, so the last n rows are not defined if times are equal.
+        their times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -763,8 +763,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`: also the
         unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the matched or
-        the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner` for
-        the left rows that have partners. None means `inner`, or `left` with `aggs`.
+        the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all left rows, or
+        `inner`, which keeps only those that have partners. None means `inner`, or `left` with
+        `aggs`.
         """,
         default="None",
         command=OfCommand("Which unmatched rows to keep.", shown_default="inner; left with --agg"),
@@ -872,8 +873,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row before the interval is also a partner, if it has the same key
-        and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds that are the
+        Whether the last right row before the interval also counts as a partner if it has the same
+        key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds that are the
         same for all rows.
         """,
         default="False",
@@ -886,8 +887,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row before the interval is also a partner, if it has the same key
-        and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
+        Whether the last right row before the interval also counts as a partner if it has the same
+        key and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
         arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
         are therefore divided only by key, and keep the last right row of each key
         indefinitely.
@@ -1106,7 +1107,7 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`:
-        all threads store the rows of every key, and each finds the matches of some of them.
+        all threads store the rows of every key, and each finds the matches of its share of them.
         `hybrid`: the number of threads for a key depends on its share of the comparisons, which
         is measured repeatedly. `auto`: the same as `key` if there is no `where`; otherwise, it
         starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
@@ -1397,9 +1398,10 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, but at most this many. For streams, this is the
-        number of buckets that keys are divided into: by default, the value of
-        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
+        that is not shuffled keeps its partitions, but they are merged if there are more than this.
+        For streams, this is the number of buckets that keys are divided into: by default, the value
+        of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        number.
         """,
         default="None",
     ),
@@ -1409,7 +1411,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, but at most this many.
+        that is not shuffled keeps its partitions, but they are merged if there are more than this.
         """,
         default="None",
     ),
@@ -1472,21 +1474,20 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.asof_join",),
         """
         How the rows are divided into tasks. `broadcast`: the right side is read immediately and
-        sent in full to every task, regardless of its size. Use this if Spark cannot tell that
-        the side is small, for example after a filter. `key`: rows are divided into buckets by
-        key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
-        already partitioned by the keys stay as they are. `time`: rows are divided into slices
-        of time. Of the right rows outside a slice, the slice receives the nearest ones of each
-        key: each task that reads right rows sends at most one row before the slice and one row
-        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
-        of both sides, if they are balanced and each contains all rows of its keys, or the
-        division whose fullest partition is the smallest in a sample; without `by`, slices of
-        time. For streams, `key` divides the rows only by key. `time` assigns slices of time to the
-        buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does the
-        same, but starts each key at a different bucket. Both require a tolerance. `auto` is `key`
-        with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a single
-        bucket, and so a single task.
+        sent in full to every task, regardless of its size. Use this if Spark cannot tell that the
+        side is small, for example after a filter. `key`: rows are divided into buckets by key.
+        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
+        partitioned by the keys stay as they are. `time`: rows are divided into slices of time. For
+        each key, a slice also receives the nearest right rows outside it: each task that reads
+        right rows sends at most one row before the slice and one row after it. `hybrid`: rows are
+        divided into buckets by key, and heavy keys are split by time. `auto`: `broadcast` if the
+        right side is small. Otherwise, the existing partitions of both sides, if they are balanced
+        and each contains all rows of its keys, or the division whose fullest partition is the
+        smallest in a sample; without `by`, slices of time. For streams, `key` divides the rows only
+        by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
+        within `tolerance` of a slice. `hybrid` does the same, but starts each key at a different
+        bucket. Both require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+        neither `by` nor `tolerance`, the join has a single bucket, and so a single task.
         """,
         default="'auto'",
     ),

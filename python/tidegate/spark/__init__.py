@@ -29,8 +29,8 @@ With `aggs`, a join returns not pairs but one row per left row, with aggregates 
 Each left row goes to a single task, which has all of its right rows. Only the right side is ever
 sent whole. If the interval is long and results do not depend on the order of rows, right rows that
 match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
-row also goes to a single task. Of the right rows outside a slice of time, only the nearest ones for
-each key are copied into it.
+row also goes to a single task. For each key, only the nearest right rows outside a slice of time
+are copied into it.
 
 Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which

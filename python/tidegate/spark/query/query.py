@@ -57,7 +57,7 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Whether a left row is returned at most once, so that one task needs all its candidates."""
+        """Whether a left row is returned at most once, so one task needs all its candidates."""
         return bool(self.aggs) or self.is_asof
 
     @property
