@@ -1599,16 +1599,16 @@ class IntervalJoin(StreamJoin):
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the merged order.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval is also a partner, if it has the
-            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
-            that are the same for all rows.
+        prevailing: Whether the last right row before the interval also counts as a partner if it
+            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
+            bounds that are the same for all rows.
         max_width: The maximum distance between the time of a row and an interval end that is given
             as an expression. It accepts the same values as `lateness`. It is required if there is
             such an end, because it determines how long rows are kept and which rows are compared; a
@@ -1629,8 +1629,8 @@ class IntervalJoin(StreamJoin):
             to give each side its own value, left first. Each item of the pair may be a list with
             one value per source of that side. None and 0 both mean that the rows are in order.
         parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
-            key. `data`: all threads store the rows of every key, and each finds the matches of some
-            of them. `hybrid`: the number of threads for a key depends on its share of the
+            key. `data`: all threads store the rows of every key, and each finds the matches of its
+            share of them. `hybrid`: the number of threads for a key depends on its share of the
             comparisons, which is measured repeatedly. `auto`: the same as `key` if there is no
             `where`; otherwise, it starts as `key` and becomes `hybrid` once one thread has far more
             comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
@@ -1912,9 +1912,9 @@ class WindowJoin(StreamJoin):
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the merged order.
@@ -1990,7 +1990,8 @@ class WindowJoin(StreamJoin):
         A poll that emits such rows costs as much as a call to `window_join` with these left rows
         and all right rows that are still kept. Small polls over many right rows are slow.
 
-        Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
+        Without `aggs`, each row takes an additional 90 to 260 bytes for the values that are
+        compared.
     """
 
     def __new__(
@@ -2088,9 +2089,9 @@ class BandJoin(StreamJoin):
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the merged order.

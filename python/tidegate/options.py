@@ -621,7 +621,7 @@ OPTIONS: tuple[Option, ...] = (
         How long a row stays in the window of its side: a duration, or an integer if times are
         integers. Use a pair to give each side its own window, left first. Row-based windows
         (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-        their times, so the last n rows are not defined if times are equal.
+        their times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -655,7 +655,7 @@ OPTIONS: tuple[Option, ...] = (
         How long a row stays in the window of its side: a duration, or an integer if times are
         integers. Use a pair to give each side its own window, left first. Row-based windows
         (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-        their times, so the last n rows are not defined if times are equal.
+        their times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -763,8 +763,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`: also the
         unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the matched or
-        the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner` for
-        the left rows that have partners. None means `inner`, or `left` with `aggs`.
+        the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all left rows, or
+        `inner`, which keeps only those that have partners. None means `inner`, or `left` with
+        `aggs`.
         """,
         default="None",
         command=OfCommand("Which unmatched rows to keep.", shown_default="inner; left with --agg"),
@@ -872,8 +873,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row before the interval is also a partner, if it has the same key
-        and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds that are the
+        Whether the last right row before the interval also counts as a partner if it has the same
+        key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds that are the
         same for all rows.
         """,
         default="False",
@@ -886,8 +887,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row before the interval is also a partner, if it has the same key
-        and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
+        Whether the last right row before the interval also counts as a partner if it has the same
+        key and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
         arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
         are therefore divided only by key, and keep the last right row of each key
         indefinitely.
@@ -1106,7 +1107,7 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`:
-        all threads store the rows of every key, and each finds the matches of some of them.
+        all threads store the rows of every key, and each finds the matches of its share of them.
         `hybrid`: the number of threads for a key depends on its share of the comparisons, which
         is measured repeatedly. `auto`: the same as `key` if there is no `where`; otherwise, it
         starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
@@ -1397,9 +1398,10 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, but at most this many. For streams, this is the
-        number of buckets that keys are divided into: by default, the value of
-        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
+        that is not shuffled keeps its partitions, but they are merged if there are more than this.
+        For streams, this is the number of buckets that keys are divided into: by default, the value
+        of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        number.
         """,
         default="None",
     ),
@@ -1409,7 +1411,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, but at most this many.
+        that is not shuffled keeps its partitions, but they are merged if there are more than this.
         """,
         default="None",
     ),

@@ -212,7 +212,7 @@ class _Join:
 
     right_ended: bool = False
     kept_back: int = 0
-    """The size of the last rows of all keys, in bytes, when these rows were last determined."""
+    """The size in bytes of the last rows of all keys, as of when these were last determined."""
 
     before: int = 0
     """The size of the right rows that precede all intervals, in bytes. They are kept because the

@@ -181,7 +181,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order; if the table can be reread, they are read to check."""
+        """Whether the times are in order; a table that can be reread is read to check."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
@@ -220,7 +220,7 @@ class Ordered:
         return self.shares.rows_read(self.plain)
 
     def _ahead(self, rows: Steps) -> Steps:
-        """Read these rows ahead of time, on a separate thread."""
+        """Read these rows ahead, on a separate thread."""
         return ahead(rows, self.shares.batches_ahead(self.plain))
 
     def _of_stretches(self, stretches: list[Stretch]) -> Steps:

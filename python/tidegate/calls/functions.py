@@ -365,9 +365,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -508,9 +508,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -666,16 +666,16 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval is also a partner, if it has the
-            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
-            that are the same for all rows.
+        prevailing: Whether the last right row before the interval also counts as a partner if it
+            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
+            bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -798,16 +798,16 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval is also a partner, if it has the
-            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
-            that are the same for all rows.
+        prevailing: Whether the last right row before the interval also counts as a partner if it
+            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
+            bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -942,9 +942,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1050,9 +1050,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1128,8 +1128,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be one of the last n rows of its side before the later row. This uses the merged
-    order: by time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row. This uses the
+    merged order: by time, left before right, then by row.
 
     The pairs are those of Kang's three-step procedure applied to whole tables, as in the handshake
     join of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is
@@ -1182,9 +1182,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.
@@ -1263,8 +1263,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be one of the last n rows of its side before the later row. This uses the merged
-    order: by time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row. This uses the
+    merged order: by time, left before right, then by row.
 
     Windows are found before the call returns. Conditions are tested and columns are built as you
     read batches.
@@ -1295,9 +1295,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             or give it as SQL text. If the condition is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order; ties keep the order of the right rows.

@@ -127,9 +127,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -140,11 +140,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             left row is emitted once the watermark has passed all its possible partners, so an
             interval join of streams requires an upper bound.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval is also a partner, if it has the
-            same key and `where` holds for it. This requires `aggs` and a `lower` bound. That row
-            may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
-            Streams are therefore divided only by key, and keep the last right row of each key
-            indefinitely.
+        prevailing: Whether the last right row before the interval also counts as a partner if it
+            has the same key and `where` holds for it. This requires `aggs` and a `lower` bound.
+            That row may be arbitrarily old, so a slice of time would need copies of all earlier
+            right rows. Streams are therefore divided only by key, and keep the last right row of
+            each key indefinitely.
         max_width: For streams: the maximum distance, as a duration, between the time of a row and
             an interval end that is computed from columns. It is required if there is such an end,
             because it determines how long rows are kept. A row whose end is farther away is set
@@ -155,10 +155,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but at most this many. For
-            streams, this is the number of buckets that keys are divided into: by default, the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
-            number.
+            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
+            more than this. For streams, this is the number of buckets that keys are divided into:
+            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
+            query must use the same number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
             that the side is small, for example after a filter. `key`: rows are divided into buckets
@@ -283,7 +283,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-            their times, so the last n rows are not defined if times are equal.
+            their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -292,9 +292,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -309,10 +309,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but at most this many. For
-            streams, this is the number of buckets that keys are divided into: by default, the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
-            number.
+            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
+            more than this. For streams, this is the number of buckets that keys are divided into:
+            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
+            query must use the same number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
             that the side is small, for example after a filter. `key`: rows are divided into buckets
@@ -444,7 +444,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         window: How long a row stays in the window of its side: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-            their times, so the last n rows are not defined if times are equal.
+            their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -453,9 +453,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
@@ -470,10 +470,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but at most this many. For
-            streams, this is the number of buckets that keys are divided into: by default, the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
-            number.
+            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
+            more than this. For streams, this is the number of buckets that keys are divided into:
+            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
+            query must use the same number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
             that the side is small, for example after a filter. `key`: rows are divided into buckets
@@ -631,10 +631,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             right columns are sent, because they determine the order of right rows with equal times.
             None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but at most this many. For
-            streams, this is the number of buckets that keys are divided into: by default, the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
-            number.
+            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
+            more than this. For streams, this is the number of buckets that keys are divided into:
+            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
+            query must use the same number.
         parallelism: How the rows are divided into tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use this if Spark
             cannot tell that the side is small, for example after a filter. `key`: rows are divided
@@ -783,9 +783,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
             also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left` for all left rows,
-            or `inner` for the left rows that have partners. None means `inner`, or `left` with
-            `aggs`.
+            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
+            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
+            `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in the order of their starts. Spark does not preserve the order
@@ -802,7 +802,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but at most this many.
+            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
+            more than this.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
             and sent in full to every task, regardless of its size. Use this if Spark cannot tell
             that the side is small, for example after a filter. `key`: rows are divided into buckets

@@ -20,9 +20,9 @@ type Expiry = Reverse<(Option<i64>, u64)>;
 pub(super) struct Arrival {
     side: Side,
     reach: Reach,
-    /// The rows that may be emitted unmatched, ordered by the last time that matches them; `None`
-    /// if unmatched rows are never emitted. Some of these rows may have been matched since they
-    /// were added.
+    /// The rows that may be emitted unmatched, ordered by the last time at which they can match;
+    /// `None` if unmatched rows are never emitted. Some of these rows may have been matched since
+    /// they were added.
     alone: Option<BinaryHeap<Expiry>>,
     /// Once the log has more rows than this, it is checked for sparseness.
     worth_a_look: usize,

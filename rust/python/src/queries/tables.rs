@@ -40,8 +40,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
         [false; 2]
     }
 
-    /// The same join as an operator that receives its rows over time. `max_width` bounds ends that
-    /// are computed from columns.
+    /// The same join as an operator that receives its rows over time. `max_width` limits ends
+    /// that are computed from columns.
     fn operator(
         &self,
         left: SchemaRef,

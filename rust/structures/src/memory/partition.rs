@@ -200,7 +200,7 @@ impl Writer<'_> {
         }
     }
 
-    /// P1: a part has fewer than 2^32 rows, so no count wrapped. `next[b]` starts where the
+    /// P1: a part has fewer than 2^32 rows, so no count wraps. `next[b]` starts where the
     /// previous parts end in bucket `b`. It is incremented once for each row that [`Part::count`]
     /// counted in `b`; counting and writing read the same immutable columns. Each place is
     /// therefore below the start of the next part's places in `b`, and below `total`.

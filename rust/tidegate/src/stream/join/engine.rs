@@ -69,7 +69,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
     /// The number of bytes that this kind of join keeps per row, in addition to the row itself and
-    /// what every join keeps.
+    /// the bytes that every join keeps.
     fn row_bytes(&self) -> usize {
         0
     }

@@ -1,7 +1,7 @@
 //! The operator: sources feed it, and a caller polls it. It works in steps and can pause between
 //! any two of them.
 //!
-//! All operators share one main loop, which this module contains. A [`Tactic`] computes results
+//! This module contains the main loop that all operators share. A [`Tactic`] computes results
 //! from the ready rows, and decides which part of its state belongs in a snapshot.
 //!
 //! `snapshot.rs` saves the state as bytes, and restores it.
