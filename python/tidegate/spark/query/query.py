@@ -57,7 +57,7 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Whether a left row is returned at most once, so that one task needs all its candidates."""
+        """Whether a left row is returned at most once, so one task needs all its candidates."""
         return bool(self.aggs) or self.is_asof
 
     @property
@@ -82,7 +82,7 @@ class SparkQuery:
 
     @property
     def of_ends(self) -> JoinQuery:
-        """An interval join with only the ends of this one, which may be computed from columns."""
+        """An interval join reduced to the ends of this one, which may be computed from columns."""
         on = self.arguments["on"]
         return self.native.replace(
             by=None, where=None, how=None, aggs=None, prevailing=False, columns=[on[0]]

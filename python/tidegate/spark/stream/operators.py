@@ -104,9 +104,9 @@ class Work(Protocol):
 class Sides:
     """A join of two streams that runs as a native operator.
 
-    `lasting` specifies, for each side, for how many microseconds after its time a row can still
-    matter; None means indefinitely. With `gives_left_rows`, each left row is emitted at most once.
-    If the order of right rows with equal times affects the result, they are ordered by value,
+    `lasting` specifies, for each side, how long after its time a row can still matter, in
+    microseconds; None means indefinitely. With `gives_left_rows`, each left row is emitted at most
+    once. If the order of right rows with equal times affects the result, they are ordered by value,
     starting with the column `ties`. With `condenses`, the operator may need fewer rows than their
     times suggest. If both sides are copied, the columns named by `home` show which rows are
     originals. `keys` contains column positions.
@@ -449,8 +449,8 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
     """Release the results that rows before the watermark make final.
 
     In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
-    emitted at this watermark or at the next would then depend on the micro-batch that brings it,
-    and a rebuilt operator could not tell. Sources therefore stay one step behind.
+    emitted at this watermark or at the next would then depend on the micro-batch in which it
+    arrives, and a rebuilt operator could not tell. Sources therefore stay one step behind.
     """
     for source in sources:
         source.advance(watermark - 1)

@@ -1,7 +1,7 @@
 //! Large arrays of plain values on reused pages, which are huge pages where these are faster.
 //!
-//! A join writes its result to fresh memory. With 4 KiB pages, the kernel's work on the first touch
-//! of each page takes several times as long as the join itself. [`Pages`] therefore requests 2 MiB
+//! A join writes its result to fresh memory. With 4 KiB pages, the kernel's work when each page is
+//! first touched takes several times as long as the join itself. [`Pages`] therefore requests 2 MiB
 //! pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`), and the next
 //! array reuses it without that work. Arrays smaller than [`SMALL`] bytes are allocated on the
 //! heap.

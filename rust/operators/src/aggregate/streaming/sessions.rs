@@ -8,8 +8,8 @@
 //!
 //! # Trade-offs
 //!
-//! Every open session has one state per function. A single thread finds the sessions of all rows,
-//! whereas the functions are shared among threads. Detecting that a session has ended costs
+//! Every open session has one state per function. A single thread finds the session of each row,
+//! whereas the functions are divided among the threads. Detecting that a session has ended costs
 //! O(log sessions) for every gap length that the session lasts.
 
 use std::cmp::Reverse;
