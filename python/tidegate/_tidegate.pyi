@@ -1670,7 +1670,7 @@ class IntervalJoin(StreamJoin):
 
         With `aggs`, a left row is emitted once no further row can become its partner. It is placed
         in the result as if its time were the last time at which it could have had a partner. The
-        result is identical, bit for bit, to that of `interval_join` for the rows in merged order.
+        result is bit-for-bit identical to that of `interval_join` for the rows in merged order.
         With `prevailing`, the last right row of each key is also kept. If a Python function fails,
         the next poll calls it again.
 
@@ -1710,7 +1710,7 @@ class IntervalJoin(StreamJoin):
 
 @final
 class Aggregate(Operator[_AggregateStats]):
-    """Aggregate rows by key and time window, while sources push rows.
+    """Aggregate rows by key and time window as sources push them.
 
     This is the sliding-window aggregation of push sources (the multiway aggregate of Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that are not
@@ -1983,7 +1983,7 @@ class WindowJoin(StreamJoin):
 
         With `aggs`, a left row is emitted once no further row can become its partner. It is placed
         in the result as if its time were the last time at which it could have had a partner. The
-        result is identical, bit for bit, to that of `window_join` for the rows in merged order.
+        result is bit-for-bit identical to that of `window_join` for the rows in merged order.
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
 
@@ -2160,7 +2160,7 @@ class BandJoin(StreamJoin):
 
         With `aggs`, a left row is emitted once no further row can become its partner. It is placed
         in the result as if its time were the last time at which it could have had a partner. The
-        result is identical, bit for bit, to that of `band_join` for the rows in merged order.
+        result is bit-for-bit identical to that of `band_join` for the rows in merged order.
         Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
         With `aggs`, each row has an overhead of 40 bytes.
 
@@ -2439,7 +2439,7 @@ class JoinPlan:
         """The columns of a band join, with the smallest and largest `right - left` allowed.
 
         A difference is a float if either side is a float, and an integer otherwise. For times, it
-        is in the finer unit of the two sides, and for decimals in units of their last decimal
+        is in the finer of the two sides' units; for decimals, in units of their last decimal
         place. None means that there is no bound.
 
         Example:

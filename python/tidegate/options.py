@@ -42,7 +42,7 @@ class OfCommand:
 
     Args:
         help: The help text, on one line.
-        metavar: The placeholder for the value in the help.
+        metavar: The placeholder for the value in the help text.
         read: The function in `tidegate.cli.commands.parsing` that parses the value.
         flag: The flag, if it differs from the argument's name.
         shown_default: The default as shown in the help.

@@ -64,7 +64,7 @@ def joined(
             bound on their reach.
 
     Raises:
-        TidegateError: The join has no time column to divide it by, or an argument is invalid.
+        TidegateError: The join has no time column by which to divide it, or an argument is invalid.
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
     reach = reach_of(query, plan)
@@ -106,7 +106,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """Return the order of a join and its reach in time.
 
     Raises:
-        TidegateError: The join has no time column to divide it by.
+        TidegateError: The join has no time column by which to divide it.
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - internal to the package

@@ -1,8 +1,8 @@
 """Sorts rows with temporary files.
 
-Rows are sorted in memory, a share of the limit at a time. A small input is sorted entirely in
-memory. Otherwise, each sorted run is written to a file, and the runs are merged. The files have no
-directory entry, so they disappear however the process ends.
+Rows are sorted in memory, in runs that each use a share of the limit. A small input is sorted
+entirely in memory. Otherwise, each sorted run is written to a file, and the runs are merged. The
+files have no directory entry, so they disappear however the process ends.
 """
 
 import tempfile

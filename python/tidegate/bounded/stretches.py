@@ -23,8 +23,8 @@ Stretch = list[Group]
 def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
     """Return the stretches of a table in time order, each with its row groups in file order.
 
-    Return None if the table has files that are not Parquet, or if the statistics lack the times of
-    a row group or show that it contains a null time.
+    Return None if the table contains files other than Parquet files, or if the statistics lack the
+    times of a row group or show that it contains a null time.
     """
     groups = row_groups(table)
     if groups is None:

@@ -25,14 +25,14 @@ routes:
   inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs. Each
   task after the shuffle joins its rows in one native call.
 
-With `aggs`, a join returns not pairs but one row per left row, with aggregates of its partners.
+Instead of pairs, a join with `aggs` returns one row per left row, with aggregates of its partners.
 Each left row goes to a single task, which has all of its right rows. Only the right side is ever
 sent whole. If the interval is long and results do not depend on the order of rows, right rows that
 match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
 row also goes to a single task. Of the right rows outside a time slice, only the nearest ones for
 each key are copied into it.
 
-Rows in `overlap_join` differ in length. Heavy keys are split by time here, too. If only pairs are
+In `overlap_join`, rows vary in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
 a row that it overlaps may start. This requires the maximum length of the rows, which is determined
 by a second job over the starts and ends.
@@ -50,8 +50,8 @@ therefore returns the same rows. Their order is not guaranteed, as in any Spark 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
 function is called, and sent whole to every task. Each micro-batch is joined with this table; no
 state is kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives.
-Rows therefore keep their watermark, and a stateful operation can follow in the same query. The
-table is read again when the query is restarted.
+The watermark of the rows is therefore preserved, and a stateful operation can follow in the same
+query. The table is read again when the query is restarted.
 
 Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
 Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's

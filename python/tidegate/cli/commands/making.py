@@ -1,4 +1,4 @@
-"""Builds the subcommand of a query, with the options from the table in `tidegate.options`."""
+"""Builds the subcommand for a query, using the options from the table in `tidegate.options`."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa
 
 
 def exact_ends(native: JoinPlan) -> Ends:
-    """Return the smallest and the largest distance of a matching pair, inclusive."""
+    """Return the smallest and the largest distance at which rows match, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
         bug("a join without two ends has no bins")

@@ -82,7 +82,7 @@ class SparkQuery:
 
     @property
     def of_ends(self) -> JoinQuery:
-        """An interval join with only the ends of this one, which may be computed from columns."""
+        """An interval join reduced to the ends of this one, which may be computed from columns."""
         on = self.arguments["on"]
         return self.native.replace(
             by=None, where=None, how=None, aggs=None, prevailing=False, columns=[on[0]]

@@ -104,9 +104,9 @@ class Work(Protocol):
 class Sides:
     """A join of two streams that runs as a native operator.
 
-    `lasting` specifies, for each side, for how many microseconds after its time a row can still
-    matter; None means indefinitely. With `gives_left_rows`, each left row is emitted at most once.
-    If the order of right rows with equal times affects the result, they are ordered by value,
+    `lasting` specifies, for each side, how long after its time a row can still matter, in
+    microseconds; None means indefinitely. With `gives_left_rows`, each left row is emitted at most
+    once. If the order of right rows with equal times affects the result, they are ordered by value,
     starting with the column `ties`. With `condenses`, the operator may need fewer rows than their
     times suggest. If both sides are copied, the columns named by `home` show which rows are
     originals. `keys` contains column positions.

@@ -27,7 +27,7 @@
 //!
 //! A row is kept until the other side's watermark has passed the row's interval, whereas a join in
 //! merged order can drop it as soon as the merged order has passed the interval. The order of the
-//! pairs does not depend only on the data.
+//! pairs depends on more than just the data.
 //!
 //! # Files
 //!

@@ -9,7 +9,7 @@ use crate::driver::Driver;
 /// A join whose rows arrive in epochs, either in merged order or in arrival order. `V` is the type
 /// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
-/// The rows of each side are numbered from 0, starting with the first row that ever arrived.
+/// The rows of each side are numbered from 0, starting with the very first row to arrive.
 /// Results identify a row by its *offset*: its distance from the oldest row that is still kept on
 /// its side.
 ///

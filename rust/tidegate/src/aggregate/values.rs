@@ -282,7 +282,7 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast(&narrow, to)?)
 }
 
-/// The values in the places that have one, with nulls elsewhere.
+/// The found values at the positions that are present, and nulls elsewhere.
 fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     let mut next = 0;
     let places = present.iter().map(|&is_present| {

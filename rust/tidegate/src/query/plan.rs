@@ -171,8 +171,8 @@ impl QueryPlan {
     }
 
     /// Returns the columns that tables with these schemas must have for the join to return the same
-    /// result: the columns that it reads, and the left columns whose names cause right columns to
-    /// get a suffix.
+    /// result: the columns that it reads, and the left columns whose names clash with those
+    /// of right columns, which therefore get a suffix.
     pub fn needed(&self, left: &Schema, right: &Schema) -> [Vec<usize>; 2] {
         let clashes = |(field, &(_, right_at)): (&FieldRef, &(Option<usize>, Option<usize>))| {
             let name = right.field(right_at?).name();

@@ -97,7 +97,7 @@ impl ArrivalQueue {
         ArrivalQueue { pending: VecDeque::new(), promised: [Some(i64::MIN); 2] }
     }
 
-    /// Returns the promises that hold once all rows taken from the sources have been joined.
+    /// Returns the promises that will hold once all rows taken from the sources have been joined.
     pub(super) fn promised(&self) -> SideWatermarks {
         self.promised
     }

@@ -54,8 +54,8 @@ impl Parallelism {
 }
 
 /// Creates an interval join of sources with these schemas. `parallelism` determines how keys are
-/// assigned to threads. A key is split once a thread makes `load_factor` (1.2 by default) times the
-/// mean number of comparisons. If an end is computed from columns, it may be at most `max_width`
+/// assigned to threads. A key is split once a thread's comparisons reach `load_factor` (1.2 by
+/// default) times the mean. If an end is computed from columns, it may be at most `max_width`
 /// away from the time of its row. Rows whose ends are farther away are set aside, like late rows.
 ///
 /// Each trade with the quotes that are at most 2 older:
