@@ -1358,7 +1358,7 @@ class AsofJoin(StreamJoin):
       later row can be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    it is emitted at the end if it could have matched until then: if `strategy` is not `backward`,
+    it is emitted at the end if a match was possible until then: if `strategy` is not `backward`,
     its key is not null, and the part of `where` that reads only left columns holds.
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
@@ -1634,10 +1634,10 @@ class IntervalJoin(StreamJoin):
             comparisons, which is measured repeatedly. `auto`: the same as `key` if there is no
             `where`; otherwise, it starts as `key` and becomes `hybrid` once one thread has far more
             comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
-            `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
-            larger for keys with more rows. Each row is stored by one thread, which looks for
-            matches in the lists of the whole team (Scale-OIJ, for comparison). With `aggs` or
-            `ordered=False`, only `auto` is allowed.
+            `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads; keys with more
+            rows have larger teams. Each row is stored by one thread, which looks for matches in the
+            lists of the whole team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`,
+            only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
@@ -1675,7 +1675,7 @@ class IntervalJoin(StreamJoin):
         the next poll calls it again.
 
         A poll that emits such rows costs as much as a call to `interval_join` with these left rows
-        and all right rows still being kept. Small polls over many right rows are slow.
+        and all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1821,7 +1821,7 @@ class Aggregate(Operator[_AggregateStats]):
         Each row is added to one state per function. The row itself is kept only if you request a
         first or last value. The starts and ends of windows divide time into slices. The state holds
         8 to 32 bytes per function, key and slice, for the slices of two windows. Each open session
-        needs another 56 bytes. Keys without rows in these slices are removed from the state. So are
+        needs another 56 bytes. Keys without rows in these slices are removed from the state, as are
         values of string, binary and decimal columns that are neither the smallest nor the largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
@@ -1988,7 +1988,7 @@ class WindowJoin(StreamJoin):
         With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits such rows costs as much as a call to `window_join` with these left rows
-        and all right rows still being kept. Small polls over many right rows are slow.
+        and all right rows that are still kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
     """
@@ -2164,7 +2164,7 @@ class BandJoin(StreamJoin):
         With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits such rows costs as much as a call to `band_join` with these left rows and
-        all right rows still being kept. Small polls over many right rows are slow.
+        all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, each such column adds about 16 bytes, because it is also kept row by row. `explain`

@@ -1111,10 +1111,9 @@ OPTIONS: tuple[Option, ...] = (
         is measured repeatedly. `auto`: the same as `key` if there is no `where`; otherwise, it
         starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
         than the others. These are the patterns from section 3 of PPOIJ; `hybrid` is its
-        Algorithm 1. `scale-oij`: each key has a team of threads, which is larger for keys with
-        more rows. Each row is stored by one thread, which looks for matches in the lists of the
-        whole team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`, only `auto` is
-        allowed.
+        Algorithm 1. `scale-oij`: each key has a team of threads; keys with more rows have larger
+        teams. Each row is stored by one thread, which looks for matches in the lists of the whole
+        team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
