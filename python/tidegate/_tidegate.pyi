@@ -1358,7 +1358,7 @@ class AsofJoin(StreamJoin):
       later row can be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    it is emitted at the end if it could have matched until then: if `strategy` is not `backward`,
+    it is emitted at the end if a match was possible until then: if `strategy` is not `backward`,
     its key is not null, and the part of `where` that reads only left columns holds.
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
@@ -1821,7 +1821,7 @@ class Aggregate(Operator[_AggregateStats]):
         Each row is added to one state per function. The row itself is kept only if you request a
         first or last value. The starts and ends of windows divide time into slices. The state holds
         8 to 32 bytes per function, key and slice, for the slices of two windows. Each open session
-        needs another 56 bytes. Keys without rows in these slices are removed from the state. So are
+        needs another 56 bytes. Keys without rows in these slices are removed from the state, as are
         values of string, binary and decimal columns that are neither the smallest nor the largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,

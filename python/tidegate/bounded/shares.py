@@ -90,7 +90,7 @@ class Shares:
 
     @property
     def window(self) -> int:
-        """The bytes available for the right rows within reach of a slice."""
+        """The number of bytes available for the right rows within reach of a slice."""
         return self._rows * 3 // 10
 
     @property

@@ -271,7 +271,7 @@ def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
 
 
 def _sides(argument: str, left: object, right: object) -> str:
-    """Return the value of `on` or `by` for these names on each side."""
+    """Return the value to pass as `on` or `by` for these names on each side."""
     lefts, rights = _names(left), _names(right)
     lefts = lefts or ["<the left name>"] * len(rights)
     rights = rights or ["<the right name>"] * len(lefts)

@@ -88,7 +88,7 @@ def of_aggregation(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain an aggregation and, if it runs in batches, how files are read."""
+    """Explain an aggregation and, if it runs in batches, how its files are read."""
     # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 

@@ -119,7 +119,7 @@ def _whole(
 def of_join(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input], *, reads_times: bool = True
 ) -> Choice:
-    """Choose how to read the inputs of a join without a limit.
+    """Choose how to read the inputs of a join that has no memory limit.
 
     Args:
         query: The join.

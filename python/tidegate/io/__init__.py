@@ -11,7 +11,7 @@ and write files.
 - `files.py`: the file formats, and how files are written.
 - `json_lines.py`: rows as JSON lines.
 - `partitioned.py`: writes a table as a folder of files.
-- `growing.py`: reads growing files, even if they are renamed, and uses marks to identify them.
+- `growing.py`: reads growing files, even if they are renamed, and identifies them by marks.
 - `followers.py`: the rows of growing files.
 - `lines.py`: finds the line ends in CSV files.
 - `live.py`: outputs that can be read while they are being written, and truncated to a saved

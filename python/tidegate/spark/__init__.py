@@ -34,8 +34,8 @@ each key are copied into it.
 
 In `overlap_join`, rows vary in length. Heavy keys are split by time here, too. If only pairs are
 requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
-a row that it overlaps may start. This requires the maximum length of the rows, which is determined
-by a second job over the starts and ends.
+a row that it overlaps may start. This requires the maximum length of the rows, which a second job
+determines from their starts and ends.
 
 An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
 tasks that read the inputs compute aggregates per slice of time and send these instead.

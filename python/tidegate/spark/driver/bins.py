@@ -1,4 +1,4 @@
-"""A join that Spark itself runs, on equal keys and time bins, and then on the interval.
+"""A join that Spark itself runs: first on equal keys and time bins, then on the interval.
 
 No rows are sent to Python. `layout/bins.py` determines which rows have one bin and which are
 copied.

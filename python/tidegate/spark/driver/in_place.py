@@ -1,6 +1,6 @@
 """Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
-Such sides are tables with the same number of buckets, and DataFrames after a `repartition`, an
+Such sides are tables with the same number of buckets, or DataFrames after a `repartition`, an
 aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
 Spark does not guarantee this, and a Python function cannot require that all rows of a key are in
 one partition. The union is therefore joined with a row that belongs to neither side: a hash join

@@ -144,7 +144,7 @@ impl<F: WindowFunction> Scratch<F> {
         }
     }
 
-    /// Slides the window over the runs of a block. The block starts at place `first`.
+    /// Slides the window over the runs of a block. The block starts at position `first`.
     fn slide_over(
         &mut self,
         function: &F,

@@ -1,4 +1,4 @@
-//! The tree against a `BTreeSet`, and with threads that insert, remove and search side by side. A
+//! The tree against a `BTreeSet`, and with threads that insert, remove and search concurrently. A
 //! node has four entries here, so that it is split and merged all the time.
 
 use std::cell::Cell;

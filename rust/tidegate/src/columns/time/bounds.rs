@@ -106,8 +106,8 @@ pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64>
     Ok(steps)
 }
 
-/// Rejects a plain number as a duration if times are timestamps, because it has no unit. Zero needs
-/// no unit.
+/// Rejects a plain number as a duration if times are timestamps, because such a number has no unit.
+/// Zero needs no unit.
 pub(crate) fn check_has_unit(name: &str, length: Bound, unit: Unit) -> Result<()> {
     match (length, unit) {
         (Bound::Steps(0), _) | (_, Unit::Integer) | (Bound::Nanoseconds(_), _) => Ok(()),

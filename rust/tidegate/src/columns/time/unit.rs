@@ -109,12 +109,12 @@ pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     others.iter().fold(Unit::of(table, field), with)
 }
 
-/// Returns the finer unit of two time columns. Fails if they cannot be compared.
+/// Returns the finer of the units of two time columns. Fails if they cannot be compared.
 pub(crate) fn common_unit(left: &Field, right: &Field) -> Result<Unit> {
     finer_unit(("left", left), ("right", right))
 }
 
-/// Returns the finer unit of two time columns in the named tables. Fails if they cannot be
+/// Returns the finer of the units of two time columns in the named tables. Fails if they cannot be
 /// compared.
 fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)) -> Result<Unit> {
     let units = (Unit::of(of_left, left)?, Unit::of(of_right, right)?);

@@ -170,7 +170,7 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Drops all rows that no row at `now` or later can match, even if they lie between rows that
-    /// are still needed. This is done only if it is worth the cost, or if `is_due`. Returns the
+    /// are still needed. Does so only if it is worth the cost, or if `is_due`. Returns the
     /// offsets of the rows that remain.
     pub(super) fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
         let kept = self.join.pack(now, is_due)?;

@@ -197,7 +197,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 /// The cells from which the windows of a piece are computed.
 pub(in crate::aggregate) struct CellBlock {
     /// The keys that occur, in ascending order. Within the block, a key is identified by its index
-    /// here.
+    /// in this list.
     keys: Vec<u32>,
     slices: Vec<SlicePlace>,
     /// The key of each cell, slice after slice.
