@@ -1,6 +1,6 @@
 //! Arrow data between Python and the crate `tidegate`, in both directions.
 //!
-//! `import.rs` depends on the other files, because a reader returned by one call may be an input of
+//! `import.rs` depends on the other files, because a reader returned by one call may be an input to
 //! the next. Such a reader is read directly, without Arrow's interfaces in between.
 //!
 //! | file | what is in it |
