@@ -10,7 +10,7 @@ Options are listed in the order in which they appear in signatures. An option ma
 entries, because its meaning may differ between functions. Each entry lists the functions and
 classes that it applies to.
 
-This file is long because it contains the text of every option.
+Long because it contains the text of every option.
 """
 
 from __future__ import annotations

@@ -511,8 +511,8 @@ def test_durations_integers_and_times() -> None:
         (
             {"lower": tg.left.n > 3, "upper": None},
             (
-                "lower: `left.n > 3` is bool, expected a duration, which is a distance from the "
-                "left time, or a time"
+                "lower: `left.n > 3` is bool, expected a time, or a duration (a distance from the "
+                "left time)"
             ),
         ),
         (

@@ -227,8 +227,8 @@ impl Width {
 /// Describes the values that an end may have if times are in this unit.
 fn expected(unit: Unit) -> &'static str {
     match unit {
-        Unit::Integer => "an integer, as a distance from the left time",
-        Unit::Nanoseconds(_) => "a time, or a duration as a distance from the left time",
+        Unit::Integer => "an integer (a distance from the left time)",
+        Unit::Nanoseconds(_) => "a time, or a duration (a distance from the left time)",
     }
 }
 
