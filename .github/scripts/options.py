@@ -63,7 +63,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the text of a file with the options of the table."""
+    """Return a file's text, with the options from the table written into it."""
     lines = text.split("\n")
     prefix = FILES[file]
     for node in reversed(ast.parse(text).body):
@@ -134,8 +134,8 @@ def _parameter(option: Option) -> str:
 
 
 def referenced(text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the text of the reference page with a table of all function options."""
-    rows = ["| option | default | of |", "| --- | --- | --- |"]
+    """Return the reference page's text, with a table of the options of all functions."""
+    rows = ["| option | default | functions |", "| --- | --- | --- |"]
     names = dict.fromkeys(option.name for option in options if not option.is_input)
     for name in names:
         of_name = [one for one in options if one.name == name]
@@ -160,7 +160,7 @@ BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
 
 def _listed(functions: Sequence[str]) -> str:
-    """List functions by name, with a short form if all joins are among them."""
+    """List functions by name, abbreviated if they include all joins."""
     every = [name for name in FUNCTIONS if name.removesuffix("_batches") in JOINS]
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):
