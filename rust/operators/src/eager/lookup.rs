@@ -255,8 +255,12 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         self.bounds = SIDES.map(bound);
     }
 
-    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
-        let kept = RowLog::needed(&mut self.logs, now, is_due)?;
+    fn needed(&self, side: Side, now: SideWatermarks) -> Option<Vec<u32>> {
+        self.logs[side as usize].needed(now)
+    }
+
+    fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
+        let kept = RowLog::needed_if_sparse(&mut self.logs, now)?;
         self.key_rows.begin_purge();
         for ((log, timelines), kept) in self.logs.iter_mut().zip(&mut self.timelines).zip(&kept) {
             // The new number of each kept row, indexed by its old offset.

@@ -20,8 +20,8 @@ struct Row {
     key: u32,
 }
 
-/// Rows of an epoch; whether promises follow it, and whether the state is made anew then.
-type Fed = (Vec<Row>, bool, bool);
+/// The rows of an epoch, and whether promises follow it.
+type Fed = (Vec<Row>, bool);
 
 fn row() -> impl Strategy<Value = Row> {
     let key = prop_oneof![9 => 0_u32..3, 1 => Just(NO_KEY)];
@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
     #[test]
     fn oracle_loops_over_all_rows(
-        fed in prop::collection::vec((prop::collection::vec(row(), 0..25), any::<bool>(), any::<bool>()), 1..12),
+        fed in prop::collection::vec((prop::collection::vec(row(), 0..25), any::<bool>()), 1..12),
         interval in interval(),
         how in prop_oneof![
             Just(How::Inner), Just(How::Left), Just(How::Right), Just(How::Full), Just(How::Semi), Just(How::Anti)
@@ -93,7 +93,7 @@ fn check(
     let mut next: SideWatermarks = [Some(i64::MIN); 2];
     let mut found: Vec<(Option<usize>, Option<usize>)> = Vec::new();
     let passes = |left: usize, right: usize| keeps_odd || (left + right).is_multiple_of(2);
-    for (epoch, promises, anew) in fed {
+    for (epoch, promises) in fed {
         // A row below its side's promise would be late.
         let epoch: Vec<Row> = epoch
             .iter()
@@ -148,7 +148,7 @@ fn check(
                 *next = (*next).max(last.map(|last| last - slack));
             }
             settle(&mut join, &mut names, &mut found, next);
-            if let Some(kept) = join.pack(next, *anew) {
+            if let Some(kept) = join.pack(next) {
                 for (here, kept) in names.here.iter_mut().zip(&kept) {
                     *here = kept.iter().map(|&offset| here[offset as usize]).collect();
                 }

@@ -113,12 +113,17 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// After the call, offsets are counted from the oldest row that remains.
     fn purge(&mut self, now: SideWatermarks);
 
-    /// Drops all rows that no row at `now` or later can match, even if they are mixed with rows
-    /// that are still needed. Such a mixture occurs only in arrival order. Rows are dropped only if
-    /// doing so is worthwhile or if `is_due` is set. The method then returns the offsets of the
-    /// remaining rows, which are renumbered without gaps from [`first`](Self::first) on. The epoch
-    /// must be done, and [`purge`](Self::purge) must have been called with `now`.
-    fn pack(&mut self, _now: SideWatermarks, _is_due: bool) -> Option<[Vec<u32>; 2]> {
+    /// In arrival order, the offsets of the rows of a side that a row at `now` or later can match.
+    /// The epoch must be done, and [`purge`](Self::purge) must have been called with `now`.
+    fn needed(&self, _side: Side, _now: SideWatermarks) -> Option<Vec<u32>> {
+        None
+    }
+
+    /// Drops all rows that are not [`needed`](Self::needed), if doing so is worthwhile. The method
+    /// then returns the offsets of the remaining rows, which are renumbered without gaps from
+    /// [`first`](Self::first) on. The epoch must be done, and [`purge`](Self::purge) must have been
+    /// called with `now`.
+    fn pack(&mut self, _now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
         None
     }
 

@@ -252,25 +252,26 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns, for each side, the offsets of the rows that a row at `now` or later may match. The
-    /// result is `None` unless the other rows should be dropped, either because they make up at
-    /// least half of a side's rows or because `is_due` is set. In merged order, the result is
-    /// always `None`, because rows are dropped from the front.
-    pub fn needed(
+    /// The offsets of the rows that a row at `now` or later may match. In merged order, the result
+    /// is `None`, because rows are dropped from the front.
+    pub fn needed(&self, now: SideWatermarks) -> Option<Vec<u32>> {
+        self.arrival.as_ref().map(|arrival| arrival.needed(&self.columns, now))
+    }
+
+    /// The rows of each side that are [`needed`](Self::needed) if the other rows should be dropped,
+    /// because they make up at least half of a side's rows.
+    pub fn needed_if_sparse(
         logs: &mut [RowLog<C>; 2],
         now: SideWatermarks,
-        is_due: bool,
     ) -> Option<[Vec<u32>; 2]> {
         let is_sparse = |log: &mut RowLog<C>| {
             let RowLog { arrival, columns, .. } = log;
             arrival.as_mut().is_some_and(|arrival| arrival.is_sparse(columns, now))
         };
-        if !is_due && logs.each_mut().map(is_sparse) == [false; 2] {
+        if logs.each_mut().map(is_sparse) == [false; 2] {
             return None;
         }
-        let [left, right] = logs
-            .each_ref()
-            .map(|log| log.arrival.as_ref().map(|arrival| arrival.needed(&log.columns, now)));
+        let [left, right] = logs.each_ref().map(|log| log.needed(now));
         Some([left?, right?])
     }
 
@@ -341,8 +342,8 @@ mod tests {
             "sorted by the last time at which they can match; row 2 has a match"
         );
         assert_eq!(logs.each_ref().map(|log| log.over(&Extent::Time(reach), now)), [0, 0]);
-        assert_eq!(RowLog::needed(&mut logs, now, false), None, "few rows are of no use");
-        let kept = RowLog::needed(&mut logs, now, true).expect("it is due");
+        assert_eq!(RowLog::needed_if_sparse(&mut logs, now), None, "few rows are of no use");
+        let kept = logs.each_ref().map(|log| log.needed(now).expect("rows are in arrival order"));
         assert_eq!(kept, [vec![0, 3], vec![]]);
         logs[0].retain(&kept[0], |columns| columns.retain(&kept[0]));
         let now = [None, Some(54)];

@@ -337,9 +337,13 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         }
     }
 
-    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
+    fn needed(&self, side: Side, now: SideWatermarks) -> Option<Vec<u32>> {
+        self.rows.logs.get(side as usize)?.needed(now)
+    }
+
+    fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
         let sides: &mut [RowLog<CodeColumns>; 2] = self.rows.logs.as_mut_slice().try_into().ok()?;
-        let kept = RowLog::needed(sides, now, is_due)?;
+        let kept = RowLog::needed_if_sparse(sides, now)?;
         for (at, kept) in kept.iter().enumerate() {
             self.rows.logs[at].retain(kept, |columns| columns.retain(kept));
             self.finder.refill(&self.rows, at);

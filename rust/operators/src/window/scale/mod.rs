@@ -653,8 +653,12 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         self.let_go(self.logs.each_ref().map(|log| log.droppable(log.over(&self.extent, now))));
     }
 
-    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
-        let kept = RowLog::needed(&mut self.logs, now, is_due)?;
+    fn needed(&self, side: Side, now: SideWatermarks) -> Option<Vec<u32>> {
+        self.logs[side as usize].needed(now)
+    }
+
+    fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
+        let kept = RowLog::needed_if_sparse(&mut self.logs, now)?;
         let gone = std::mem::take(&mut self.gone);
         let numbers = |term: &Term, side: Side| {
             let of_side = kept[side as usize].iter();

@@ -170,10 +170,10 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Drops all rows that no row at `now` or later can match, even if they lie between rows that
-    /// are still needed. Does so only if it is worth the cost, or if `is_due`. Returns the
-    /// offsets of the rows that remain.
-    pub(super) fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
-        let kept = self.join.pack(now, is_due)?;
+    /// are still needed. Does so only if it is worth the cost. Returns the offsets of the rows that
+    /// remain.
+    pub(super) fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
+        let kept = self.join.pack(now)?;
         self.prepare.retain([&kept[0], &kept[1]]);
         self.prepare.release(&mut self.join);
         Some(kept)

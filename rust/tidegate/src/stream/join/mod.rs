@@ -527,16 +527,16 @@ impl<P: Prepare> JoinTactic<P> {
         for (store, first) in self.stores.iter_mut().zip(self.engine.first()) {
             store.drop_before(first);
         }
-        self.pack(now, false)?;
+        self.pack(now)?;
         if common.intake.shared.memory.is_short() {
             self.stores.iter_mut().try_for_each(Store::shrink)?;
         }
         Ok(())
     }
 
-    /// Drops the rows that lie between rows still needed, if this is worth the cost or if `is_due`.
-    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Result<()> {
-        let Some(kept) = self.engine.pack(now, is_due) else { return Ok(()) };
+    /// Drops the rows that lie between rows still needed, if this is worth the cost.
+    fn pack(&mut self, now: SideWatermarks) -> Result<()> {
+        let Some(kept) = self.engine.pack(now) else { return Ok(()) };
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
     }
 

@@ -29,14 +29,25 @@ fn out_of_order() -> Error {
 
 impl<P: Prepare> JoinTactic<P> {
     /// Writes the rows that are kept, and which of them have been matched.
-    pub(super) fn write_state(&mut self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
+    pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
+        let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the
-        // operator was polled. They are dropped here, so that the snapshot does not depend on it.
-        self.pack(now, true)?;
-        self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
-        [Side::Left, Side::Right]
-            .iter()
-            .for_each(|&side| writer.matched(&self.engine.join.matched(side)));
+        // operator was polled. They are left out, so that the snapshot does not depend on it.
+        let needed = [Side::Left, Side::Right].map(|side| join.needed(side, now));
+        for (store, needed) in self.stores.iter().zip(&needed) {
+            writer.table(&match needed {
+                Some(needed) => store.rows_at(needed)?,
+                None => store.rows()?,
+            })?;
+        }
+        for (side, needed) in [Side::Left, Side::Right].into_iter().zip(&needed) {
+            let (matched, settled) = join.matched(side);
+            let matched = match needed.as_ref().filter(|_| !matched.is_empty()) {
+                Some(needed) => needed.iter().map(|&row| matched[row as usize]).collect(),
+                None => matched,
+            };
+            writer.matched(&(matched, settled));
+        }
         Ok(())
     }
 

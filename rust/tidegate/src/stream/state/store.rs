@@ -272,6 +272,17 @@ impl Store {
         concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())
     }
 
+    /// The rows at these offsets from the oldest one that is needed.
+    pub(crate) fn rows_at(&self, offsets: &[u32]) -> Result<RecordBatch> {
+        let rows = self.rows()?;
+        if offsets.len() == rows.num_rows() {
+            return Ok(rows);
+        }
+        let places = UInt32Array::from(memory::collect(offsets.iter().copied()));
+        memory::demand(batch_bytes(&rows));
+        Ok(take_record_batch(&rows, &places)?)
+    }
+
     /// Rows of a piece that is not put together with others, at most.
     pub(crate) fn piece_rows(&self) -> usize {
         self.large
