@@ -1,10 +1,10 @@
 """The name, type, default and text of each option of joins, aggregations and merges.
 
-This table is the single source for the signatures and docstrings of `tidegate`, `tidegate.spark`
-and the native classes, and for the options of the command. `make options` writes the signatures and
-docstrings into their files, and a test checks that they are up to date. To add an option, you
-therefore make two edits: an entry here, and code that reads the option in the native query or the
-Spark plan.
+This table is the single source for the signatures and docstrings of `tidegate`, the native classes
+and the joins of `tidegate.spark`, and for the options of the command. `make options` writes the
+signatures and docstrings into their files, and a test checks that they are up to date. To add an
+option, you therefore make two edits: an entry here, and code that reads the option in the native
+query or the Spark plan.
 
 Options are listed in the order in which they appear in signatures. An option may have several
 entries, because its meaning may differ between functions. Each entry lists the functions and

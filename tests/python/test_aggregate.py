@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidegate
@@ -427,10 +428,24 @@ def test_a_duration_between_two_steps_is_refused():
         aggregate(table, on="ts", size="500ms", aggs=COUNT)
 
 
-def test_one_reader_twice_is_refused():
+def test_one_reader_twice_is_refused(tmp_path):
     reader = TRADES.to_reader()
-    with pytest.raises(tidegate.ClosedError, match="same stream, which can be read only once"):
-        aggregate([reader, reader], on="ts", size=10, aggs=COUNT)
+    files = TRADES.to_reader()
+    path = tmp_path / "trades.parquet"
+    pq.write_table(TRADES, path)
+    limited = {"memory_limit": "1GB"}
+    for call, streams, limits in (
+        (aggregate, [reader, reader], {}),
+        (aggregate, [files, path, files], {}),
+        (aggregate, [reader, reader], limited),
+        (tidegate.aggregate_batches, [reader, reader], {}),
+        (tidegate.aggregate_batches, (one for one in (files, path, files)), {}),
+        (tidegate.aggregate_batches, [files, path, files], limited),
+    ):
+        with pytest.raises(tidegate.ClosedError, match="same stream, which can be read only once"):
+            call(streams, on="ts", size=10, aggs=COUNT, **limits)
+    # Nothing was read.
+    assert reader.read_all().num_rows == files.read_all().num_rows == TRADES.num_rows
 
 
 def test_keys_may_go_up_to_the_largest_number():

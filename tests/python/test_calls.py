@@ -15,6 +15,7 @@ LEFT = pa.table({"ts": np.arange(40), "k": np.arange(40) % 3, "x": np.arange(40)
 RIGHT = pa.table({"ts": np.arange(40) + 1, "k": np.arange(40) % 3, "y": np.arange(40) * 2.5})
 
 INTERVAL = {"on": "ts", "by": "k", "lower": -3, "upper": 0}
+COUNTS = {"size": 10, "aggs": {"n": tg.agg.count()}}
 JOINS = [
     (tg.interval_join, INTERVAL),
     (tg.interval_join, INTERVAL | {"aggs": {"n": tg.agg.count()}, "prevailing": True}),
@@ -135,3 +136,49 @@ def test_a_plan_says_what_pairs_and_conditions_need():
     last = _tidegate.asof_join_query(on="ts").plan(LEFT, RIGHT)
     near = _tidegate.asof_join_query(on="ts", tolerance=1).plan(LEFT, RIGHT)
     assert (last.looks_back, near.looks_back) == (True, False)
+
+
+@pytest.mark.parametrize("limits", [{}, {"memory_limit": "1GB"}])
+def test_a_missing_file_costs_no_stream(limits):
+    stream = LEFT.to_reader()
+    for call in (tg.interval_join, tg.interval_join_batches):
+        with pytest.raises(FileNotFoundError, match="missing"):
+            call(stream, "missing.parquet", **INTERVAL, **limits)
+    for call in (tg.aggregate, tg.aggregate_batches):
+        with pytest.raises(FileNotFoundError, match="missing"):
+            call([stream, "missing.parquet"], on="ts", **COUNTS, **limits)
+    with pytest.raises(FileNotFoundError, match="missing"):
+        tg.merge([stream, "missing.parquet"], on="ts", **limits)
+    assert stream.read_all().num_rows == LEFT.num_rows
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "arguments"),
+    [
+        (tg.interval_join, (LEFT, RIGHT), INTERVAL | {"memory_limit": 5}),
+        (tg.interval_join, (LEFT, RIGHT), INTERVAL | {"lateness": 5}),
+        (
+            tg.interval_join_batches,
+            (LEFT, RIGHT),
+            INTERVAL | {"memory_limit": "1GB", "lateness": "z"},
+        ),
+        (tg.band_join, (LEFT, RIGHT), {"on": [("x", "y")], "within": 2, "memory_limit": "1GB"}),
+        (tg.aggregate, (LEFT,), COUNTS | {"on": "ts", "lateness": (1, 2), "memory_limit": "1GB"}),
+        (tg.merge, (5,), {"on": "ts"}),
+        (tg.merge, ([LEFT],), {"on": "ts", "digest": True}),
+        (tg.IntervalJoin, (5, RIGHT), INTERVAL),
+    ],
+)
+def test_an_explanation_fails_as_the_call_does(function, inputs, arguments):
+    with pytest.raises((tg.TidegateError, TypeError)) as expected:
+        function(*inputs, **arguments)
+    with pytest.raises(type(expected.value)) as found:
+        tg.explain(function, *inputs, **arguments)
+    assert str(found.value) == str(expected.value)
+
+
+def test_classes_are_explained_with_any_input_that_they_accept(files):
+    text = tg.explain(tg.IntervalJoin, LEFT, RIGHT, **INTERVAL)
+    assert text == tg.explain(tg.IntervalJoin, left=files[0], right=RIGHT.schema, **INTERVAL)
+    band = {"on": "x", "within": 2.0, "time": "ts", "window": 5}
+    assert "the same stream" in tg.explain(tg.BandJoin, LEFT.schema, None, **band)

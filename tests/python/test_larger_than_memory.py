@@ -362,11 +362,21 @@ def small_table() -> pa.Table:
     [
         (
             lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
-            "leave no room for the few batches that are in work at a time; give 128000000",
+            "leave no room for the few batches that are in work at a time; give 256000000 or more",
+        ),
+        (
+            lambda t: tg.interval_join_batches(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
+            "memory_limit: 1000 bytes leave no room",
         ),
         (
             lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, memory_limit="much"),
             "memory_limit",
+        ),
+        (
+            lambda t: tg.interval_join(
+                t, t, on="ts", lower=0, upper=0, memory_limit="1GB", lateness=(1, 2, 3)
+            ),
+            "lateness: expected one bound, or one for each side, got 3",
         ),
         (
             lambda t: tg.band_join(t, t, on="x", within=1, memory_limit="1GB"),

@@ -1,6 +1,7 @@
 """A merge and its sources: refusals, memory, threads, signals and forks."""
 
 import datetime as dt
+import itertools
 import os
 import re
 import signal
@@ -114,11 +115,15 @@ def test_wrong_merges_are_refused(
         Merge(**{"schema": TABLE.schema, **arguments})
 
 
-def test_a_stream_that_can_be_read_once_is_not_taken_twice() -> None:
+@pytest.mark.parametrize("limits", [{}, {"memory_limit": "1GB"}])
+def test_a_stream_that_can_be_read_once_is_not_taken_twice(tmp_path, limits) -> None:
     reader = TABLE.to_reader()
+    pq.write_table(TABLE, tmp_path / "rows.parquet")
     text = r"streams\[0\] and streams\[2\] are the same stream, which can be read only once"
-    with pytest.raises(ClosedError, match=text):
-        merge([reader, TABLE, reader])
+    for call, other in itertools.product((merge, merge_batches), (TABLE, tmp_path)):
+        with pytest.raises(ClosedError, match=text):
+            call([reader, other, reader], **limits)
+    assert reader.read_all().num_rows == TABLE.num_rows
     # A table can be.
     assert merge([TABLE, TABLE]).num_rows == 6
 

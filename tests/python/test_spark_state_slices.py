@@ -24,7 +24,7 @@ pytest.importorskip(
 
 from buckets import Bucket, counted, read, us
 from tidegate.spark.layout.cycle import Cycle
-from tidegate.spark.layout.hashed_times import Dealt
+from tidegate.spark.layout.hashed_times import HashedTimes
 from tidegate.spark.layout.layout import Layout, Reach
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.stream import operators, store
@@ -225,7 +225,7 @@ def test_windows_without_a_key_come_once(
     query = Aggregation("ts", *map(us, lengths), None, (), aggs)
     count = draw.choice([1, 2, 3, 8])
     cycle = Cycle.of(count, "right", Reach.of(0, size - 1), keyed=False)
-    layout = cycle if division == "slices" else Dealt.of(count)
+    layout = cycle if division == "slices" else HashedTimes.of(count)
     work = windows(query, lengths, cycle if division == "slices" else None)
     buckets = Buckets(work, layout, (0, 0))
     numbers = iter(range(10_000))
@@ -258,7 +258,9 @@ def test_windows_without_a_key_come_once(
     assert buckets.is_empty()
 
 
-@pytest.mark.parametrize("layout", [Dealt.of(8), Cycle.of(8, "right", Reach.of(0, 1), keyed=False)])
+@pytest.mark.parametrize(
+    "layout", [HashedTimes.of(8), Cycle.of(8, "right", Reach.of(0, 1), keyed=False)]
+)
 def test_rows_without_a_key_go_to_all_buckets(layout: Layout) -> None:
     lengths = 2, 2, 0
     query = Aggregation("ts", *map(us, lengths), None, (), IN_SLICES)

@@ -38,7 +38,7 @@ def aggregated(
     Raises:
         SchemaError: A column of one stream has another type in another stream.
     """
-    most_bytes = LARGE if limits is None else limits.memory
+    most_bytes = LARGE if limits is None else limits.of_batches
     shares = Shares(most_bytes)
     schemas = plan._inputs  # noqa: SLF001 - the package's own
     streams = [typed(one, schema) for one, schema in zip(inputs, schemas, strict=True)]

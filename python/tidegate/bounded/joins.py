@@ -66,13 +66,12 @@ def joined(
     Raises:
         TidegateError: The join has no time column by which to divide it, or an argument is invalid.
     """
-    shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
+    shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.of_batches)
     reach = reach_of(query, plan)
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
     left, right = (typed(one, schema) for one, schema in zip(inputs, schemas, strict=True))
     left, right = pruned(left, right, plan, query.how)
-    given = None if limits is None else limits.lateness
-    late = given if isinstance(given, tuple) else (given, given)
+    late = (None, None) if limits is None else limits.of_sides()
     # The limit applies to the rows of all slices together, not to each slice.
     of_slices = query.replace(max_rows=None)
     if query.arguments["batch_rows"] is None:
@@ -539,9 +538,12 @@ class _Join:
         self.kept_back = sum(part.size for part in found)
         if self.shares.is_bound and self.kept_back > self.shares.window // 3:
             message = f"{self.query.function}: the last right rows of all keys take "
-            message += f"{self.kept_back} bytes, more than {self.shares.window // 3}, a tenth of "
-            message += "memory_limit; "
-            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
+            message += (
+                f"{self.kept_back} bytes, more than {self.shares.window // 3}, their share of "
+            )
+            message += (
+                f"memory_limit; raise memory_limit, read fewer columns, or give {self.reach.advice}"
+            )
             raise tidegate.MemoryLimitError(message)
         return found
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
+from tidegate.bounded import shares
 
 if TYPE_CHECKING:
     from tidegate.types import Bound, Bytes
+
+
+SIDES = 2
 
 
 @dataclass(frozen=True)
@@ -17,23 +21,41 @@ class Limits:
 
     memory: int
     lateness: Bound | tuple[Bound, Bound]
+    in_batches: bool
+    """Whether the call returns batches. A table of all rows may use half of the limit."""
 
     @classmethod
-    def of(cls, memory_limit: Bytes | None, lateness: Any) -> Limits | None:  # noqa: ANN401 - of any kind
+    def of(cls, memory_limit: Bytes | None, lateness: Any, *, in_batches: bool) -> Limits | None:  # noqa: ANN401 - of any kind
         """Return the limits, or None if there is no memory limit.
 
         Raises:
-            TidegateError: Only `lateness` is given, or `memory_limit` is not a number of bytes.
+            TidegateError: Only `lateness` is given or is not one bound or two, or `memory_limit` is
+                too small or not a number of bytes.
         """
         limit = _tidegate.byte_count("memory_limit", memory_limit)
+        if isinstance(lateness, tuple) and len(lateness) != SIDES:
+            message = f"lateness: expected one bound, or one for each side, got {len(lateness)}"
+            raise _tidegate.TidegateError(message)
         if limit is not None:
-            return cls(limit, lateness)
+            limits = cls(limit, lateness, in_batches)
+            if limits.of_batches < shares.LEAST:
+                least = shares.LEAST if in_batches else 2 * shares.LEAST
+                message = f"memory_limit: {limit} bytes leave no room for the few batches that are "
+                message += f"in work at a time; give {least} or more, or leave it out"
+                raise _tidegate.TidegateError(message)
+            return limits
         if lateness is not None:
             message = "lateness: without memory_limit, rows may be in any order; leave "
             message += 'lateness out, or give memory_limit, such as memory_limit="2GB"'
             raise _tidegate.TidegateError(message)
         return None
 
-    def halved(self) -> Limits:
-        """Return the limits for the batches of a result table, which may use the other half."""
-        return Limits(self.memory // 2, self.lateness)
+    def of_sides(self) -> tuple[Bound, Bound]:
+        """Return how far the rows of each side of a join may be out of order."""
+        late = self.lateness
+        return late if isinstance(late, tuple) else (late, late)
+
+    @property
+    def of_batches(self) -> int:
+        """The bytes for all work except a table of all rows."""
+        return self.memory if self.in_batches else self.memory // 2

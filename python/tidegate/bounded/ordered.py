@@ -125,6 +125,13 @@ def ascends(batches: Iterator[pa.RecordBatch]) -> bool:
     return True
 
 
+def check_lateness(lateness: Any, on: str, schema: pa.Schema) -> None:  # noqa: ANN401 - any lateness
+    """Reject a lateness that is invalid for the time column of a schema."""
+    if lateness is not None:
+        nothing = pa.Table.from_batches([], schema)
+        _tidegate.merge_batches([nothing], on=on, lateness=lateness).close()
+
+
 @dataclass
 class Ordered:
     """An input whose rows are returned in time order.
@@ -159,10 +166,8 @@ class Ordered:
         self.coded = coded_columns(self.groups or [], plain) if self.may_code else set()
         self.plain = coded_schema(plain, self.coded)
         self.schema = self.plain.append(field)
-        if self.lateness is not None:
-            # Report an invalid lateness before any rows are read.
-            nothing = pa.Table.from_batches([], self.schema)
-            _tidegate.merge_batches([nothing], on=self.on, lateness=self.lateness).close()
+        # Reported before any rows are read.
+        check_lateness(self.lateness, self.on, self.schema)
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:

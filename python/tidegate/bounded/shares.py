@@ -1,10 +1,12 @@
 """How much of a memory limit each part of the work may use."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from tidegate import TidegateError
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LARGE = 1 << 30
 """Without a memory limit, files with at least this many bytes are processed slice by slice."""
@@ -61,15 +63,6 @@ class Shares:
 
     streams: int = 1
     """The number of streams sorted and merged side by side; each share applies to one stream."""
-
-    def __post_init__(self) -> None:
-        if self.limit < LEAST:
-            message = (
-                f"memory_limit: {self.limit} bytes leave no room for the few batches that are "
-            )
-            message += f"in work at a time; give {LEAST} or more ({2 * LEAST} for a table, which "
-            message += "may have half of it), or leave it out"
-            raise TidegateError(message)
 
     @property
     def _rows(self) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def table(arguments: dict[str, Any]) -> pa.Table:
     """Aggregate streams; `arguments` holds the call's arguments by name."""
-    streams, query, limits = _taken(arguments)
+    streams, query, limits = _taken(arguments, in_batches=False)
     if limits is None and are_arrow(streams):
         check_streams(streams)
         return query.table(streams)
@@ -27,14 +27,17 @@ def table(arguments: dict[str, Any]) -> pa.Table:
 
 def batches(arguments: dict[str, Any]) -> _tidegate.BatchReader[dict[str, int]]:
     """Aggregate streams, batch by batch."""
-    streams, query, limits = _taken(arguments)
+    streams, query, limits = _taken(arguments, in_batches=True)
     # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
 
     return ways.aggregated_batches(query, streams, limits)
 
 
-def _taken(arguments: dict[str, Any]) -> tuple[Any, _tidegate.AggregationQuery, Limits | None]:
+def _taken(
+    arguments: dict[str, Any], *, in_batches: bool
+) -> tuple[Any, _tidegate.AggregationQuery, Limits | None]:
     streams = arguments.pop("streams")
-    limits = Limits.of(arguments.pop("memory_limit"), arguments.pop("lateness"))
+    memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
+    limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
     return streams, _tidegate.AggregationQuery(**arguments), limits

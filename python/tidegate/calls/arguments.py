@@ -78,7 +78,7 @@ def told(function: Function) -> Function:
         try:
             return function(*given, **named)
         except (TypeError, ValueError):
-            error = _of_unknown(function, given, named) or _of_column(named)
+            error = of_unknown(function, given, named) or _of_column(named)
             if error is None:
                 raise
         raise error
@@ -115,7 +115,7 @@ def told_class(kind: type) -> type:
         try:
             return kind.__new__(cls, *given, **named)
         except TypeError:
-            error = _of_unknown(kind, given, named)
+            error = of_unknown(kind, given, named)
             if error is None:
                 raise
         raise error
@@ -226,7 +226,7 @@ COLUMN_INSTEAD = {
 }
 
 
-def _of_unknown(
+def of_unknown(
     function: Callable[..., Any], given: tuple[Any, ...], named: Given
 ) -> TypeError | None:
     """The error to raise if a rejected call has unknown arguments; None otherwise."""

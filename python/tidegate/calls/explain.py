@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls import functions
+from tidegate.calls.arguments import of_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
 
 def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., str]:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
-        # Imported late, because it imports pyarrow.
-        from tidegate.calls.inputs import schema_of  # noqa: PLC0415
-
-        schemas = [schema_of("schema", one) for one in inputs]
-        with operator(*schemas, **arguments) as made:
+        with operator(*inputs, **arguments) as made:
             return made.explain()
 
     return explain
@@ -34,8 +31,9 @@ def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQ
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = _bound(function, inputs, arguments)
         left, right = given.pop("left"), given.pop("right")
-        limits = Limits.of(given.pop("memory_limit"), given.pop("lateness"))
         in_batches = function.__name__.endswith("_batches")
+        memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
+        limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         return of_join(making(**given), left, right, limits, in_batches=in_batches)
 
     return explain
@@ -57,15 +55,16 @@ def of_join(
     plan = query.plan(*map(inputs.columns_of, sides))
     lines = [plan.explanation.rstrip("\n")]
     tables = [side for side in sides if isinstance(side, inputs.OpenTable)]
+    are_files = in_batches and len(tables) == len(sides)
     if limits is not None:
+        times, late = ways.times_of(query, plan), limits.of_sides()
+        ways.check_lateness(plan, times, late)
         lines.append(OF_JOIN.format(limits.memory))
-    if in_batches and len(tables) == len(sides):
-        if limits is None:
-            pair = tables[0], tables[1]
-            lines.append(str(ways.of_join(query, plan, pair, reads_times=False)))
-        else:
-            times = ways.times_of(query, plan)
-            lines.append(ways.in_time_order(tables, ways.SIDES, times, limits))
+        if are_files:
+            lines.append(ways.in_time_order(tables, ways.SIDES, times, late))
+    elif are_files:
+        pair = tables[0], tables[1]
+        lines.append(str(ways.of_join(query, plan, pair, reads_times=False)))
     return "\n".join(lines)
 
 
@@ -73,8 +72,9 @@ def _of_aggregation(function: Callable[..., Any]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = _bound(function, inputs, arguments)
         streams = given.pop("streams")
-        limits = Limits.of(given.pop("memory_limit"), given.pop("lateness"))
         in_batches = function.__name__.endswith("_batches")
+        memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
+        limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         query = _tidegate.AggregationQuery(**given)
         return of_aggregation(query, streams, limits, in_batches=in_batches)
 
@@ -98,14 +98,15 @@ def of_aggregation(
     plan = query.plan([inputs.columns_of(stream) for stream in opened])
     lines = [plan.explanation.rstrip("\n")]
     tables = [stream for stream in opened if isinstance(stream, inputs.OpenTable)]
+    are_files = in_batches and len(tables) == len(opened)
     if limits is not None:
+        times, late = [query.on] * len(opened), [limits.lateness] * len(opened)
+        ways.check_lateness(plan, times, late)
         lines.append(OF_AGGREGATION.format(limits.memory))
-    if in_batches and len(tables) == len(opened):
-        if limits is None:
-            lines.append(str(ways.of_aggregation(query, plan, tables, reads_times=False)))
-        else:
-            on = [query.on] * len(tables)
-            lines.append(ways.in_time_order(tables, names, on, limits))
+        if are_files:
+            lines.append(ways.in_time_order(tables, names, times, late))
+    elif are_files:
+        lines.append(str(ways.of_aggregation(query, plan, tables, reads_times=False)))
     return "\n".join(lines)
 
 
@@ -123,28 +124,35 @@ def _bound(
     function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """Return all arguments of a call by name, including defaults."""
-    call = inspect.signature(function).bind(*inputs, **arguments)
-    call.apply_defaults()
-    return call.arguments
+    try:
+        call = inspect.signature(function).bind(*inputs, **arguments)
+    except TypeError:
+        error = of_unknown(function, inputs, arguments)
+        if error is None:
+            raise
+    else:
+        call.apply_defaults()
+        return call.arguments
+    raise error
 
 
-def _of_merge(streams: Any, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
-    # Imported late, because it imports pyarrow.
-    from tidegate.calls.inputs import schema_of  # noqa: PLC0415
-    from tidegate.io.open_tables import STREAMED, is_table, open_files  # noqa: PLC0415
+def _of_merge(function: Callable[..., Any]) -> Planner:
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+        # Imported late, because it imports pyarrow.
+        from tidegate.calls.inputs import STREAMED, listed, streams_of_files  # noqa: PLC0415
 
-    if isinstance(streams, str | os.PathLike):
-        streams = open_files(streams, "streams", STREAMED)
-    listed = [streams] if is_table(streams) or _has_schema(streams) else [*streams]
-    if not listed:
-        message = "streams: expected at least one stream"
-        raise _tidegate.TidegateError(message)
-    first = schema_of("streams", listed[0])
-    return _of_operator(_tidegate.Merge)(first, sources=len(listed), **arguments)
+        given = _bound(function, inputs, arguments)
+        streams = given.pop("streams")
+        if isinstance(streams, str | os.PathLike):
+            every = streams_of_files(streams, STREAMED)
+        else:
+            every = [streams] if hasattr(streams, "__arrow_c_schema__") else listed(streams)
+        if not every:
+            message = "streams: expected at least one stream"
+            raise _tidegate.TidegateError(message)
+        return _of_operator(functions.Merge)(every[0], sources=len(every), **given)
 
-
-def _has_schema(given: object) -> bool:
-    return hasattr(given, "__arrow_c_schema__") or hasattr(given, "__arrow_c_stream__")
+    return explain
 
 
 def _joins() -> dict[object, Planner]:
@@ -167,14 +175,14 @@ _PLANNERS: dict[object, Planner] = {
     functions.aggregate: _of_aggregation(functions.aggregate),
     functions.aggregate_batches: _of_aggregation(functions.aggregate_batches),
     **_joins(),
-    functions.merge: _of_merge,
-    functions.merge_batches: _of_merge,
-    _tidegate.Aggregate: _of_operator(_tidegate.Aggregate),
-    _tidegate.AsofJoin: _of_operator(_tidegate.AsofJoin),
-    _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
-    _tidegate.IntervalJoin: _of_operator(_tidegate.IntervalJoin),
-    _tidegate.Merge: _of_operator(_tidegate.Merge),
-    _tidegate.WindowJoin: _of_operator(_tidegate.WindowJoin),
+    functions.merge: _of_merge(functions.merge),
+    functions.merge_batches: _of_merge(functions.merge_batches),
+    _tidegate.Aggregate: _of_operator(functions.Aggregate),
+    _tidegate.AsofJoin: _of_operator(functions.AsofJoin),
+    _tidegate.BandJoin: _of_operator(functions.BandJoin),
+    _tidegate.IntervalJoin: _of_operator(functions.IntervalJoin),
+    _tidegate.Merge: _of_operator(functions.Merge),
+    _tidegate.WindowJoin: _of_operator(functions.WindowJoin),
 }
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from tidegate._tidegate import InputRows, is_arrow
+from tidegate.calls.distinct import check_streams
 from tidegate.io.open_tables import (
     STREAMED,
     WHOLE,
@@ -38,9 +39,9 @@ __all__ = [
     "elsewhere",
     "listed",
     "names",
+    "of_sides",
     "of_streams",
     "opened",
-    "read",
     "read_streams",
     "rows_of",
     "schema_of",
@@ -58,15 +59,24 @@ def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: A
     return elsewhere(lambda: open_table(given, name, how))
 
 
-def read(name: str, given: Any) -> Input:  # noqa: ANN401 - any input
+def of_sides(left: Any, right: Any) -> tuple[Input, Input]:  # noqa: ANN401 - any inputs
+    """Read the sides of a join that are Arrow data; open the others."""
+    sides = _read({"left": left, "right": right})
+    return sides[0], sides[1]
+
+
+def _read(every: dict[str, Any]) -> list[Input]:
     """Read Arrow data; open any other input.
 
-    Each input is read before the schema of the next one is requested, because a DuckDB connection
-    cannot return another result while one is open.
+    Files are opened first: if one is missing, no stream has been consumed. Arrow data is read one
+    input after the other, because a DuckDB connection cannot return another result while one is
+    open.
     """
-    if isinstance(given, pa.Table):
-        return given
-    return InputRows(given, name) if is_arrow(given) else opened(name, given)
+    found = [given if is_arrow(given) else opened(name, given) for name, given in every.items()]
+    return [
+        one if isinstance(one, pa.Table | OpenTable) else InputRows(one, name)
+        for name, one in zip(every, found, strict=True)
+    ]
 
 
 def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
@@ -96,22 +106,28 @@ def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
 
 
 def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
-    """Return the argument `streams` as a list. A single input counts as one stream."""
+    """Return the argument `streams` as a list. A single input counts as one stream.
+
+    Raises:
+        ClosedError: A stream that can be read only once appears twice.
+    """
     if isinstance(streams, list | tuple):
+        check_streams(streams)
         return [*streams]
     if is_arrow(streams) or is_table(streams):
         return [streams]
     try:
-        return [*streams]
+        every = [*streams]
     except TypeError:
         raise refused(streams, "streams") from None
+    check_streams(every)
+    return every
 
 
 def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
     """Return the streams of an aggregation; a CSV column gets the same type in all files."""
     every = listed(streams)
-    tables = [read(name, one) for one, name in zip(every, names(len(every)), strict=True)]
-    return _with_one_type(tables)
+    return _with_one_type(_read(dict(zip(names(len(every)), every, strict=True))))
 
 
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams

@@ -23,10 +23,9 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
         making: The native function that builds the query.
         arguments: The arguments of the call, by name.
     """
-    left, right, limits = _taken(arguments)
+    left, right, limits = _taken(arguments, in_batches=False)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
-        check_sides(left, right)
         return query.table(left, right)
     # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
@@ -38,10 +37,9 @@ def batches(
     making: Making, arguments: dict[str, Any]
 ) -> _tidegate.BatchReader[_tidegate._JoinStats]:
     """Join two inputs, batch by batch; the arguments are those of `table`."""
-    left, right, limits = _taken(arguments)
+    left, right, limits = _taken(arguments, in_batches=True)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
-        check_sides(left, right)
         return query.batches(left, right)
     # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
@@ -49,10 +47,9 @@ def batches(
     return ways.joined_batches(query, left, right, limits)
 
 
-def _taken(arguments: dict[str, Any]) -> tuple[Any, Any, Limits | None]:
+def _taken(arguments: dict[str, Any], *, in_batches: bool) -> tuple[Any, Any, Limits | None]:
     """Remove the inputs and the limits from the arguments and return them."""
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
-    limits = None
-    if memory_limit is not None or lateness is not None:
-        limits = Limits.of(memory_limit, lateness)
-    return arguments.pop("left"), arguments.pop("right"), limits
+    left, right = arguments.pop("left"), arguments.pop("right")
+    check_sides(left, right)
+    return left, right, Limits.of(memory_limit, lateness, in_batches=in_batches)

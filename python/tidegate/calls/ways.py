@@ -17,16 +17,16 @@ from tidegate.bounded import aggregates as bounded_aggregates
 from tidegate.bounded import joins as bounded_joins
 from tidegate.bounded import results
 from tidegate.bounded.ordered import ascends, opened_in_batches
+from tidegate.bounded.ordered import check_lateness as check_lateness_of
 from tidegate.bounded.shares import LARGE
 from tidegate.bounded.stretches import stretches
-from tidegate.calls.distinct import check_sides, check_streams
 from tidegate.calls.inputs import (
     Input,
     elsewhere,
     listed,
     names,
+    of_sides,
     of_streams,
-    read,
     rows_of,
 )
 from tidegate.io.open_tables import OpenTable, checked, of_one_type
@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tidegate._tidegate import AggregationQuery, BatchReader, JoinPlan, JoinQuery
+    from tidegate._tidegate import (
+        AggregationPlan,
+        AggregationQuery,
+        BatchReader,
+        JoinPlan,
+        JoinQuery,
+    )
     from tidegate.bounded.limits import Limits
     from tidegate.bounded.results import Result
 
@@ -63,10 +69,10 @@ class Choice:
 def joined_table(query: JoinQuery, left: Any, right: Any, limits: Limits | None) -> pa.Table:  # noqa: ANN401 - any inputs
     """Join two inputs of any kind."""
     if limits is None:
-        inputs = read("left", left), read("right", right)
+        inputs = of_sides(left, right)
         plan = query.plan(inputs[0].schema, inputs[1].schema)
         return query.table(*_whole(query, plan, inputs))
-    reader = _join_in_slices(query, left, right, limits.halved())
+    reader = _join_in_slices(query, left, right, limits)
     return results.table(reader, limits.memory, f"{query.function}_batches")
 
 
@@ -79,7 +85,7 @@ def joined_batches(
     """Join two inputs of any kind, batch by batch."""
     if limits is not None:
         return _join_in_slices(query, left, right, limits)
-    inputs = read("left", left), read("right", right)
+    inputs = of_sides(left, right)
     plan = query.plan(inputs[0].schema, inputs[1].schema)
     if elsewhere(lambda: of_join(query, plan, inputs)).is_sliced:
         tables = [replace(one, is_in_order=True) for one in inputs if isinstance(one, OpenTable)]
@@ -94,8 +100,6 @@ def _join_in_slices(
     right: Any,  # noqa: ANN401 - any input
     limits: Limits,
 ) -> BatchReader[Any]:
-    check_sides(left, right)
-
     def begin() -> Result:
         inputs = opened_in_batches(left, "left"), opened_in_batches(right, "right")
         plan = query.plan(inputs[0].schema, inputs[1].schema)
@@ -158,7 +162,7 @@ def aggregated_table(query: AggregationQuery, streams: Any, limits: Limits | Non
     if limits is None:
         inputs = of_streams(streams)
         return query.table(_columns_read(query.plan([one.schema for one in inputs]), inputs))
-    reader = _aggregate_in_slices(query, streams, limits.halved())
+    reader = _aggregate_in_slices(query, streams, limits)
     return results.table(reader, limits.memory, "aggregate_batches")
 
 
@@ -186,7 +190,6 @@ def _aggregate_in_slices(
     limits: Limits,
 ) -> BatchReader[Any]:
     every = listed(streams)
-    check_streams(every)
 
     def begin() -> Result:
         of_each = zip(every, names(len(every)), strict=True)
@@ -197,7 +200,7 @@ def _aggregate_in_slices(
     return _reader("aggregate", elsewhere(begin))
 
 
-def _columns_read(plan: _tidegate.AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
+def _columns_read(plan: AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
     """Return the rows of each stream, with the columns that the aggregation reads."""
     of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
@@ -205,7 +208,7 @@ def _columns_read(plan: _tidegate.AggregationPlan, inputs: Sequence[Input]) -> l
 
 def of_aggregation(
     query: AggregationQuery,
-    plan: _tidegate.AggregationPlan,
+    plan: AggregationPlan,
     inputs: Sequence[Input],
     *,
     reads_times: bool = True,
@@ -237,12 +240,25 @@ def _whole_algorithm(algorithm: str) -> str:
     return "" if algorithm == "auto" else f'algorithm="{algorithm}" works on whole tables'
 
 
+def check_lateness(
+    plan: JoinPlan | AggregationPlan, times: Sequence[str], late: Sequence[Any]
+) -> None:
+    """Reject an invalid lateness, as a call would."""
+    for schema, on, lateness in zip(plan._inputs, times, late, strict=True):  # noqa: SLF001 - internal to the package
+        check_lateness_of(lateness, on, schema)
+
+
 def in_time_order(
-    tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], limits: Limits
+    tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], late: Sequence[Any]
 ) -> str:
-    """Return a line that says how the rows of each input are put in time order."""
-    given = limits.lateness
-    late = given if isinstance(given, tuple) else [given] * len(tables)
+    """Return a line that says how the rows of each input are put in time order.
+
+    Args:
+        tables: The inputs.
+        of_each: The names of the inputs.
+        times: The time column of each input.
+        late: How far the rows of each input may be out of order.
+    """
     told = []
     for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):
         if lateness is not None:

@@ -109,7 +109,7 @@ class Limits:
 
     def of_call(self) -> bounded.Limits | None:
         """Return the limits in the form that calls expect, or None if there are none."""
-        return bounded.Limits.of(self.memory_limit, self.lateness)
+        return bounded.Limits.of(self.memory_limit, self.lateness, in_batches=True)
 
     @property
     def streamed(self) -> bool:

@@ -8,6 +8,7 @@ and write files.
 - `pruning.py`: finds the row groups of Parquet files that a join can skip.
 - `addresses.py`: finds the files that a path, a folder, a pattern or a URL refers to.
 - `http.py`: reads files over HTTP.
+- `csv_rows.py`: reads CSV files.
 - `files.py`: the file formats, and how files are written.
 - `json_lines.py`: rows as JSON lines.
 - `partitioned.py`: writes a table as a folder of files.
@@ -16,5 +17,6 @@ and write files.
 - `lines.py`: finds the line ends in CSV files.
 - `live.py`: outputs that can be read while they are being written, and truncated to a saved
   state.
+- `leftovers.py`: removes the temporary files of processes that were killed.
 - `locks.py`: file locks, which are released even if the process is killed.
 """

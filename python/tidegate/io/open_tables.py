@@ -1,7 +1,7 @@
-"""Whatever a caller has, as a table: files by their addresses, datasets, lazy frames, arrays.
+"""Opens any input that is not Arrow data as a table: files, datasets, lazy frames and arrays.
 
-Arrow data needs none of this: the native functions take it as it is. They call `open_table` for all
-else, ask the table for its columns, and read the columns that the query needs.
+Native functions accept Arrow data as it is. For all other inputs, `calls` opens a table with
+`open_table`, plans the query for its columns, and reads the columns that the query needs.
 """
 
 import operator

@@ -1,8 +1,9 @@
-"""What stands on the command line: subcommands, options and help.
+"""The command line: subcommands, options and help.
 
-- `joins.py`: the subcommands that join two files; `streams.py`: those that take any number of
+- `joins.py`: the subcommands that join two files; `streams.py`: those that accept any number of
   files.
+- `making.py`: builds subcommands from the table of options in `tidegate.options`.
 - `options.py`: options of several subcommands; `texts.py`: the help.
-- `parsing.py`: from the texts of options to values; `running.py`: from values to the work, whose
-  failures become one line.
+- `parsing.py`: turns the texts of options into values.
+- `running.py`: runs a subcommand and reports its failure in one line.
 """

@@ -53,7 +53,7 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
     traceback: Traceback = False,
 ) -> None:
     """Join two files and write the result to a third, or print the plan."""
-    parsing.check_limits(asked, None, follow=False)
+    parsing.check_limits(asked, None, follow=None)
     inputs = parsing.inputs(left, right, left_format, right_format, csv_null, types)
     running.join(
         joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness)),

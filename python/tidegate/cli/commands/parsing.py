@@ -128,13 +128,21 @@ def out_layout(
     return layout
 
 
-def check_limits(asked: Any, state: str | None, *, follow: bool) -> None:  # noqa: ANN401 - of `making`
-    """Check the options that depend on --follow and --memory-limit."""
+def check_limits(asked: Any, state: str | None, *, follow: bool | None) -> None:  # noqa: ANN401 - of `making`
+    """Check the options that depend on --follow and --memory-limit.
+
+    Args:
+        asked: The options of the query.
+        state: The value of --state.
+        follow: The value of --follow; None for a subcommand that does not have this option.
+    """
     if not follow and state is not None:
         misused("--state", NEEDS_FOLLOW)
     if not follow and asked.memory_limit is None and asked.lateness is not None:
-        message = "needs --follow, or --memory-limit; add one of them, or leave this option out"
-        misused("--lateness", message)
+        needed = (
+            "--memory-limit; add it" if follow is None else "--follow or --memory-limit; add one"
+        )
+        misused("--lateness", f"needs {needed}, or leave this option out")
     if not follow and asked.max_width is not None:
         misused("--max-width", NEEDS_FOLLOW)
     if follow and asked.query.max_rows is not None:

@@ -22,7 +22,7 @@ from tidegate.spark.driver.route import (
     of_join,
 )
 from tidegate.spark.layout.cycle import WIDTHS, Cycle
-from tidegate.spark.layout.hashed_times import Dealt
+from tidegate.spark.layout.hashed_times import HashedTimes
 from tidegate.spark.layout.overlap import BOTH, OverlapLayout
 from tidegate.spark.plan.checks import empty
 from tidegate.spark.plan.session import shuffle_partitions
@@ -141,7 +141,7 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
 
 def _hot_keys(layout: Layout, remedy: str | None) -> list[str]:
     """What a key with most of the rows of a stream means, if keys divide the rows."""
-    if isinstance(layout, Cycle | Dealt) or len(layout.buckets) == 1:
+    if isinstance(layout, Cycle | HashedTimes) or len(layout.buckets) == 1:
         return []
     text = "the rows of a key are one task's work"
     if remedy is not None:
@@ -315,7 +315,7 @@ def _shuffled(layout: Places, what: str = "time") -> list[str]:
 
 
 def _division(layout: Places, what: str) -> str:
-    if isinstance(layout, Dealt):
+    if isinstance(layout, HashedTimes):
         return f"by a hash of {what} to {layout.partitions} buckets, whose parts one task merges"
     if isinstance(layout, Cycle):
         keys = "key and " if len(layout.buckets) > 1 else ""

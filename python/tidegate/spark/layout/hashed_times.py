@@ -20,11 +20,11 @@ _UPPER = np.uint64(32)
 
 
 @dataclass(frozen=True)
-class Dealt(Layout):
+class HashedTimes(Layout):
     """Rows go to the partitions by a hash of their times."""
 
     @classmethod
-    def of(cls, partitions: int) -> Dealt:
+    def of(cls, partitions: int) -> HashedTimes:
         """The layout of this number of buckets."""
         return cls(partitions, (Bucket(tuple(range(partitions))),), "left", Reach.of(0, 0))
 

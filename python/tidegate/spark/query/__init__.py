@@ -1,6 +1,6 @@
-"""What is asked: the native arguments, and the columns and types that they name.
+"""The query of a join on Spark, and the columns and types that it names.
 
-- `query.py`: a native join, and the arguments of its caller.
-- `axis.py`: what rows are divided by, as integers.
-- `schema.py`: names and types of columns; `input.py`: a side's columns, and the bucket of its rows.
+- `query.py`: a native query, and what Spark needs to know about it.
+- `axis.py`: the values by which rows are divided, as integers.
+- `schema.py`: names and types of columns; `input.py`: a side's columns, and the bucket of each row.
 """

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tidegate.spark.layout.cycle import Cycle
-from tidegate.spark.layout.hashed_times import Dealt
+from tidegate.spark.layout.hashed_times import HashedTimes
 from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Windows
@@ -37,7 +37,7 @@ def layout(plan: AggregatePlan) -> Layout:
     """How the rows of streams are divided: by key, by time, or so that parts are merged."""
     number = buckets(plan.partitions, plan.frames[0].sparkSession)
     if plan.merges:
-        return Dealt.of(number)
+        return HashedTimes.of(number)
     if plan.is_sliced:
         return Cycle.of(number, "right", plan.reach, keyed=False)
     return by_key(number if plan.aggregation.by else 1, "right", plan.reach)
