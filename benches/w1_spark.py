@@ -1,4 +1,4 @@
-"""W1 on Spark: keyed interval joins by tidegate, by hand-written time bins, and by Spark's own join.
+"""W1 on Spark: keyed interval joins by tidegate, by hand-written bins, and by Spark's own join.
 
 Every system's row count and checksum are compared before anything is timed, then each is timed with
 a sink that takes all rows and keeps none, the systems in turns. A figure is the median of

@@ -2520,7 +2520,7 @@ class JoinPlan:
         """
 
     def steps(self, name: str, length: Length) -> int:
-        """Convert a duration to the unit of the join's times.
+        """Convert a duration to the unit of the times of an interval or overlap join.
 
         Args:
             name: The name of the argument, for error messages.

@@ -182,3 +182,33 @@ def test_classes_are_explained_with_any_input_that_they_accept(files):
     assert text == tg.explain(tg.IntervalJoin, left=files[0], right=RIGHT.schema, **INTERVAL)
     band = {"on": "x", "within": 2.0, "time": "ts", "window": 5}
     assert "the same stream" in tg.explain(tg.BandJoin, LEFT.schema, None, **band)
+
+
+class Made:
+    """Batches for a reader, with a schema that need not be theirs."""
+
+    schema = pa.schema([("ts", pa.int64())])
+
+    def __init__(self, *batches):
+        self.batches = iter(batches)
+
+    def __next__(self):
+        return next(self.batches)
+
+    def stats(self):
+        return {}
+
+    def close(self):
+        pass
+
+
+def test_a_reader_checks_the_types_of_its_batches():
+    good = pa.record_batch({"ts": pa.array([1, 2], pa.int64())})
+    for bad in (
+        pa.record_batch({"ts": pa.array([1, 2], pa.int8())}),
+        pa.record_batch({"ts": pa.array([1], pa.int64()), "x": pa.array([1], pa.int64())}),
+    ):
+        reader = _tidegate.reader_of(Made(good, bad), "made_batches")
+        assert next(reader).equals(good)
+        with pytest.raises(tg.TidegateError, match="a batch has other types than its reader"):
+            next(reader)

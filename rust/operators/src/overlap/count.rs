@@ -67,7 +67,7 @@ pub fn count_overlaps(
     } else {
         let starts = OrderedTimes::new(right.by_start(), key_count, driver)?;
         let ends = OrderedTimes::new(right.by_end(), key_count, driver)?;
-        let count = EndCounter {
+        let count = StartEndCounter {
             of_keys: &starts.starts,
             starts: starts.ts(),
             ends: ends.ts(),
@@ -80,7 +80,7 @@ pub fn count_overlaps(
 
 /// Counts the right rows that end before a left row starts, and the right rows that start before it
 /// ends.
-struct EndCounter<'a> {
+struct StartEndCounter<'a> {
     /// Where the right rows of each key begin.
     of_keys: &'a [u32],
     /// The starts of right rows, in order within each key.
@@ -91,7 +91,7 @@ struct EndCounter<'a> {
     left_ends: &'a [i64],
 }
 
-impl Follow for EndCounter<'_> {
+impl Follow for StartEndCounter<'_> {
     /// Right rows that have ended, and right rows that have started.
     type Place = Run;
     type Output = Run;

@@ -259,7 +259,8 @@ pub(super) struct PassedNodes<T> {
     oldest: *mut Segment<T>,
 }
 
-// SAFETY: an arena is the one end of a chain of nodes, whose payloads it hands to other threads.
+// SAFETY: this is the only end of a chain at which nodes are given out; their payloads go to other
+// threads.
 unsafe impl<T: Send + Sync> Send for ChainEnd<T> {}
 // SAFETY: as for `ChainEnd`; payloads are dropped through it on whatever thread has it.
 unsafe impl<T: Send + Sync> Send for PassedNodes<T> {}
@@ -272,8 +273,8 @@ impl<T> ChainEnd<T> {
     }
 
     fn segment(&self) -> &Segment<T> {
-        // SAFETY: the last segment of a chain is freed only once its source is gone (H2), and the
-        // arena is a part of its source.
+        // SAFETY: the last segment of a chain is freed only once its source is gone (H2), and this
+        // end is a part of its source.
         unsafe { &*self.segment }
     }
 
@@ -303,7 +304,7 @@ impl<T> ChainEnd<T> {
     where
         T: 'a,
     {
-        // SAFETY: as in `segment`; the lifetime ends with the source, before its arena.
+        // SAFETY: as in `segment`; the lifetime ends with the source, before its end of the chain.
         let segment = unsafe { &*self.segment };
         // Relaxed: only this thread writes it.
         let index = segment.filled.load(Ordering::Relaxed);
@@ -340,7 +341,7 @@ impl<T> PassedNodes<T> {
     ///
     /// # Safety
     ///
-    /// No hold stands before `low`, and if `gone`, the source has given up its arena for good.
+    /// No hold stands before `low`, and if `gone`, the source has given up its end of the chain for good.
     pub(super) unsafe fn free(&mut self, low: Key, gone: bool) {
         while !self.oldest.is_null() {
             // SAFETY: the chain from `oldest` on is freed by this method only.

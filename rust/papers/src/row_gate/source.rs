@@ -86,7 +86,7 @@ pub struct Source<T: Send + Sync> {
     cell: Arc<PromiseCell>,
     last_fork: Option<Arc<Fork>>,
     /// Made with the first row.
-    arena: Option<ChainEnd<T>>,
+    chain: Option<ChainEnd<T>>,
     heights: Heights,
     not_sync: NotSync,
 }
@@ -111,7 +111,7 @@ impl<T: Send + Sync> Source<T> {
             held: place.top(),
             cell,
             last_fork: None,
-            arena: None,
+            chain: None,
             heights: Heights::of(number),
             not_sync: PhantomData,
         }
@@ -141,8 +141,8 @@ impl<T: Send + Sync> Source<T> {
         }
         let height = if self.place.levels < LEVELS { LEVELS } else { self.heights.next() }; // L47
         let key = Key { ts, id: RowId::new(self.number, self.position) };
-        let arena = self.arena.as_mut().expect("room was made");
-        let node = arena.node(key, payload, height); // L49
+        let chain = self.chain.as_mut().expect("room was made");
+        let node = chain.node(key, payload, height); // L49
         self.find(key); // L50-56
         for level in 0..node.height() {
             self.insert(level, node); // L57-58
@@ -195,8 +195,8 @@ impl<T: Send + Sync> Source<T> {
     /// Takes memory for the next node if there is none.
     #[inline]
     fn make_room(&mut self) -> Result<(), tidegate_sync::Overrun> {
-        match &self.arena {
-            Some(arena) => match arena.wants() {
+        match &self.chain {
+            Some(chain) => match chain.wants() {
                 None => Ok(()),
                 Some(nodes) => self.grow(nodes),
             },
@@ -213,12 +213,12 @@ impl<T: Send + Sync> Source<T> {
             self.shared.reclaim();
             self.shared.budget.charge(bytes)
         })?;
-        if let Some(arena) = &mut self.arena {
-            arena.grow(nodes, charge);
+        if let Some(chain) = &mut self.chain {
+            chain.grow(nodes, charge);
             return Ok(());
         }
-        let (arena, passed) = ChainEnd::new(nodes, charge);
-        self.arena = Some(arena);
+        let (chain, passed) = ChainEnd::new(nodes, charge);
+        self.chain = Some(chain);
         // The reclaimer gets to know the segments with a new hold; the old one is given up after.
         let hold = self.shared.hold(self.held, passed);
         std::mem::replace(&mut self.hold, hold).give_up();

@@ -20,13 +20,9 @@ use crate::interpreter::threads::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
-    stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
-}
-
-const STREAM: &str = "__arrow_c_stream__";
-
-fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
-    let pointer = pointer(name, STREAM, capsule, c"arrow_array_stream")?;
+    const METHOD: &str = "__arrow_c_stream__";
+    let capsule = call(name, ob, || ob.call_method0(METHOD))?;
+    let pointer = pointer(name, METHOD, &capsule, c"arrow_array_stream")?;
     // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
     // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
     // interface asks them to.

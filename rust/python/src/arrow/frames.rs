@@ -17,28 +17,61 @@ const FEW_ROWS: usize = 10_000;
 /// The maximum number of cached schemas. When the cache is full, it is cleared.
 const KEPT_SCHEMAS: usize = 64;
 
-/// Returns whether a frame is short and has no index that would become a column.
-pub(crate) fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(frame.len()? <= FEW_ROWS && frame.getattr("index")?.get_type().name()? == "RangeIndex")
-}
-
-/// Returns a short frame as pandas itself would convert it, but on this thread. With only a few
-/// rows, pyarrow's thread pool takes several times as long.
+/// Converts a short frame as pandas itself would, but on this thread. With only a few rows,
+/// pyarrow's thread pool takes several times as long.
 ///
-/// It returns `None` for frames that pandas should convert: those that cannot be converted here,
-/// and those that contain times with a time zone, for which pandas suppresses one of its own
-/// warnings.
-pub(crate) fn table<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
-        return Ok(Some(table));
+/// It returns `None` for frames that pandas should convert: long ones, those whose index would
+/// become a column, those that cannot be converted here, and those that contain times with a time
+/// zone, for which pandas suppresses one of its own warnings.
+pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let is_short = frame.len()? <= FEW_ROWS;
+    if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
+        return Ok(None);
     }
+    let mut are_plain = true;
     for dtype in frame.getattr("dtypes")?.try_iter()? {
-        let dtype = dtype?;
-        if dtype.getattr("kind")?.extract::<&str>()? == "M" && dtype.hasattr("tz")? {
-            return Ok(None);
+        match Values::of(&dtype?)? {
+            Values::Numpy | Values::Strings => {}
+            Values::Zoned => return Ok(None),
+            Values::Others => are_plain = false,
         }
     }
+    if are_plain && let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
+        return Ok(Some(table));
+    }
     unless_refused(frame.py(), of_pyarrow(frame))
+}
+
+/// The values of a column, by how they are converted.
+enum Values {
+    /// NumPy numbers or times, which pyarrow converts quickly as a NumPy array.
+    Numpy,
+    /// Arrow strings, which pyarrow converts quickly as a pandas array.
+    Strings,
+    /// Times with a time zone.
+    Zoned,
+    Others,
+}
+
+impl Values {
+    fn of(dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let kind = dtype.getattr("kind")?;
+        // Only NumPy dtypes have the attribute `num`.
+        if dtype.hasattr("num")? {
+            return Ok(match kind.extract()? {
+                "i" | "u" | "f" | "b" | "M" | "m" => Values::Numpy,
+                _ => Values::Others,
+            });
+        }
+        if kind.eq("M")? && dtype.hasattr("tz")? {
+            return Ok(Values::Zoned);
+        }
+        let is_text = dtype.get_type().name()? == "StringDtype"
+            && dtype
+                .getattr_opt("storage")?
+                .is_some_and(|kind| kind.eq("pyarrow").unwrap_or(false));
+        Ok(if is_text { Values::Strings } else { Values::Others })
+    }
 }
 
 /// Returns `None` for a frame that cannot be converted; pandas' own conversion then reports the
@@ -68,8 +101,8 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("pyarrow")?.getattr("Table")
 }
 
-/// Returns a table made from the columns of a frame, if all of them are plain: NumPy numbers and
-/// times, or Arrow strings.
+/// Returns a table made from the columns of a frame, all of which are plain. It returns `None` if
+/// the schema depends on more than the names and types of the columns.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;
@@ -87,7 +120,11 @@ fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
         let name = name.cast_into_exact::<PyString>()?;
         let series = frame.get_item(&name)?;
         let dtype = series.getattr("dtype")?;
-        let Some(values) = plain_values(&series, &dtype)? else { return Ok(None) };
+        let values = match Values::of(&dtype)? {
+            Values::Numpy => series.call_method0("to_numpy")?,
+            Values::Strings => series.getattr("array")?,
+            Values::Zoned | Values::Others => return Ok(None),
+        };
         arrays.append(make.call((values,), Some(&options))?)?;
         key.append(name)?;
         key.append(dtype)?;
@@ -95,22 +132,6 @@ fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
     let schema = schema(frame, key.to_tuple())?;
     let arguments = [("schema", schema)].into_py_dict(py)?;
     pyarrow_table(py)?.call_method("from_arrays", (arrays,), Some(&arguments)).map(Some)
-}
-
-/// Returns the values of a column in a form that pyarrow converts quickly.
-fn plain_values<'py>(
-    series: &Bound<'py, PyAny>,
-    dtype: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // Only NumPy dtypes have the attribute `num`.
-    if dtype.hasattr("num")? {
-        let is_plain =
-            matches!(dtype.getattr("kind")?.extract()?, "i" | "u" | "f" | "b" | "M" | "m");
-        return is_plain.then(|| series.call_method0("to_numpy")).transpose();
-    }
-    let is_text = dtype.get_type().name()? == "StringDtype"
-        && dtype.getattr_opt("storage")?.is_some_and(|kind| kind.eq("pyarrow").unwrap_or(false));
-    is_text.then(|| series.getattr("array")).transpose()
 }
 
 /// Returns the schema that pyarrow assigns to such a frame. The schema is computed from a frame

@@ -142,7 +142,7 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     };
     let ob = converted.as_ref().unwrap_or(ob);
     if PANDAS_FRAME.contains(&&*kind)
-        && let Some(table) = calling(ob.py(), || short_frame(ob))?
+        && let Some(table) = calling(ob.py(), || frames::short(ob))?
     {
         return input(Rows::Stream(capsule::stream(name, &table)?), false);
     }
@@ -177,11 +177,6 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     let frame = ob.call_method1("copy", (false,))?;
     frame.setattr("index", listed.call_method1("rename", (name,))?)?;
     Ok(frame)
-}
-
-/// Converts a short pandas frame to a pyarrow table. Returns `None` for other frames.
-fn short_frame<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if frames::is_short(frame)? { frames::table(frame) } else { Ok(None) }
 }
 
 /// Returns whether [`take`] should import the object directly. This would also work for a DuckDB

@@ -4,14 +4,15 @@ use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use tidegate::{Error, Next, check_call, in_background};
 
 use crate::arrow::import;
 use crate::arrow::reader::{BatchReader, BatchStream, HeldInputs, Numbers};
-use crate::interpreter::error::of_python;
+use crate::interpreter::error::{of_python, raise};
 use crate::interpreter::threads::{attached, this_thread};
 
 // `rows` has a `schema`, a `__next__` that returns a batch or None, a `stats` that returns a dict,
@@ -20,7 +21,7 @@ use crate::interpreter::threads::{attached, this_thread};
 #[pyfunction]
 pub(crate) fn reader_of(rows: Bound<'_, PyAny>, made_by: &str) -> PyResult<BatchReader> {
     let schema = import::schema("the result", &rows.getattr("schema")?)?;
-    Ok(BatchReader::new(IteratedBatches::new(rows.unbind()), schema, made_by))
+    Ok(BatchReader::new(IteratedBatches::new(rows.unbind(), schema.clone()), schema, made_by))
 }
 
 /// The batches, and the thread that produces them.
@@ -31,6 +32,7 @@ struct IteratedBatches {
 struct ReaderState {
     /// Returns batches from `__next__`, and occasionally None, so that a closed reader is noticed.
     rows: Py<PyAny>,
+    schema: SchemaRef,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -98,7 +100,12 @@ impl ReaderState {
             if item.is_none() {
                 return Ok(Step::NotYet);
             }
-            Ok(import::batch("the result", &item)?.map_or(Step::NotYet, Step::Batch))
+            let Some(batch) = import::batch("the result", &item)? else { return Ok(Step::NotYet) };
+            // Consumers read the buffers as the types that the reader has promised.
+            if !has_types(&batch, &self.schema) {
+                return Err(raise(Error::bug("a batch has other types than its reader")));
+            }
+            Ok(Step::Batch(batch))
         };
         step().or_else(|error: PyErr| {
             if error.is_instance_of::<PyStopIteration>(py) {
@@ -110,6 +117,12 @@ impl ReaderState {
     }
 }
 
+fn has_types(batch: &RecordBatch, schema: &SchemaRef) -> bool {
+    let (found, promised) = (batch.columns().iter(), schema.fields());
+    found.len() == promised.len()
+        && found.zip(promised).all(|(column, field)| column.data_type() == field.data_type())
+}
+
 enum Step {
     Batch(RecordBatch),
     NotYet,
@@ -117,9 +130,9 @@ enum Step {
 }
 
 impl IteratedBatches {
-    fn new(rows: Py<PyAny>) -> Self {
+    fn new(rows: Py<PyAny>, schema: SchemaRef) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        IteratedBatches { shared: Arc::new(ReaderState { rows, state, changed }) }
+        IteratedBatches { shared: Arc::new(ReaderState { rows, schema, state, changed }) }
     }
 }
 

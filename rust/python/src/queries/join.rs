@@ -91,7 +91,7 @@ impl Options<'_, '_> {
     }
 }
 
-pub(crate) const HOW: [(&str, How); 6] = [
+const HOW: [(&str, How); 6] = [
     ("inner", How::Inner),
     ("left", How::Left),
     ("right", How::Right),
@@ -130,7 +130,6 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
-    fn has_expressions(&self) -> bool;
 
     /// Whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
@@ -150,7 +149,7 @@ pub(crate) trait Pairs: Send + Sync + 'static {
 /// Implements [`Pairs`] for a join from the crate `tidegate` by calling the crate's functions with
 /// the same names.
 macro_rules! pairs {
-    ($query:ty $({ $($more:tt)* })?) => {
+    ($query:ty { $($more:tt)* }) => {
         impl $crate::queries::join::Pairs for $query {
             fn options(&self) -> &::tidegate::JoinOptions {
                 &self.options
@@ -177,11 +176,7 @@ macro_rules! pairs {
                 <$query>::pairs(self)
             }
 
-            fn has_expressions(&self) -> bool {
-                <$query>::has_expressions(self)
-            }
-
-            $($($more)*)?
+            $($more)*
         }
     };
 }
@@ -197,7 +192,10 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
 
     fn how(&self) -> String {
         match self {
-            JoinRequest::Pairs(query) => format!("{:?}", query.options().how).to_lowercase(),
+            JoinRequest::Pairs(query) => {
+                let how = query.options().how;
+                HOW.iter().find(|(_, known)| *known == how).map_or("", |(name, _)| name).to_owned()
+            }
             JoinRequest::Aggregates(query) => query.how().to_owned(),
         }
     }
@@ -224,7 +222,8 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
     }
 
     fn is_plain(&self) -> bool {
-        matches!(self, JoinRequest::Pairs(query) if !query.has_expressions())
+        let JoinRequest::Pairs(query) = self else { return false };
+        query.options().predicate.is_none() && query.row_ends() == [false; 2]
     }
 
     fn row_ends(&self) -> [bool; 2] {

@@ -89,11 +89,6 @@ pub(crate) struct OverlapPlan {
 }
 
 impl OverlapJoin {
-    /// Returns whether expressions are evaluated for rows or pairs.
-    pub fn has_expressions(&self) -> bool {
-        self.options.predicate.is_some()
-    }
-
     /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         let [left, right] = self.on.clone();

@@ -165,7 +165,7 @@ impl QueryPlan {
     /// Converts a duration to the join's time unit, rounding down.
     pub fn steps(&self, name: &str, length: Bound) -> Result<i64> {
         let Some(unit) = self.unit else {
-            return Err(Error::bug("a join without times has no time steps"));
+            return Err(Error::bug("only interval and overlap joins convert durations"));
         };
         time::length(name, length, unit)
     }

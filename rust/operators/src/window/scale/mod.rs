@@ -37,8 +37,7 @@
 //! Where few pairs of long windows match, the share's rows are in blocks by value, in which new rows are looked up
 //! ([`Index`](crate::predicate::Index)).
 //!
-//! Long because it contains the whole protocol of an epoch: what the threads do, and
-//! in what order.
+//! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 
 mod epoch;
 mod share;

@@ -165,11 +165,6 @@ impl WindowPlan {
 }
 
 impl WindowJoin {
-    /// Returns whether expressions are evaluated for rows or pairs.
-    pub fn has_expressions(&self) -> bool {
-        self.options.predicate.is_some()
-    }
-
     /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         std::iter::once(&self.on).chain(&self.options.by).cloned().collect()

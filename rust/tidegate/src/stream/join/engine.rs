@@ -100,8 +100,8 @@ pub(in crate::stream) struct Engine<P: Prepare> {
 }
 
 impl<P: Prepare> Engine<P> {
-    /// Begins an epoch, when the former is done, with rows in merged order. None is before a row of
-    /// a former epoch.
+    /// Begins an epoch with the next rows, once the previous epoch has ended. In merged order, no
+    /// row precedes a row of an earlier epoch.
     pub(super) fn begin(
         &mut self,
         driver: &Driver,

@@ -30,7 +30,7 @@ const LARGE_OF_BYTES: usize = 1 << 13;
 /// So for each row that goes, at most this number of rows are copied.
 const SPARE: usize = 8;
 
-/// Rows in merged order, numbered from the first ever.
+/// Rows in the order in which they are joined, numbered from the first one on.
 #[derive(Debug)]
 pub(crate) struct Store {
     schema: SchemaRef,

@@ -6,7 +6,7 @@ use std::any::Any;
 use super::cell_states::CellStates;
 use super::cells::Belongs;
 use super::part::TimePart;
-use super::slide::{FunctionStates, SliceColumn};
+use super::slide::{CellStateParts, FunctionStates};
 use crate::aggregate::inputs::values::WithInput;
 use crate::aggregate::states::functions::Function;
 
@@ -30,6 +30,6 @@ impl<F: Function, G: CellStates<F>> Fold for WithInput<'_, F, G> {
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates> {
         let states =
             |part: PartStates| *part.downcast().expect("a function makes states of one type");
-        Box::new(SliceColumn::<G::OfCells>(parts.into_iter().map(states).collect()))
+        Box::new(CellStateParts::<G::OfCells>(parts.into_iter().map(states).collect()))
     }
 }

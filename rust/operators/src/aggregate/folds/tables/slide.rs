@@ -391,11 +391,11 @@ pub(in crate::aggregate) trait FunctionStates: Send + Sync {
 }
 
 /// The states of one function's cells, part by part.
-pub(in crate::aggregate) struct SliceColumn<F: Function>(
+pub(in crate::aggregate) struct CellStateParts<F: Function>(
     pub(in crate::aggregate) Vec<Vec<F::State>>,
 );
 
-impl<F: Function> FunctionStates for SliceColumn<F> {
+impl<F: Function> FunctionStates for CellStateParts<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
         Box::new(Slider::<F> {
             states: &self.0,
