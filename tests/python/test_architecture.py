@@ -75,6 +75,7 @@ IRREGULAR = (
 )
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
+PAGES = "rust/structures/src/memory/pages.rs"
 GATE_ROWS = "rust/tidegate/src/stream/intake/rows.rs"
 INTERRUPT = "rust/python/src/interpreter/interrupt.rs"
 ROW_GATE = "rust/papers/src/row_gate"
@@ -85,10 +86,8 @@ OPTIONS = "python/tidegate/cli/commands"
 QUOTED = [
     ("ARCHITECTURE.md", "about {} rows at most (`EPOCH_ROWS`)", JOINS, "EPOCH_ROWS", 1),
     ("DESIGN.md", "about {} at a time", JOINS, "EPOCH_ROWS", 1),
-    ("ARCHITECTURE.md", "Fresh {} KiB pages", POOL, "PAGE", 1 << 10),
-    ("ARCHITECTURE.md", "asks for {} MiB pages", POOL, "HUGE_PAGE", 1 << 20),
-    ("ARCHITECTURE.md", "keeps up to {} MiB for the next join", POOL, "POOL_BYTES", 1 << 20),
-    ("ARCHITECTURE.md", "keeps up to {} GiB more", POOL, "LENT_BYTES", 1 << 30),
+    (PAGES, "With {} KiB pages", POOL, "PAGE", 1 << 10),
+    (PAGES, "requests {} MiB pages", POOL, "HUGE_PAGE", 1 << 20),
     ("DESIGN.md", "With {} KiB pages", POOL, "PAGE", 1 << 10),
     ("DESIGN.md", "keeps up to {} MiB", POOL, "POOL_BYTES", 1 << 20),
     ("DESIGN.md", "keeps up to {} GiB more", POOL, "LENT_BYTES", 1 << 30),
@@ -538,16 +537,47 @@ def test_the_tactics_are_those_that_the_page_lists():
     assert told[1] == NUMBERS[len(found)] == NUMBERS[len(listed)]
 
 
-def test_every_room_is_on_the_map():
+# Crates whose rooms are listed in the docs of their `lib.rs`, not in ARCHITECTURE.md.
+LISTED_IN_LIB = {"papers", "python"}
+
+
+def module_docs(path: Path) -> str:
+    """Return the module docs of a Rust file as plain text."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line[3:].strip() for line in lines if line.startswith("//!"))
+
+
+def test_every_room_next_to_lib_is_on_the_map():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     tables = dict(
         re.findall(r"^\| `rust/(\w+)/src/` \|.*\n\| --- .*\n((?:\| .*\n)+)", text, re.MULTILINE)
     )
-    assert {"structures", "operators", "papers", "tidegate", "python"} <= tables.keys()
+    assert {"structures", "operators", "tidegate"} <= tables.keys()
+    for crate in LISTED_IN_LIB:
+        assert re.search(rf"^\| `rust/{crate}` \| .*`lib.rs` lists its rooms", text, re.MULTILINE)
+        tables[crate] = module_docs(RUST / crate / "src" / "lib.rs")
     assert tables.keys() == {crate for crate in CRATES if rooms(crate)}
     for crate, table in tables.items():
-        told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
-        assert sorted(told) == sorted({f"{room}/" for room in rooms(crate)} | beside(crate))
+        told = re.findall(r"^\| \[?`([^`]+)`\]? \|", table, re.MULTILINE)
+        next_to_lib = {f"{room}/" for room in rooms(crate) if "/" not in room} | beside(crate)
+        if crate == "papers":
+            # Its table lists modules by name.
+            next_to_lib = {name.removesuffix("/").removesuffix(".rs") for name in next_to_lib}
+        assert sorted(told) == sorted(next_to_lib)
+
+
+def test_every_other_room_is_in_the_docs_of_its_folder():
+    """Each room below another one is named there, and so is no room that does not exist."""
+    seen = set()
+    for crate in CRATES:
+        inner = {room for room in rooms(crate) if "/" in room}
+        for outer in {room.rpartition("/")[0] for room in inner}:
+            docs = module_docs(RUST / crate / "src" / outer / "mod.rs")
+            told = {f"{outer}/{name}" for name in re.findall(r"`(\w+)/`", docs)}
+            assert told == {room for room in inner if room.rpartition("/")[0] == outer}
+            seen |= {f"{crate}/{room}" for room in told}
+    assert seen == {f"{crate}/{room}" for crate in CRATES for room in rooms(crate) if "/" in room}
+    assert {"structures/gate/block", "operators/aggregate/folds/tables"} <= seen
 
 
 def types(crate: str) -> Counter[str]:
@@ -636,7 +666,9 @@ def constant(file: str, name: str) -> int:
 
 @pytest.mark.parametrize(("document", "words", "file", "name", "unit"), QUOTED)
 def test_a_number_in_prose_is_that_of_the_code(document, words, file, name, unit):
-    text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
+    path = ROOT / document
+    written = module_docs(path) if path.suffix == ".rs" else path.read_text(encoding="utf-8")
+    text = " ".join(written.split())
     before, _, after = words.partition("{}")
     numbers = re.findall(rf"{re.escape(before)}([\d,]+){re.escape(after)}", text)
     assert numbers, f"{document} does not say `{words}`"

@@ -32,6 +32,8 @@
 //! | [`scale_oij`] | Scale-OIJ: the interval join of threads that read each other's lists |
 //! | [`hive`] | windows that threads update together |
 //! | [`aggregate_designs`] | multiway aggregation: who merges the rows, who updates what |
+//! | `pieces` | memory that grows while other threads read it |
+//! | `stages` | stages that run concurrently, each on the output of another |
 //! | [`threads`] | tasks that take turns; threads that go on between calls |
 //!
 //! ```

@@ -9,6 +9,7 @@
 //! - [`PimTree`]: the same with a B+-tree for every node of the immutable tree at some depth.
 //!   [`SharedPimTree`]: one that threads share.
 //! - [`OlcTree`]: a B+-tree that threads share, with locks that readers do not take.
+//!   The folder `olc/` contains it.
 //!
 //! All but `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
 //! Multicore CPU" (SIGMOD 2020), sections 2 and 3; `OlcTree` is what they compare theirs with, a

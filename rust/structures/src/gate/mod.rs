@@ -15,6 +15,8 @@
 //! the same contract, row by row the same stream, with the keys of this module and the promises of
 //! [`promise`].
 //!
+//! The folder `block/` contains this gate.
+//!
 //! # Trade-offs
 //!
 //! - **A silent source holds everything back**: until it pushes, says `advance`, or is closed. A

@@ -18,6 +18,8 @@
 //! - [`BPlusTree`]: rows are inserted and removed one by one. Values that the blocks do not have
 //!   are in one.
 //!
+//! The folders `bucket/` and `bplus/` contain these two indexes.
+//!
 //! ```
 //! use tidegate_structures::index::{BucketIndex, Probe, WindowIndex};
 //!

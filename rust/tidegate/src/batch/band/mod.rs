@@ -1,4 +1,8 @@
 //! The band join of two tables.
+//!
+//! By default, tables are sorted (`sort.rs`). If a window acts as one more column, and a sample
+//! shows that every column by itself leaves too many candidates per left row, rows are inserted
+//! into indexes in merged order instead (`index.rs`).
 
 mod index;
 mod sort;

@@ -5,6 +5,20 @@
 //! from the ready rows, and decides which part of its state belongs in a snapshot.
 //!
 //! `snapshot.rs` saves the state as bytes, and restores it.
+//!
+//! # Interrupted calls
+//!
+//! A call that is interrupted asks the current step to pause. A long step checks for such requests
+//! at points from which it can resume later; any other step runs to completion. Undoing an
+//! interrupted step would lose its work, and every engine would have to support it. Finishing the
+//! step in the background could take minutes, during which the operator could do nothing else.
+//!
+//! # Failures
+//!
+//! A step cannot be undone, so rows must never make it fail. Rows for which a condition or a sum
+//! cannot be computed are recorded (`columns/faults.rs`), and the step finishes without them. Only
+//! a refused memory request can make a step fail. [`Tactic::survives`] then reports whether the
+//! operator can continue without losing rows that have left the gate.
 
 mod snapshot;
 
