@@ -30,6 +30,9 @@
 //! [`ScaleJoin::comparing_by`] one whose shares compare row by row. Algorithms to compare with are
 //! made of these; all find the same pairs.
 //!
+//! Window joins without a numeric condition use ScaleJoin by default, so it is in this crate, not in
+//! `rust/papers`.
+//!
 //! # Beyond the paper
 //!
 //! [`ScaleAlgorithm::Indexed`]: there is one share, and threads share the new rows of an epoch instead. Each row then
