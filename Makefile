@@ -26,7 +26,7 @@ MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign options check audit format site bench claims wheel clean
+.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign options check prose audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 	$(SCRIPTS)/lint_rust.sh --workspace
 	$(SCRIPTS)/lint_python.sh
 	$(SCRIPTS)/types_python.sh
+	python $(SCRIPTS)/prose.py
+
+prose: ## Find turns of phrase that CONTRIBUTING.md advises against.
+	$(PYTHON) $(SCRIPTS)/prose.py
 
 audit: $(VENV)/.pip ## Look up known weaknesses of what tidegate needs, and licences; needs cargo-deny.
 	$(SCRIPTS)/audit.sh

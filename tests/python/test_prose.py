@@ -1,0 +1,37 @@
+"""The checker of prose: what it finds, and what it skips."""
+
+import pytest
+
+from test_published import script
+
+prose = script("prose")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        (
+            "page.md",
+            'A lock of its own.\n`of its own`, "of its own"\n```text\ngo on\n```\nHence.\n',
+            [1, 6],
+        ),
+        (
+            "module.py",
+            '"""Read it.\n\n>>> "go on"\nThreads go on.\n"""\nx = 1  # likewise\n',
+            [4, 6],
+        ),
+        ("module.py", 'm = "the source is told that the row is late"\nn = "go on"\n', [1]),
+        ("module.py", 'm = f"the source is told that row {n} is late"\n', [1]),
+        (
+            "lib.rs",
+            "//! Threads go on.\n//! ```\n//! // go on\n//! ```\nlet told = 1; // told\n",
+            [1],
+        ),
+        ("lib.rs", 'let text = "the source is told that the row is late";\n', [1]),
+    ],
+)
+def test_turns_are_found_where_they_are_prose(tmp_path, name, text, found):
+    path = tmp_path / name
+    path.write_text(text)
+    lines = [int(line.removeprefix(f"{path}:").split(":")[0]) for line in prose.found_in(path)]
+    assert lines == found
