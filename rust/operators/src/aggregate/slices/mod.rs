@@ -1,7 +1,7 @@
-//! Slices of time: windows are runs of them, and rows are numbered by slice and key.
+//! Slices of time: windows consist of adjacent slices, and rows are numbered by slice and key.
 //!
-//! Whole tables and epochs share this. A row is touched once a function, whatever the number of
-//! windows it falls in.
+//! Slices are used for whole tables and for epochs. Each function reads a row once, regardless of
+//! the number of windows that contain it.
 //!
 //! | file | what is in it |
 //! | --- | --- |
