@@ -1,5 +1,5 @@
-//! The catalog: the functions that a caller can name, and what each of them is to the
-//! [folds](super::folds).
+//! The functions that a caller can name, and the kind under which the [folds](super::folds) use
+//! each of them.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,8 +1,8 @@
-//! Folds: how one function goes through rows, whichever function it is.
+//! Folds: how one function of any type processes rows.
 //!
 //! Each room has a trait with the steps of its pass. A function with its input
-//! ([`WithInput`](super::inputs::values::WithInput)) has all of them, in loops that are compiled for
-//! both.
+//! ([`WithInput`](super::inputs::values::WithInput)) implements all of them, in loops that are
+//! compiled for this combination.
 //!
 //! | folder | rows of |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! The inputs of functions: rows, and the values that they have.
+//! The inputs of functions: rows and their values.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,4 +1,5 @@
-//! One function of rows that come epoch by epoch: states that are kept from one epoch to the next.
+//! One function over rows that arrive epoch by epoch, with states that are kept from one epoch to
+//! the next.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! One function of the partners of each left row, in suffixes and prefixes of panes.
+//! Computes one function over the partners of each left row, from suffixes and prefixes of panes.
 //!
 //! | file | what is in it |
 //! | --- | --- |
