@@ -102,7 +102,7 @@ fn code(number: f64, low: f64, scale: f64) -> f64 {
     (number - low) * scale
 }
 
-/// The last bucket is also that of codes beyond it.
+/// Returns the bucket of a code; codes beyond the last bucket are in the last one.
 fn bucket(code: f64) -> u8 {
     (code as u8).min(BUCKETS as u8 - 1)
 }

@@ -1,18 +1,18 @@
-//! For how long a row may be matched.
+//! How long rows can be matched.
 
 use super::{Interval, Reach, Retention};
 
-/// For how long the rows of each side may be matched by later rows.
+/// How long the rows of each side can be matched by later rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// As far as they reach in time.
+    /// Within their reach in time.
     Time(Reach),
-    /// Until this number of rows of their side have come after them.
+    /// Until this number of rows have arrived after them on their side.
     Rows([u64; 2]),
 }
 
 impl Extent {
-    /// How long the rows that a join retains may be matched.
+    /// Returns the extent of the rows that a join with this retention keeps.
     pub fn new(retention: Retention) -> Self {
         match retention {
             Retention::Time { left, right } => {

@@ -1,4 +1,4 @@
-//! What all streaming joins share, and the basic row types used by all joins.
+//! The code that all streaming joins share, and the basic row types of all joins.
 //!
 //! | file | what is in it |
 //! | --- | --- |
