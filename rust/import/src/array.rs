@@ -87,8 +87,7 @@ pub(crate) unsafe fn import(
         return Err(Error::malformed(
             None,
             format!(
-                "a batch has {rows} rows, more than the {MAX_ROWS} that it may have; send smaller \
-                 batches"
+                "a batch has {rows} rows, more than the maximum of {MAX_ROWS}; send smaller batches"
             ),
         ));
     }
@@ -115,7 +114,7 @@ pub(crate) unsafe fn import(
             if !field.is_nullable() && column.null_count() > 0 {
                 return Err(Error::malformed(
                     name(),
-                    "it has null values, but its schema declares it to have none",
+                    "it has null values, but its schema declares it as non-nullable",
                 ));
             }
         }
@@ -124,7 +123,7 @@ pub(crate) unsafe fn import(
             let row = (0..nulls.len()).find(|&row| nulls.is_null(row)).unwrap_or(0);
             return Err(Error::malformed(
                 None,
-                format!("row {row} is null as a whole; make its columns null"),
+                format!("row {row} is null as a whole; set its columns to null instead"),
             ));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -311,7 +310,7 @@ fn checked_extent(
         ElementCount::AtMost(most) => length.min(most),
         ElementCount::Exactly(needed) if needed <= length => needed,
         ElementCount::Exactly(needed) => {
-            return wrong(format!("it has {length} elements, and its parent needs {needed}"));
+            return wrong(format!("it has {length} elements, but its parent needs {needed}"));
         }
     };
     // An empty array has no element to read.
@@ -358,7 +357,7 @@ fn expected_children<'a>(
             let Some(needed) = end.checked_mul(i64::from(*size)) else {
                 return Err(Error::at(
                     node,
-                    format!("{end} lists of {size} items have too many items"),
+                    format!("{end} lists of {size} items have too many items in total"),
                 ));
             };
             vec![(field.name(), field.data_type(), ElementCount::Exactly(needed))]

@@ -188,7 +188,7 @@ unsafe fn check_metadata(metadata: *const u8, node: &Node<'_>) -> Result<()> {
         // SAFETY: each string is preceded by its length.
         let length = unsafe { metadata.add(place).cast::<i32>().read_unaligned() };
         let Ok(length) = usize::try_from(length) else {
-            return Err(Error::at(node, format!("the metadata has a text of {length} bytes")));
+            return Err(Error::at(node, format!("the metadata has a string of {length} bytes")));
         };
         place += size_of::<i32>() + length;
     }
@@ -219,13 +219,14 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
             }
             _ => Err(Error::at(
                 node,
-                "the entries of a map must be a struct of a key, which is never null, and a value",
+                "the entries of a map must be structs of a non-null key and a value",
             )),
         },
         DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
             other => {
-                let what = "is no type of run ends, which are integers of 16, 32 or 64 bits";
+                let what =
+                    "is not a type for run ends, which must be integers of 16, 32 or 64 bits";
                 Err(Error::of_type(node, other, what))
             }
         },
@@ -247,6 +248,8 @@ fn check_decimal(precision: u8, scale: i8, most: u8, node: &Node<'_>) -> Result<
     }
     Err(Error::at(
         node,
-        format!("decimals have {precision} digits and a scale of {scale}, not 1 to {most} digits"),
+        format!(
+            "decimals have {precision} digits and a scale of {scale}; expected 1 to {most} digits"
+        ),
     ))
 }

@@ -43,7 +43,7 @@ impl UnopenedStream {
 
     /// Requests the schema, which can take the producer any length of time.
     pub fn open(mut self) -> Result<ArrowStream> {
-        let get_schema = self.0.get_schema.expect("it was looked for");
+        let get_schema = self.0.get_schema.expect("the callback exists");
         let mut given = FFI_ArrowSchema::empty();
         // SAFETY: the stream is open, so the callback can be called.
         let code = unsafe { get_schema(&raw mut self.0, &raw mut given) };
@@ -104,7 +104,7 @@ impl ArrowStream {
         schema: &SchemaRef,
         data_type: &DataType,
     ) -> Result<Option<RecordBatch>> {
-        let get_next = source.0.get_next.expect("it was looked for");
+        let get_next = source.0.get_next.expect("the callback exists");
         let mut given = FFI_ArrowArray::empty();
         // SAFETY: the stream is open, so the callback can be called.
         let code = unsafe { get_next(&raw mut source.0, &raw mut given) };

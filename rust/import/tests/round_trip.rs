@@ -4,7 +4,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "what arrow-rs exports is what the interface says"
+    reason = "data that arrow-rs exports conforms to the interface"
 )]
 
 use std::ptr::{NonNull, null, null_mut};

@@ -87,7 +87,7 @@ impl Deref for LastingThreads {
     type Target = ThreadPool;
 
     fn deref(&self) -> &ThreadPool {
-        self.pool.as_ref().expect("threads end once nobody can ask for them")
+        self.pool.as_ref().expect("threads end only when they can no longer be used")
     }
 }
 
@@ -162,7 +162,7 @@ impl Driver {
             let other = other.lock().expect("the lock is held only to take the work").take();
             if let Some(other) = other {
                 let outcome = of.clone().during(other);
-                *found.lock().expect("nothing fails while it is held") = Some(outcome);
+                *found.lock().expect("nothing panics while it is held") = Some(outcome);
             }
         };
         let outcome = lend(&run_other, |loan| {
@@ -173,7 +173,7 @@ impl Driver {
             run_other();
             outcome
         });
-        let found = found.into_inner().expect("nothing fails while it is held");
+        let found = found.into_inner().expect("nothing panics while it is held");
         (outcome, found.expect("a helper or this thread has done it"))
     }
 
@@ -280,7 +280,7 @@ impl Driver {
         self.share_out(slots.len(), &|next| {
             let mut scratch = scratch();
             while let Some(at) = next() {
-                let item = lock(&slots[at]).0.take().expect("a number is given once");
+                let item = lock(&slots[at]).0.take().expect("each number is handed out once");
                 let result = work(&mut scratch, item);
                 lock(&slots[at]).1 = Some(result);
             }
@@ -349,7 +349,7 @@ impl Driver {
     /// Unlike [`map`](Self::map), this method waits for busy helpers, because the work items can
     /// depend on each other.
     pub fn on_each_thread(&self, threads: usize, work: &(dyn Fn(&[usize]) + Sync)) {
-        debug_assert!(threads <= self.threads, "as many threads as the driver has");
+        debug_assert!(threads <= self.threads, "at most as many threads as the driver has");
         if threads <= 1 {
             return work(&[0]);
         }

@@ -78,7 +78,10 @@ impl Charge {
 
     /// Adds another charge of the same budget to this one.
     pub fn merge(&mut self, mut other: Charge) {
-        assert!(Arc::ptr_eq(&self.budget.0, &other.budget.0), "both charges are of one budget");
+        assert!(
+            Arc::ptr_eq(&self.budget.0, &other.budget.0),
+            "both charges belong to the same budget"
+        );
         self.bytes += std::mem::take(&mut other.bytes);
     }
 

@@ -20,7 +20,7 @@ impl HighWater {
     /// the mark.
     pub fn raise(&self, to: u64) {
         // Relaxed: a single thread raises the mark, so it reads its own last value.
-        debug_assert!(self.0.load(Ordering::Relaxed) as u64 <= to, "a mark only rises");
+        debug_assert!(self.0.load(Ordering::Relaxed) as u64 <= to, "a mark only increases");
         // Release: publishes what was done before to the Acquire of `get`.
         self.0.store(to as i64, Ordering::Release);
     }

@@ -35,7 +35,7 @@
 //! ```
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
-#![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
+#![expect(clippy::disallowed_types, reason = "only this crate uses the standard atomics")]
 
 pub mod atomic;
 mod bell;

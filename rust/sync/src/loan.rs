@@ -210,9 +210,9 @@ mod tests {
                 (0..4).map(helper).collect()
             });
             let (begun, ended) = (calls[0].get(), calls[1].get());
-            assert_eq!(begun, ended, "nobody is inside");
+            assert_eq!(begun, ended, "no thread is inside");
             helpers.into_iter().for_each(|helper| helper.join().unwrap());
-            assert_eq!(calls[0].get(), begun, "nobody has entered since");
+            assert_eq!(calls[0].get(), begun, "no thread has entered since");
         }
     }
 

@@ -146,6 +146,6 @@ mod tests {
         }
         let middle = first.next.get().unwrap();
         drop(first);
-        assert!(middle.next.get().is_some(), "what somebody holds stays");
+        assert!(middle.next.get().is_some(), "elements that are still referenced remain");
     }
 }

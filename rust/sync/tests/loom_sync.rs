@@ -52,7 +52,7 @@ fn loom_once_link_one_wins_and_all_see_it() {
                 let link = link.clone();
                 thread::spawn(move || {
                     let won = link.set(Arc::new(Cell::new(number))).is_ok();
-                    (won, link.get().expect("somebody has set it").get())
+                    (won, link.get().expect("one of the threads has set it").get())
                 })
             })
             .collect();

@@ -84,7 +84,7 @@ impl BufferPointers<'_> {
             }
             Some(_) if pointer.is_null() => Err(Error::at(
                 self.node,
-                format!("buffer {at} is a null pointer; it holds {elements} elements"),
+                format!("buffer {at} is a null pointer, but must hold {elements} elements"),
             )),
             Some(_) => Ok(pointer),
             None => self.too_long(at, elements, bits),

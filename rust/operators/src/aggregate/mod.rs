@@ -38,16 +38,16 @@
 //! | room | what is in it |
 //! | --- | --- |
 //! | `output.rs` | pages of results |
-//! | `states/` | the functions as states that combine; their states as words |
+//! | `states/` | the functions as states that can be combined; their states as words |
 //! | `inputs/` | the rows of sources, and the values that they add |
 //! | `slices/` | slices of time: rows by slice and key, and the steps from window to window |
-//! | `folds/` | how one function goes through tables, epochs, and partners |
-//! | `catalog/` | the functions by name: the only place that says which one an [`Aggregate`] is |
+//! | `folds/` | how one function processes tables, epochs, and partners |
+//! | `catalog/` | the functions by name: the only place that defines the kind of an [`Aggregate`] |
 //! | `tables.rs` | windows of whole tables |
-//! | `sessions.rs` | windows of whole tables that rows keep open |
-//! | `streaming/` | both of rows that come epoch by epoch |
-//! | `partners/` | functions of the partners that a row has in a join |
-//! | `all_values/` | functions that need all values of a window, or of a row's partners, at once |
+//! | `sessions.rs` | sessions of whole tables, which stay open as long as rows extend them |
+//! | `streaming/` | windows and sessions of rows that arrive epoch by epoch |
+//! | `partners/` | functions over the partners that a row has in a join |
+//! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
 //! over partners in `folds/partners/functions.rs`. Then add it to [`Aggregate`] in

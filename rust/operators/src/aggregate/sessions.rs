@@ -59,7 +59,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    assert!(gap > 0, "a session lasts longer than its last row");
+    assert!(gap > 0, "the gap of a session must be positive");
     let merged = MergedRows::new(streams, driver)?;
     let (sessions, session_of) = find(merged.stream(), key_count, gap);
     let mut order: Vec<u32> = memory::collect((0..sessions.len()).map(|nth| nth as u32 + 1));
@@ -81,7 +81,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
             .map(|session| Window { start: session.start, end: session.last + gap, rows: 1 })
             .collect();
         let columns =
-            columns.iter_mut().map(|pages| pages.next().expect("a column a page")).collect();
+            columns.iter_mut().map(|pages| pages.next().expect("one column per page")).collect();
         Page { rows: some.len(), windows, keys, columns }
     };
     let pages: Vec<Page> = order.chunks(PAGE_ROWS).map(page).collect();

@@ -24,9 +24,9 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `strategy.rs` | which right rows can be partners |
-//! | `ordered.rs` | partners where both sides are in time order |
-//! | `grouped.rs` | partners where a side is not |
-//! | `rounds.rs` | partners that meet a predicate |
+//! | `ordered.rs` | partners if both sides are in time order |
+//! | `grouped.rs` | partners if a side is not in time order |
+//! | `rounds.rs` | partners that satisfy a predicate |
 
 mod grouped;
 mod ordered;
@@ -81,7 +81,11 @@ pub fn asof_join(
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
+    assert_eq!(
+        left.keys.is_some(),
+        right.keys.is_some(),
+        "either both sides have keys or neither has"
+    );
     for side in [left, right] {
         assert!(side.keys.is_none_or(|keys| keys.len() == side.ts.len()), "a key a time");
     }

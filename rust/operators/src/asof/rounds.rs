@@ -49,7 +49,7 @@ impl Rounds {
     pub fn next_round(&mut self) -> Option<Arc<Matches>> {
         let block = self.block;
         self.block = block.saturating_mul(GROWTH);
-        let round = Arc::get_mut(&mut self.round).expect("the round before is over");
+        let round = Arc::get_mut(&mut self.round).expect("the previous round is over");
         let mut has_candidates = false;
         for (run, rest) in round.runs_mut().iter_mut().zip(self.rest.iter_mut()) {
             let taken = (rest.end - rest.start).min(block);

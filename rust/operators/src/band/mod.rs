@@ -19,8 +19,8 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `band.rs` | which values are close, without a wrong rounding |
-//! | `index/` | the same in sliding windows: rows enter an index a side, and are looked for in the other's |
+//! | `band.rs` | which values are close, without rounding errors |
+//! | `index/` | the band join in sliding windows, with one index per side |
 
 #[allow(clippy::module_inception, reason = "which values are close")]
 mod band;

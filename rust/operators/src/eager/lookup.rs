@@ -158,7 +158,7 @@ impl KeyedJoin for TimeJoin {
 
 impl RowJoin<[&[u32]; 2]> for TimeJoin {
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "the previous epoch must have ended");
         debug_assert!(sides.is_sorted_by_key(|&side| side as usize), "left rows are first");
         self.before = self.logs.each_ref().map(RowLog::len);
         let (left, right) = ts.split_at(keys[0].len());

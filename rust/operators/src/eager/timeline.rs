@@ -24,7 +24,10 @@ pub(super) struct Timeline {
     /// The last run. Most timelines have no other run.
     last: Vec<Entry>,
     /// The runs before it. None of them is empty.
-    #[allow(clippy::box_collection, reason = "a pointer a key, where most keys have no such runs")]
+    #[allow(
+        clippy::box_collection,
+        reason = "one pointer per key, since most keys have no such runs"
+    )]
     former: Option<Box<VecDeque<Vec<Entry>>>>,
 }
 

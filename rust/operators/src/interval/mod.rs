@@ -37,10 +37,10 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `sweep.rs` | matches of each left row |
-//! | `merge.rs` | both in one pass where the input is sorted, part by part |
-//! | `partners.rs` | the matches as runs that aggregates are made of |
-//! | `streaming/` | the same of rows that come epoch by epoch |
+//! | `sweep.rs` | finds the matches of each left row |
+//! | `merge.rs` | groups and sweeps sorted inputs in one pass, part by part |
+//! | `partners.rs` | the matches as runs over which aggregates are computed |
+//! | `streaming/` | the interval join of rows that arrive epoch by epoch |
 
 mod merge;
 mod partners;
@@ -150,7 +150,11 @@ fn find_in_groups(
     driver: &Driver,
 ) -> Result<GroupMatches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
+    assert_eq!(
+        left.keys.is_some(),
+        right.keys.is_some(),
+        "either both sides have keys or neither has"
+    );
     let sorted = are_sorted(&[left.ts, right.ts], driver)?;
     if sorted
         && left.keys.is_some()

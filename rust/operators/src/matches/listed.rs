@@ -20,7 +20,7 @@ impl Matches {
         driver: &Driver,
     ) -> Result<Self, Stopped> {
         let count = pairs.iter().map(|(left, _)| left.len()).sum::<usize>();
-        assert!(u32::try_from(count).is_ok(), "places fit in 32 bits");
+        assert!(u32::try_from(count).is_ok(), "positions fit in 32 bits");
         // 1. Count the pairs of each left row, which determines the start of its run.
         let mut runs = Pages::filled(left_rows, Run::default());
         for (left, _) in pairs {

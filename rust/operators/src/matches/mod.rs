@@ -15,11 +15,11 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `narrow.rs` | checked in further columns |
-//! | `scan.rs` | scanned |
-//! | `listed.rs` | made of pairs in any order |
-//! | `pieces.rs` | made of lists, one for each left row |
-//! | `output.rs` | numbered and listed |
+//! | `narrow.rs` | checks runs against further columns |
+//! | `scan.rs` | scans for a condition |
+//! | `listed.rs` | creates matches from pairs in any order |
+//! | `pieces.rs` | creates matches from lists, one per left row |
+//! | `output.rs` | numbers and lists result rows |
 
 mod listed;
 mod narrow;

@@ -312,7 +312,7 @@ fn sort_by<const COMPARISONS: usize>(
     numbers: &mut [u32],
     count: usize,
 ) {
-    let mut sorted: [u32; SHORT] = numbers.try_into().expect("as many numbers");
+    let mut sorted: [u32; SHORT] = numbers.try_into().expect("there are SHORT numbers");
     sorted
         .iter_mut()
         .zip(0..)

@@ -110,7 +110,7 @@ impl<'a> Groups<'a> {
         out: &mut [Slot<T>],
         driver: &Driver,
     ) -> Result<(), Stopped> {
-        const { assert!(size_of::<T>() == size_of::<i64>(), "a value travels as a time does") };
+        const { assert!(size_of::<T>() == size_of::<i64>(), "a value has the size of a time") };
         let (rows, with_key) = (out.len(), values.len());
         let fill = |out: &mut [Slot<T>], values: &[T], numbers: &[u32], first: usize| {
             if numbers.len() < out.len() {

@@ -2,11 +2,11 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `group.rs` | rows by key and time |
-//! | `sort.rs` | rows of a group in time order, however they are distributed |
-//! | `follow.rs` | the rows of each key followed in time order |
-//! | `directory.rs` | places of rows in no order looked up |
-//! | `merge.rs` | the rows of sorted runs in one order |
+//! | `group.rs` | groups rows by key and sorts them by time |
+//! | `sort.rs` | sorts rows by time, for any distribution of times |
+//! | `follow.rs` | follows the rows of each key in time order |
+//! | `directory.rs` | looks up the positions of unsorted rows |
+//! | `merge.rs` | merges the rows of sorted runs |
 
 mod directory;
 mod follow;

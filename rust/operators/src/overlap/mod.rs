@@ -41,7 +41,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `windows.rs` | lists of the rows that are open at some times |
+//! | `windows.rs` | lists of the rows that are open at certain times |
 //! | `count.rs` | the number of pairs of each left row |
 
 mod count;

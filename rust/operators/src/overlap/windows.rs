@@ -203,7 +203,7 @@ impl OverlapWindows {
 
 /// Returns a position in the lists, which have at most as many entries as there are rows.
 fn place(at: usize) -> u32 {
-    u32::try_from(at).expect("rows that do not end before they start")
+    u32::try_from(at).expect("rows must not end before they start")
 }
 
 impl KeyWindows {

@@ -137,7 +137,7 @@ impl Index {
     pub(crate) fn grow(&mut self, window: &ScanColumns) {
         let upto = window.rows() >> self.shift << self.shift;
         let driver = Driver::new(1, Stop::default());
-        self.extend(window, upto, &driver).expect("nobody asks it to stop");
+        self.extend(window, upto, &driver).expect("no stop is requested");
     }
 
     /// Adds the positions of the window before `upto`. The last block can be incomplete if no more

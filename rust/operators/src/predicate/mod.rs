@@ -26,10 +26,10 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `relation.rs` | the condition between two numbers |
-//! | `numbers.rs` | numbers as integers of the same order |
-//! | `scan_columns.rs`, `column.rs` | columns of kept rows that are scanned |
-//! | `codes.rs`, `ranges.rs` | codes and bitmaps of them; ranges that match |
-//! | `index.rs` | rows looked up in blocks by value |
+//! | `numbers.rs` | numbers as integers with the same order |
+//! | `scan_columns.rs`, `column.rs` | the columns of kept rows that a scan reads |
+//! | `codes.rs`, `ranges.rs` | codes and their bitmaps; ranges that match |
+//! | `index.rs` | looks rows up by value, in blocks |
 
 mod codes;
 mod column;

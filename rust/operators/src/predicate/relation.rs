@@ -256,7 +256,7 @@ impl Relation {
         let whole = |numbers: &Numbers, rank: u64| match numbers {
             Numbers::I32(_) => i32::of_rank(rank).whole(),
             Numbers::I64(_) => i64::of_rank(rank).whole(),
-            Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+            Numbers::F32(_) | Numbers::F64(_) => panic!("integer arithmetic needs integer columns"),
         };
         match self {
             Relation::Float(_) => true,
@@ -283,12 +283,16 @@ impl Relation {
                 let other = match others {
                     Numbers::I32(values) => values[row].whole(),
                     Numbers::I64(values) => values[row].whole(),
-                    Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+                    Numbers::F32(_) | Numbers::F64(_) => {
+                        panic!("integer arithmetic needs integer columns")
+                    }
                 };
                 match like {
                     Numbers::I32(_) => range(constraints, side, other, i32::whole, i32::near_whole),
                     Numbers::I64(_) => range(constraints, side, other, i64::whole, i64::near_whole),
-                    Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+                    Numbers::F32(_) | Numbers::F64(_) => {
+                        panic!("integer arithmetic needs integer columns")
+                    }
                 }
             }
             Relation::Float(constraints) => {

@@ -245,7 +245,7 @@ impl ScanColumns {
             }
             let mut chunks = rows.chunks_exact(TOGETHER);
             for four in &mut chunks {
-                let four = <[usize; TOGETHER]>::try_from(four).expect("a chunk of so many");
+                let four = <[usize; TOGETHER]>::try_from(four).expect("a chunk has TOGETHER rows");
                 let of_each = four.map(in_part);
                 let first = of_each.iter().map(|run| run.start).max().unwrap_or(start);
                 let last = of_each.iter().map(|run| run.end).min().unwrap_or(start);
@@ -415,7 +415,7 @@ impl ScanColumns {
                 (Values::Words(a), Values::Words(b)) => {
                     scan_two(&a[run.clone()], &b[run], &code(0), &code(1), base, found);
                 }
-                _ => panic!("all codes of a window are kept alike"),
+                _ => panic!("all codes of a window have one form"),
             },
         }
     }

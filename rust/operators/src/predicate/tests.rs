@@ -111,7 +111,9 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     let whole = |operand: &Operand, row: usize| match &operand.numbers {
         Numbers::I32(values) => i64::from(values[row]),
         Numbers::I64(values) => values[row],
-        Numbers::F32(_) | Numbers::F64(_) => unreachable!("whole arithmetic is of integers"),
+        Numbers::F32(_) | Numbers::F64(_) => {
+            unreachable!("integer arithmetic needs integer columns")
+        }
     };
     match &term.relation {
         Relation::Whole(all) => all.iter().all(|one| {

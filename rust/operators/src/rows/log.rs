@@ -117,7 +117,7 @@ impl<C: KeptColumns> RowLog<C> {
 
     /// Adds the rows that another log has kept; `add` appends them to the columns.
     pub fn restore(&mut self, kept: &SavedRows, add: impl FnOnce(&mut C)) {
-        assert!(self.end() == 0, "a log that had no rows takes in rows");
+        assert!(self.end() == 0, "the log must be empty");
         self.extend(add);
         if let Some(matched) = &mut self.matched {
             let flags = matched.as_mut_slice().iter_mut().zip(&kept.matched);
@@ -142,7 +142,7 @@ impl<C: KeptColumns> RowLog<C> {
     /// Marks the row at an offset as matched, and returns whether this is its first match.
     #[inline]
     pub fn set_matched(&mut self, offset: u32) -> bool {
-        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
+        let matched = self.matched.as_mut().expect("matches are tracked");
         !std::mem::replace(&mut matched[offset as usize], true)
     }
 
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(
             alone,
             [4, 1],
-            "sorted by the last time at which they can match; row 2 has a match"
+            "sorted by the last time at which they can be matched; row 2 has been matched"
         );
         assert_eq!(logs.each_ref().map(|log| log.over(&Extent::Time(reach), now)), [0, 0]);
         assert_eq!(RowLog::needed_if_sparse(&mut logs, now), None, "few rows are of no use");

@@ -5,9 +5,9 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `tables.rs` | whole tables through such a join |
+//! | `tables.rs` | processes whole tables with such a join |
 //! | `counts.rs` | windows that count rows, as runs of an interval join |
-//! | `scale/` | windows of rows as they come, compared by all threads, or looked up by value |
+//! | `scale/` | windows of streaming rows, which are compared or looked up by value |
 
 pub mod counts;
 pub mod scale;

@@ -75,7 +75,7 @@ pub fn pairs(
             };
             let numbers: Vec<_> = terms.iter().map(numbers).collect();
             join.begin(driver, ts, of_sides, Some(&numbers));
-            assert!(join.compares(), "what fits as a whole fits in parts");
+            assert!(join.compares(), "numbers that fit together also fit in parts");
         } else if join.holds_back() {
             join.flush();
         } else {

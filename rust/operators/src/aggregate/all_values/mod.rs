@@ -8,10 +8,10 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `partners.rs`, `windows.rs` | the functions of the partners of a join, and of windows |
+//! | `partners.rs`, `windows.rs` | functions over the partners of a join, and over windows |
 //! | `sliding.rs` | a window that slides from run to run |
 //! | `functions.rs` | quantiles and distinct values, for such a window |
-//! | `ranks.rs` | a set of ranks that finds its members by their place |
+//! | `ranks.rs` | a set of ranks that finds members by their position |
 
 mod functions;
 mod partners;

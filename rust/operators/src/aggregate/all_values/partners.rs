@@ -156,7 +156,7 @@ impl<T: OutputValue + Value> LeftResults<T> {
     /// so that adjacent runs are processed together, and their results are put back in row order.
     #[expect(
         clippy::too_many_lines,
-        reason = "a sequence of passes, each over the output of the one before"
+        reason = "a sequence of passes, each over the output of the previous one"
     )]
     fn new<F: WindowFunction<Output = T>>(
         function: &F,

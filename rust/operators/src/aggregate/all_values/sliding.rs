@@ -91,7 +91,8 @@ pub(super) fn slide<F: WindowFunction>(
         let limit = start.saturating_add((first.run.len() as u32).max(BLOCK));
         let (block, others) = rest.split_at(rest.partition_point(|item| item.run.start < limit));
         rest = others;
-        let end = block.iter().map(|item| item.run.end).max().expect("the first one is there");
+        let end =
+            block.iter().map(|item| item.run.end).max().expect("the block has at least one item");
         let values: usize = block.iter().map(|item| item.run.len()).sum();
         if values / FEW < block.len() || block.len() == 1 {
             let codes = &placed.codes[..];

@@ -4,8 +4,8 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `aggregate.rs` | the functions by name, each with its input |
-//! | `user.rs` | functions that users bring |
-//! | `kind.rs` | any of them, whichever it is |
+//! | `user.rs` | user-defined functions |
+//! | `kind.rs` | a function of any type, with its input |
 
 pub(super) mod aggregate;
 pub(super) mod kind;

@@ -7,7 +7,7 @@
 //! | folder | rows of |
 //! | --- | --- |
 //! | `tables/` | whole tables: the cells of slices, and windows of cells |
-//! | `epochs/` | streams, epoch by epoch: states that go on |
+//! | `epochs/` | streams, epoch by epoch: states that are kept between epochs |
 //! | `partners/` | the other side of a join: the partners of each left row |
 
 pub(super) mod epochs;

@@ -133,7 +133,7 @@ fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
         OutputValues::Rows(numbers) => {
             numbers[..rows].iter().map(|&row| Some(row.into())).collect()
         }
-        _ => unreachable!("no function of words gives others"),
+        _ => unreachable!("functions of words return no other types"),
     };
     column.missing.iter().for_each(|&row| found[row] = None);
     found

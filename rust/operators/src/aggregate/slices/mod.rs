@@ -7,8 +7,8 @@
 //! | --- | --- |
 //! | `windows.rs` | the slices that windows share |
 //! | `partials.rs` | the rows of a source by slice and key |
-//! | `steps.rs` | from one window to the next: which slices and keys leave and come |
-//! | `suffix_prefix.rs` | the two states that make a window |
+//! | `steps.rs` | the slices and keys that change from one window to the next |
+//! | `suffix_prefix.rs` | the two states that form a window |
 
 pub(super) mod partials;
 pub(super) mod steps;

@@ -38,7 +38,7 @@ impl Windows {
     ///
     /// Panics if size or advance is not positive.
     pub fn new(size: i64, advance: i64, offset: i64) -> Self {
-        assert!(size > 0 && advance > 0, "windows have a length and move on");
+        assert!(size > 0 && advance > 0, "size and advance must be positive");
         let starts = (i64::MIN, i64::MAX);
         Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance, starts }
     }

@@ -342,7 +342,7 @@ impl StreamingWindows for StreamingAggregate {
             keys: ranks(&keys, order.ranks),
             columns: columns
                 .iter_mut()
-                .map(|pages| pages.next().expect("a column a page"))
+                .map(|pages| pages.next().expect("one column per page"))
                 .collect(),
         };
         Ok(planned.into_iter().map(page).collect())

@@ -34,7 +34,7 @@
 //! | --- | --- |
 //! | `windows.rs` | the trait that all streaming windows implement |
 //! | `aggregate.rs` | time-based windows |
-//! | `position.rs` | which windows come next, and the steps to compute them |
+//! | `position.rs` | the next windows, and the steps to compute them |
 //! | `sessions.rs` | session windows, which stay open as long as rows extend them |
 //! | `saved.rs` | the state as plain numbers |
 

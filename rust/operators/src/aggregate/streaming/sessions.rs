@@ -87,7 +87,7 @@ impl StreamingSessions {
     /// Creates sessions that end `gap` after their last row. Only the functions in `aggregates` are
     /// used, not their columns.
     pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
-        assert!(gap > 0, "a session lasts longer than its last row");
+        assert!(gap > 0, "the gap of a session must be positive");
         StreamingSessions {
             gap,
             lanes: aggregates.iter().map(|aggregate| kind(aggregate, &[], &[]).lane(1)).collect(),

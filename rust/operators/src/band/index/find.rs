@@ -276,7 +276,7 @@ impl Work for Merge<'_> {
             let (count, first) = (end - from, epoch.probe(row).from);
             if count <= SHORT {
                 let mut ages: [u32; SHORT] =
-                    numbers[from..from + SHORT].try_into().expect("as many numbers");
+                    numbers[from..from + SHORT].try_into().expect("there are SHORT numbers");
                 if ordered {
                     ages = ages.map(|number| number.wrapping_sub(first));
                     sort_short(&mut ages, count);

@@ -246,7 +246,7 @@ impl<F: Find> IndexJoin<F> {
 impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     /// The columns of each side must be passed with the indexed one first.
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "the previous epoch must have ended");
         self.next = 0;
         let mut first = [0; 2];
         for (side, (log, first)) in SIDES.into_iter().zip(self.rows.logs.iter_mut().zip(&mut first))

@@ -73,8 +73,10 @@ impl<F: Find> IndexJoin<F> {
         let IndexJoin { found, rows, window, how, .. } = self;
         let Rows { ordered, logs, epoch } = rows;
         let extent = Extent::new(*window);
-        let sides: &mut [RowLog<CodeColumns>; 2] =
-            logs.as_mut_slice().try_into().expect("one stream has no rows that come once or alone");
+        let sides: &mut [RowLog<CodeColumns>; 2] = logs
+            .as_mut_slice()
+            .try_into()
+            .expect("a self-join has no rows that are emitted once or unmatched");
         debug_assert_eq!(found.first().map_or(from, |found| found.rows.start), from);
         for (row, matches) in found.iter().flat_map(|found| found.matches(found.rows.clone())) {
             if matches.is_empty() {

@@ -246,7 +246,7 @@ impl Frequencies {
 
 impl Assignment {
     pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
-        assert!(replicas < usize::from(SPLIT), "a route names a replica in 15 bits");
+        assert!(replicas < usize::from(SPLIT), "replica numbers have 15 bits");
         Assignment {
             // A single replica has all keys, and with DP, no key has to be looked up.
             parallelism: if replicas == 1 { Parallelism::Data } else { parallelism },
@@ -266,7 +266,7 @@ impl Assignment {
 
     /// Sets the maximum ratio between the load of the most loaded replica and the mean load.
     pub(super) fn with_load_factor(self, load_factor: f64) -> Self {
-        assert!(load_factor >= 1.0, "the most loaded replica has the mean at least");
+        assert!(load_factor >= 1.0, "the load factor must be at least 1");
         Assignment { load_factor, ..self }
     }
 

@@ -10,7 +10,7 @@
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐
 //! epoch ───────┤                                           ├─▶ by later row, then earlier row ─▶ results
-//!              └─ replica 1: buffers of its keys ─▶ pairs ─┘        + rows whose time is over unmatched
+//!              └─ replica 1: buffers of its keys ─▶ pairs ─┘        + unmatched rows whose time is over
 //! ```
 //!
 //! Rows are numbered separately for each side. A result identifies a row by its distance from the
@@ -22,10 +22,10 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `replica.rs` | one thread's keys and matches |
-//! | `buffer.rs` | the rows of a key, neighbours in memory |
-//! | `assignment.rs` | which replica has which key |
+//! | `buffer.rs` | the rows of a key, which are adjacent in memory |
+//! | `assignment.rs` | the assignment of keys to replicas |
 //! | `chunks.rs` | the kept columns of a side's rows |
-//! | `key_rows.rs` | how many rows of each key are kept |
+//! | `key_rows.rs` | the number of kept rows per key |
 //! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and their pairs |
 
 mod assignment;
@@ -226,11 +226,11 @@ impl KeyedJoin for StreamingJoin {
 
 impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "the previous epoch must have ended");
         assert_eq!(
             (ts.len(), ts.len()),
             (sides.len(), keys[0].len() + keys[1].len()),
-            "a side and a key a row"
+            "one side and one key per row"
         );
         self.next = 0;
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];

@@ -364,7 +364,7 @@ impl<'a> ReplicaCursor<'a> {
     /// Returns the pairs of `row`, which must be the next row.
     #[inline]
     pub(super) fn take(&mut self, row: usize) -> ReplicaMatches<'a> {
-        let &(next, end) = self.rows.first().expect("the replica has looked at the row");
+        let &(next, end) = self.rows.first().expect("the replica has processed the row");
         debug_assert_eq!(next as usize, row, "rows are taken in order");
         self.rows = &self.rows[1..];
         let matches =

@@ -287,7 +287,8 @@ impl ScaleJoin {
         terms: Vec<Term>,
         parts: Vec<Part>,
     ) -> Self {
-        let shares = parts.iter().map(|part| part.share + 1).max().expect("there is a part");
+        let shares =
+            parts.iter().map(|part| part.share + 1).max().expect("there is at least one part");
         let (shares, comparers) =
             ((0..shares).map(|_| Share::new(&terms, false)).collect(), parts.len());
         Self::of_shares(retention, how, ordered, terms, shares, comparers, Way::Parts(parts))
@@ -340,7 +341,7 @@ impl ScaleJoin {
     /// [`ScaleAlgorithm::ScaleJoin`].
     #[must_use]
     pub fn comparing_by(self, way: Box<dyn CompareRows>) -> Self {
-        debug_assert_eq!(self.shares.len(), self.comparisons.len(), "a share for each comparer");
+        debug_assert_eq!(self.shares.len(), self.comparisons.len(), "one share per comparer");
         ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
@@ -551,8 +552,8 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
     }
 
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
-        assert_eq!(ts.len(), sides.len(), "a side a row");
+        assert!(self.is_done(), "the previous epoch must have ended");
+        assert_eq!(ts.len(), sides.len(), "one side per row");
         self.next = 0;
         // 1. Add the rows to the logs of their sides, and their numbers to the terms.
         self.epoch.offsets.clear();

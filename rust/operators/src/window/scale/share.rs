@@ -204,7 +204,7 @@ impl Half {
             if self.may_look_up {
                 let (run, driver) = (|_| 0..order.len() as u32, Driver::new(1, Stop::default()));
                 let index = Index::choose(&self.window, terms, news, run, &driver);
-                self.index = index.expect("nobody asks it to stop");
+                self.index = index.expect("no stop is requested");
             }
         }
     }
@@ -254,7 +254,7 @@ impl MatchOffsets {
             found.offsets[start..].sort_unstable();
             found.ends.push(found.offsets.len());
         }
-        debug_assert!(matches.peek().is_none(), "matches come by row");
+        debug_assert!(matches.peek().is_none(), "matches are in row order");
         found
     }
 

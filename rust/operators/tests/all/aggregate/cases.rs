@@ -194,7 +194,10 @@ pub(crate) fn go_streaming<O: StreamingWindows>(
     }
     streaming.finish(&driver).unwrap();
     pages(&mut streaming, &mut found);
-    assert!(!streaming.is_used().contains(&true), "nothing is kept once all windows are made");
+    assert!(
+        !streaming.is_used().contains(&true),
+        "nothing is kept once all windows have been computed"
+    );
     found
 }
 
@@ -222,7 +225,7 @@ pub(crate) fn rows_of(page: Page) -> Vec<ResultRow> {
             OutputValues::Wide(values) => values[at].to_string(),
             OutputValues::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
             OutputValues::Rows(values) => values[at].to_string(),
-            OutputValues::Lists { .. } => unreachable!("no aggregate of states makes lists"),
+            OutputValues::Lists { .. } => unreachable!("no aggregate with states returns lists"),
         };
         page.columns.iter().map(column).collect()
     };

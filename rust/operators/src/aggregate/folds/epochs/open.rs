@@ -91,7 +91,7 @@ impl SourcePartials {
     /// Sorts the partials, which must belong to one slice, by key, and returns their former
     /// positions.
     pub(in crate::aggregate) fn arrange(&mut self, ranks: &[u32]) -> Vec<usize> {
-        debug_assert!(self.runs.len() <= 1, "between epochs, the partials are of one slice");
+        debug_assert!(self.runs.len() <= 1, "between epochs, all partials belong to one slice");
         let was = arrange(&mut self.keys[1..], ranks);
         for (partial, key) in (0..).zip(&self.keys).skip(1) {
             self.slots[*key as usize] = partial;

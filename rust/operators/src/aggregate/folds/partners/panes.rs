@@ -123,7 +123,7 @@ impl<'a> PaneFold<'a> {
                 fold_places::<P>(starts, own, of_prefixes, of_suffixes, self.driver)?;
             }
             interval::Panes::OfRows(borders) => {
-                let keys = self.columns.right.keys.expect("keys of rows that are folded by key");
+                let keys = self.columns.right.keys.expect("rows that are folded by key have keys");
                 let rows = RowsOfPanes { borders, keys, key_count: self.columns.key_count };
                 rows.fold::<P>(own, of_prefixes, of_suffixes, self.driver)?;
             }
@@ -151,8 +151,8 @@ fn fold_places<P: PaneFunction>(
 ) -> Result<(), Stopped> {
     let mut parts = Vec::new();
     for part in cut(pane_starts) {
-        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("a state a place");
-        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("a state a place");
+        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("one state per position");
+        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("one state per position");
         parts.push((part, of_prefixes, of_suffixes));
     }
     driver.map_with(parts, Vec::new, |alone: &mut Vec<P::State>, (part, prefixes, suffixes)| {

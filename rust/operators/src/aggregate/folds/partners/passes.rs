@@ -155,7 +155,7 @@ impl<'a> Passes<'a> {
                         let merges = Merges::of::<{ code(OPERATIONS) }>();
                         self.fold_group::<{ OPERATIONS.len() }>(words, merges, driver)
                     })*
-                    _ => unreachable!("at least one word and at most MOST_WORDS, in order"),
+                    _ => unreachable!("there are 1 to MOST_WORDS words, in order"),
                 }
             };
         }
@@ -247,7 +247,7 @@ fn split_off<'a, const WORDS: usize>(
     found: &mut LeftWords<'a, WORDS>,
     rows: usize,
 ) -> LeftWords<'a, WORDS> {
-    found.each_mut().map(|found| found.split_off_mut(..rows).expect("rows that are there"))
+    found.each_mut().map(|found| found.split_off_mut(..rows).expect("at least this many rows"))
 }
 
 /// Returns operations as a number, so that the compiler knows them.

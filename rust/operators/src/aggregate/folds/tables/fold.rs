@@ -29,7 +29,7 @@ impl<F: Function, G: CellStates<F>> Fold for WithInput<'_, F, G> {
 
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates> {
         let states =
-            |part: PartStates| *part.downcast().expect("a function makes states of one type");
+            |part: PartStates| *part.downcast().expect("a function has states of one type");
         Box::new(CellStateParts::<G::OfCells>(parts.into_iter().map(states).collect()))
     }
 }

@@ -44,7 +44,7 @@ fn of_partials<F: Function>(
     of: &Partials<'_>,
     add: &mut Add<'_, F>,
 ) -> Vec<F::State> {
-    let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
+    let cell_of = of.cell_of.as_ref().expect("with several sources, partials and cells differ");
     let mut rows = Vec::new();
     for (source, range, partial_of) in of.sources() {
         let cell = |(row, &partial): (usize, &u32)| {
