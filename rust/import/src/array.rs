@@ -19,14 +19,14 @@ use crate::schema::schema as schema_of;
 
 mod buffers;
 
-/// The maximum number of elements in an array. With one bit per element, the array would take 128
-/// GiB. A larger length cannot be a real count.
+/// The maximum number of elements in an array. An array of this length would take 128 GiB with only
+/// one bit per element. A larger length cannot be a real count.
 const MAX_LENGTH: i64 = 1 << 40;
 
 /// The maximum number of rows in a batch, since row numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
-/// A record batch that has been taken over from its producer. Its schema has been read, but its
+/// A record batch that has been taken over from its producer. The schema has been read, but the
 /// rows have not.
 #[derive(Debug)]
 pub struct UnreadBatch {
@@ -42,7 +42,7 @@ impl UnreadBatch {
     /// The requirements for `schema` are those of [`schema`](crate::schema). `array` must point to
     /// an initialised structure that nothing else uses during the call. The array must either have
     /// been released, or each of its non-null pointers must point to the data that Arrow's C data
-    /// interface specifies. That data must stay valid until the array is released, on any thread.
+    /// interface specifies. The data must stay valid until the array is released, on any thread.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,
@@ -135,7 +135,7 @@ pub(crate) unsafe fn import(
 /// The parts of a copied array, and the array as it was exported.
 struct ArrayCopy {
     exported: FFI_ArrowArray,
-    /// Each array has its own box, so that none moves when others are added.
+    /// Each array has its own box, so adding an array does not move the others.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     arrays: Vec<Box<FFI_ArrowArray>>,
     children: Vec<Box<[*mut FFI_ArrowArray]>>,
@@ -161,9 +161,9 @@ type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
-/// Installs `release`, which decides whether producers' memory is released. It must either call the
-/// function that it receives or leak the memory, because a producer may depend on something that is
-/// shutting down. Only the first call has an effect.
+/// Installs `release`, which decides whether producers' memory is released. `release` must either
+/// call the function that it receives or leak the memory, because a producer may depend on
+/// something that is shutting down. Only the first call of this function has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }
@@ -177,8 +177,8 @@ fn release(kept: Box<ArrayCopy>) {
 
 /// # Safety
 ///
-/// The array's private data must be an `ArrayCopy` that was turned into a raw pointer. It must not
-/// be used afterwards.
+/// The array's private data must be an `ArrayCopy` that was turned into a raw pointer. The array
+/// must not be used after this call.
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     // SAFETY: the caller upholds the contract of this function.
     let kept = unsafe { Box::from_raw((*array).private_data.cast::<ArrayCopy>()) };
@@ -193,7 +193,7 @@ enum ElementCount {
     All,
     /// Exactly this number, which must be present.
     Exactly(i64),
-    /// This number, or fewer if the array has fewer.
+    /// At most this number; fewer if the array has fewer elements.
     AtMost(i64),
 }
 

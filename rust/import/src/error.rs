@@ -84,7 +84,7 @@ impl Error {
     }
 
     /// Returns the text of the error. `named` receives a description in which arrow-rs names a
-    /// type, and the type. It returns the description to use in the text.
+    /// type, and the type. The function returns the description to use in the text.
     pub fn text(&self, named: impl Fn(&str, &DataType) -> String) -> String {
         match self {
             Error::Malformed { column, what } => {

@@ -1,7 +1,7 @@
 //! The path of a structure in nested data, for messages.
 
 /// The maximum depth of nested data. Arrow's kernels recurse once per level. In an unoptimized
-/// build, they overflow a thread's 2 MiB stack at 50 to 60 levels.
+/// build, these kernels overflow a thread's 2 MiB stack at 50 to 60 levels.
 pub(crate) const MAX_DEPTH: usize = 32;
 
 /// A position in nested data: a column or one of its parts.

@@ -24,8 +24,9 @@ impl UnopenedStream {
     ///
     /// `stream` must point to an initialised structure that nothing else uses during the call. The
     /// stream must either have been released, or its callbacks must do what Arrow's C stream
-    /// interface specifies, on any thread, one call at a time. They must fill structures with
-    /// values whose pointers are null or point to the data that Arrow's C data interface specifies.
+    /// interface specifies, on any thread, one call at a time. The callbacks must fill structures
+    /// with values whose pointers are null or point to the data that Arrow's C data interface
+    /// specifies.
     pub unsafe fn take(stream: NonNull<FFI_ArrowArrayStream>) -> Result<Self> {
         // SAFETY: the caller upholds the contract of this function.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
@@ -41,7 +42,7 @@ impl UnopenedStream {
         Ok(UnopenedStream(stream))
     }
 
-    /// Requests the schema, which can take the producer any length of time.
+    /// Requests the schema. The producer can take any length of time to return it.
     pub fn open(mut self) -> Result<ArrowStream> {
         let get_schema = self.0.get_schema.expect("the callback exists");
         let mut given = FFI_ArrowSchema::empty();

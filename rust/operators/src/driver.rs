@@ -30,7 +30,7 @@ pub const MAX_THREADS: usize = 512;
 /// about ten times as long as starting a thread.
 pub(crate) const PART_ROWS: usize = 1 << 15;
 
-/// If there are fewer items than this, one thread finishes them before another one would be awake.
+/// A single thread finishes fewer items than this before another thread would be awake.
 const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of one call on its threads.
@@ -48,10 +48,11 @@ pub struct Driver {
     stop: Stop,
     /// Asks running work to pause; see [`Driver::is_paused`].
     pause: Stop,
-    /// Threads that outlive a call and help the caller's thread. Their number is one less than the
-    /// number of threads.
+    /// Threads that outlive a call and help the caller's thread. There is one helper less than
+    /// there are threads.
     helpers: Option<Arc<LastingThreads>>,
-    /// The thread that runs background work in the role of a caller. It is started on first use.
+    /// The thread that runs background work in the role of a caller. The background thread is
+    /// started on first use.
     background: Arc<OnceLock<LastingThreads>>,
     /// The number of processors that this process can use.
     processors: usize,
@@ -59,8 +60,8 @@ pub struct Driver {
 
 /// Threads that outlive a call, and the ID of the process that started them.
 ///
-/// In a forked child, none of these threads exist. Their locks may be held forever by threads that
-/// were about to sleep. A child process therefore leaves them untouched.
+/// In a forked child, these threads do not exist. The locks of the threads may be held forever by
+/// threads that were about to sleep. A child process therefore leaves them untouched.
 #[derive(Debug)]
 struct LastingThreads {
     /// `Some` until the threads are ended.
@@ -192,8 +193,8 @@ impl Driver {
         Driver { pause: pause.clone(), ..self.clone() }
     }
 
-    /// Returns this driver, for work that cannot pause but can be repeated from the start. Such
-    /// work is [stopped](Stopped) when a pause is requested.
+    /// Returns this driver, for work that cannot pause but can be repeated from the start. When a
+    /// pause is requested, such work is [stopped](Stopped) instead.
     pub fn resting(&self) -> Driver {
         Driver { stop: self.pause.clone(), ..self.clone() }
     }
@@ -205,8 +206,8 @@ impl Driver {
     }
 
     /// Calls `work` on a background thread of this driver, and returns the receiver of its outcome.
-    /// This is for callers that have to react to other events while they wait, and may return
-    /// before the work ends.
+    /// This method is for callers that have to react to other events while they wait, and may
+    /// return before the work ends.
     pub fn in_background<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -246,7 +247,7 @@ impl Driver {
         (rows / least.max(1)).clamp(1, self.threads)
     }
 
-    /// Returns an error if a stop has been requested. If memory is short, it
+    /// Returns an error if a stop has been requested. If memory is short, the method
     /// [raises](memory::check) instead.
     pub fn check(&self) -> Result<(), Stopped> {
         memory::check();
@@ -293,8 +294,8 @@ impl Driver {
         Ok(results)
     }
 
-    /// Calls `work` once on each thread, or on fewer threads. Each call gets a function that
-    /// returns the numbers below `count`, each of them once, until a stop is requested.
+    /// Calls `work` once on each thread, or on fewer threads. Each call of `work` gets a function
+    /// that returns the numbers below `count`, each of them once, until a stop is requested.
     fn share_out(&self, count: usize, work: &(dyn Fn(&mut NextNumber<'_>) + Sync)) {
         let tickets = Tickets::new(count);
         let work = || work(&mut || tickets.take().filter(|_| self.check().is_ok()));
@@ -304,7 +305,7 @@ impl Driver {
         }
     }
 
-    /// Calls `work` once on each of `workers` threads. It runs on fewer threads if the system
+    /// Calls `work` once on each of `workers` threads. The work runs on fewer threads if the system
     /// refuses some, or if some helpers become free only after all work is done.
     ///
     /// Not generic, so that the code that starts and awaits threads is not compiled for each call
@@ -338,11 +339,11 @@ impl Driver {
 
 impl Driver {
     /// Calls `work` on this number of threads at the same time, and passes each thread the numbers
-    /// that it works on. One of them is the caller's thread. There can be as many threads as this
+    /// that it works on. One of the threads is the caller's. There can be as many threads as this
     /// driver has.
     ///
-    /// Each number below `threads` is passed to one thread, and most threads get one number. The
-    /// caller's thread gets 0 and the numbers of threads that the system refuses to start. With
+    /// Each number below `threads` is passed to one thread, and most threads receive one number.
+    /// The caller's thread gets 0 and the numbers of threads that the system refuses to start. With
     /// [lasting](Self::lasting) threads, the next call passes each number to the same thread. A
     /// panic in `work` is resumed on the caller's thread once the others have returned.
     ///
@@ -385,13 +386,13 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Calls `work`, which reads `rows` rows, with a set of threads that is shared by all its
 /// [maps](Driver::map). The threads end when `work` returns. Within `work`, every driver with no
-/// more threads than this uses them. If the system refuses threads, or there are too few rows to
-/// justify threads, each map starts its own.
+/// more threads than this uses them. If the system refuses to start threads, or if there are too
+/// few rows, each map starts its own threads.
 ///
-/// Each map also does so if a limit leaves the process little address space (`ulimit -v`). glibc
-/// reserves an arena of 64 MiB of addresses per thread; a thread without an arena uses a page for
-/// each small allocation. The caller's thread usually has an arena, and shared threads would do its
-/// work without one.
+/// Each map also starts its own threads if a limit leaves the process little address space (`ulimit
+/// -v`). In glibc, each thread reserves an arena of 64 MiB of addresses; without an arena, a thread
+/// uses a page for each small allocation. The caller's thread usually has an arena, and shared
+/// threads would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let (mut work, mut outcome) = (Some(work), None);
     with_threads_at_hand(threads, rows, &mut || outcome = work.take().map(|work| work()));
@@ -443,7 +444,7 @@ fn part_name(nth: usize) -> String {
 /// signals.
 const ALONE: &str = "tidegate-call";
 
-/// Starts threads that wait for work until they are dropped. Each thread calls `start` first.
+/// Starts threads that wait for work until they are dropped. Each new thread calls `start` first.
 fn lasting_threads(
     threads: usize,
     name: fn(usize) -> String,
@@ -471,8 +472,8 @@ fn lasting_threads(
 /// Returns the processors to which threads are pinned, in thread order. The list is empty if
 /// threads are not pinned.
 ///
-/// Each call starts after the processors that the previous call returned, so that operators in the
-/// same process do not share a processor while others are idle. Each process starts at an offset
+/// Each call starts after the processors that the previous call returned. Operators in the same
+/// process then do not share a processor while others are idle. Each process starts at an offset
 /// derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
@@ -512,8 +513,8 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
 
 /// Runs `work` on a new thread, and returns the receiver of its outcome.
 ///
-/// This is for callers that have to react to other events while they wait, and may return before
-/// the work ends.
+/// This function is for callers that have to react to other events while they wait, and may return
+/// before the work ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {

@@ -1,9 +1,9 @@
 //! A seam between the standard library's atomics and loom's: the same names for either
 //! implementation.
 //!
-//! With `--cfg loom`, every access is a step that loom can interleave with those of other threads.
-//! Otherwise, each method is one instruction of the standard type. The types are wrappers, so that
-//! clippy can forbid the standard ones everywhere else.
+//! With `--cfg loom`, every access to an atomic is a step that loom can interleave with those of
+//! other threads. Without loom, each method is one instruction of the standard type. The types are
+//! wrappers, so that clippy can forbid the standard ones everywhere else.
 
 use std::fmt;
 pub use std::sync::atomic::Ordering;
@@ -203,8 +203,8 @@ impl<T> RaceCell<T> {
     }
 }
 
-/// Returns the value of `arc` if there is no other reference. If several threads call this at the
-/// same time, at most one of them gets the value.
+/// Returns the value of `arc` if there is no other reference. If several threads call this function
+/// at the same time, at most one of them gets the value.
 pub fn into_inner<T>(arc: Arc<T>) -> Option<T> {
     #[cfg(loom)]
     return Arc::try_unwrap(arc).ok();

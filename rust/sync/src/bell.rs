@@ -2,8 +2,8 @@
 //!
 //! A thread that waits for a condition reads the number of rings, checks the condition, and then
 //! waits until the bell has rung again. A thread that makes the condition true rings the bell
-//! afterwards. If the ring precedes the reading, the check finds the condition true. If it follows
-//! the reading, it ends the wait.
+//! afterwards. If the bell rings before the thread reads the number, the check finds the condition
+//! true. If the bell rings afterwards, the ring ends the wait.
 //!
 //! ```text
 //! waits     rings() ─ looks, finds nothing ─ wait(noted) ────────┐ looks again

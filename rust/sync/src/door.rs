@@ -7,7 +7,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// Counts the threads inside and stops admitting threads once it is closed.
 ///
-/// It uses no lock, so a process may fork while threads are passing through.
+/// The door uses no lock, so a process may fork while threads are passing through.
 ///
 /// ```
 /// use tidegate_sync::Door;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs `model` once for each interleaving, and prints their number. If `preemptions` is given,
 /// only interleavings with at most that many preemptions are run. If loom finds only one
-/// interleaving, no two threads share anything: the model proves nothing and fails.
+/// interleaving, no two threads share anything: the model then proves nothing, and the test fails.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = {

@@ -147,10 +147,10 @@ mod patience {
 
     use crossbeam_utils::Backoff;
 
-    /// How long a waiting thread stays ready to resume immediately.
+    /// The time for which a waiting thread stays ready to resume immediately.
     const AWAKE: Duration = Duration::from_millis(1);
 
-    /// How long the thread sleeps at a time after that.
+    /// The time for which the thread then sleeps between two checks.
     const NAP: Duration = Duration::from_micros(50);
 
     /// Waits for worker threads: it spins, then yields its processor, then naps.

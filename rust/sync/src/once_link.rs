@@ -1,9 +1,9 @@
 //! A link of a list that only grows: it is empty at first, and then refers to one shared value
 //! forever.
 //!
-//! The list is freed from its old end by reference counts alone. A link owns one count of its
-//! target, a reader of an element owns one count of that element, and an element's link lives as
-//! long as the element. A value therefore cannot be freed while it is read through a link.
+//! The list is freed from its old end by reference counts alone. A link owns one reference count of
+//! its target. A reader of an element owns one count of that element, and an element's link lives
+//! as long as the element. A value therefore cannot be freed while it is read through a link.
 //!
 //! ```text
 //! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)

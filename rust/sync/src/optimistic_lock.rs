@@ -15,7 +15,7 @@ use crossbeam_utils::Backoff;
 use crate::atomic::{AtomicUsize, Ordering, fence};
 
 /// A lock for values that are read far more often than they are written. All values must be
-/// atomics: a reader can read while a writer writes, and finds out afterwards.
+/// atomics: a reader can read while a writer writes, and detects it afterwards.
 ///
 /// ```
 /// use tidegate_sync::OptimisticLock;
@@ -35,8 +35,8 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct OptimisticLock {
-    /// Odd while a writer holds the lock. It only increases, until it wraps around after all its
-    /// values.
+    /// Odd while a writer holds the lock. The version only increases, until it wraps around after
+    /// all its values.
     version: AtomicUsize,
 }
 
@@ -90,7 +90,7 @@ impl OptimisticLock {
         self.version.load(Ordering::Relaxed) == version.0
     }
 
-    /// Acquires the lock if there have been no writes since that version. It never waits.
+    /// Acquires the lock if there have been no writes since that version. The method never waits.
     #[inline]
     pub fn try_lock(&self, version: Version) -> Option<Exclusive<'_>> {
         let locked = version.0.wrapping_add(1);

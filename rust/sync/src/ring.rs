@@ -1,8 +1,8 @@
 //! A bounded queue from one thread to another: Lamport's ring.
 //!
-//! The sender writes the slots and the receiver empties them, in order. Each end has a count that
-//! only it writes. Each end remembers the last value that it read of the other end's count. It
-//! reads the cache line that the other end writes only if the ring would otherwise seem full, or
+//! The sender writes the slots and the receiver empties them, in order. Each end of the ring has a
+//! count that only it writes. Each end remembers the count of the other end as it last read it. An
+//! end reads the cache line that the other end writes only if the ring would otherwise seem full or
 //! empty.
 
 use std::fmt;
@@ -64,8 +64,8 @@ impl<T> Drop for Ring<T> {
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     sent: usize,
-    /// The last value read of the number of received values. If it is stale, the ring looks fuller
-    /// than it is.
+    /// The last value read of the number of received values. If the count is stale, the ring looks
+    /// fuller than it is.
     received: usize,
 }
 
@@ -73,8 +73,8 @@ pub struct Sender<T> {
 pub struct Receiver<T> {
     ring: Arc<Ring<T>>,
     received: usize,
-    /// The last value read of the number of sent values. If it is stale, the ring looks emptier
-    /// than it is.
+    /// The last value read of the number of sent values. If the count is stale, the ring looks
+    /// emptier than it is.
     sent: usize,
 }
 

@@ -5,7 +5,8 @@ use crate::atomic::{AtomicBool, Ordering, RaceCell};
 /// Work that any thread can do, unless another thread is doing it.
 #[derive(Debug)]
 pub struct TryLock<T> {
-    /// Whether a thread holds the lock. Written by the thread that acquires or releases the lock.
+    /// `true` while a thread holds the lock. Written by the thread that acquires or releases the
+    /// lock.
     taken: AtomicBool,
     value: RaceCell<T>,
 }

@@ -18,7 +18,7 @@ const VIEW_BYTES: i64 = 16;
 enum Layout {
     /// No buffers, not even for nulls.
     Nothing,
-    /// Only the buffer for nulls.
+    /// Only the validity buffer.
     Nulls,
     /// Values with this width in bits.
     Values(i64),
@@ -72,8 +72,8 @@ struct BufferPointers<'a> {
 }
 
 impl BufferPointers<'_> {
-    /// Returns the buffer at index `at`, with `elements` elements of `bits` bits each. It can be
-    /// missing if there are no elements.
+    /// Returns the buffer at index `at`, with `elements` elements of `bits` bits each. The buffer
+    /// can be missing if there are no elements.
     fn buffer(&self, at: usize, elements: i64, bits: i64) -> Result<*const c_void> {
         let bytes = elements.checked_mul(bits).map(|bits| (bits as usize).div_ceil(8));
         let pointer = self.pointers[at];

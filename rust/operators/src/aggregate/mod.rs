@@ -5,14 +5,14 @@
 //!    has its own partials, which are first combined in the cells. If there are few keys, cells are
 //!    addressed directly by key (`dense.rs` in the same folder).
 //! 2. *Fold* (`folds/tables/add.rs`): for each function, rows are added to partials, and partials
-//!    are combined into cells in source order. This is done part by part, so that the cell numbers
-//!    of the rows stay in a cache.
+//!    are combined into cells in source order. This work is done part by part, so that the cell
+//!    numbers of the rows stay in a cache.
 //! 3. *Slide* (`folds/tables/slide.rs`): cells are combined into windows, with one combination per
 //!    result.
 //!
-//! Each function reads a row once, regardless of the number of windows that contain it, and the
-//! work is O(rows + results). Each stage is divided by time, and each piece of it is written by one
-//! thread.
+//! Each function reads a row once, regardless of the number of windows that contain it. The work is
+//! O(rows + results). Each stage is divided by time, and a single thread writes each piece of its
+//! output.
 //!
 //! Floating-point results do not depend on threads or on how the work is divided. A source's rows
 //! are added in time order within a slice, partials are combined in source order, and slices in an
@@ -50,7 +50,7 @@
 //! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
-//! over partners in `folds/partners/functions.rs`. Then add it to [`Aggregate`] in
+//! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
 //! `catalog/aggregate.rs`, and specify its inputs there. All folds then support it, and so does
 //! every other way to add rows (`folds/epochs/epoch.rs`).
 

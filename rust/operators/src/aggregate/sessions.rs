@@ -1,10 +1,10 @@
 //! Sessions: windows that stay open as long as the rows of a key arrive in quick succession.
 //!
-//! A row opens a window `[ts, ts + gap)` for its key, and each row in the window extends it to
-//! `gap` after the row's own time. The rows of all sources are put in merged order, and one pass
-//! over them finds the session of each row. Each function then adds the rows in that order, in the
-//! same way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources and
-//! O(n) for one. Functions are shared among threads.
+//! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends it to
+//! `gap` after that row's time. The rows of all sources are put in merged order, and one pass over
+//! them finds the session of each row. Each function then adds the rows in that order, in the same
+//! way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources and O(n)
+//! for one. Functions are shared among threads.
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::inputs::columns::{Stream, first_rows};

@@ -1,5 +1,5 @@
-//! The as-of join. It pairs each left row with the right row of its key that is nearest in time:
-//! before it, after it, or in either direction.
+//! The as-of join. The join pairs each left row with the right row of its key that is nearest in
+//! time: before it, after it, or in either direction.
 //!
 //! The partner is the first right row found when moving through time from the left row. Rows with
 //! equal times are in row order: the backward direction finds the last of them first, and the

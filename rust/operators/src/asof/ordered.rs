@@ -2,13 +2,14 @@
 //!
 //! When the pass visits a right row, it stores it as the last row of its key. The partner of a left
 //! row is the last row of its key at that moment. For partners before left rows, the pass goes
-//! forward in time; for partners after them, it goes backward. The comments say that a row is *met*
-//! in either case.
+//! forward in time; for partners after left rows, it goes backward. In both directions, a row is
+//! *met* when the pass visits it.
 //!
-//! Each thread processes parts that have the same number of rows from both sides together. A part
-//! begins with an empty table of last rows, and remembers the left rows whose keys are not in the
-//! table yet. When all parts are done, each table is completed from the table before it, one after
-//! the other. If a left row's key was missing, its last row is in the table of the previous part.
+//! The pass is divided into parts that each have the same total number of rows from both sides. A
+//! part begins with an empty table of last rows, and remembers the left rows whose keys are not in
+//! the table yet. When all parts are done, each table is completed from the table before it, one
+//! after the other. If a left row's key is missing, the last row of that key is in the table of the
+//! previous part.
 
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ const ROWS_A_KEY: usize = 8;
 /// The entry for no row in a table of last rows. Other entries are row numbers plus 1.
 const NONE: u32 = 0;
 
-/// One part of the pass, with the rows that it visits on each side.
+/// A part of the pass, with the rows that it visits on each side.
 #[derive(Clone, Debug)]
 struct PassPart {
     left: Range<usize>,
@@ -57,7 +58,7 @@ pub(super) fn partners(
     Ok(runs.written())
 }
 
-/// Both sides, and the criteria for partners.
+/// The rows of both sides, and the criteria for partners.
 #[derive(Clone, Copy)]
 struct Pass<'a> {
     left: JoinColumns<'a>,
@@ -72,8 +73,8 @@ fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
     if DOWN { rows - 1 - nth } else { nth }
 }
 
-/// Records a left row whose key is not known yet. This is a separate function so that the loop
-/// branches on the key alone; whether a row is a left row is unpredictable.
+/// Records a left row whose key is not known yet. This code is in a separate function so that the
+/// loop branches on the key alone; whether a row is a left row is unpredictable.
 #[cold]
 #[inline(never)]
 fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {

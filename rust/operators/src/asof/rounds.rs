@@ -1,6 +1,6 @@
 //! Finds partners that satisfy a predicate: candidates are tested in rounds, nearest first.
 //!
-//! Each round contains the next block of candidates for every left row that has no partner yet. The
+//! Each round tests the next block of candidates for every left row that has no partner yet. The
 //! caller reports which of them satisfy the predicate. Blocks grow, so a left row needs few rounds
 //! if its partner is far away, and few tests if its partner is near.
 

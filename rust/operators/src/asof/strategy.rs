@@ -1,4 +1,4 @@
-//! Which right rows qualify as the partner of a left row.
+//! Defines which right rows can be the partner of a left row.
 
 use crate::rows::{Closed, Interval};
 
@@ -9,8 +9,8 @@ pub enum Strategy {
     Backward,
     /// The first right row that is not earlier than the left row.
     Forward,
-    /// The right row with the smallest distance. If two are equally close, the one before the left
-    /// row.
+    /// The right row with the smallest distance. In a tie, the right row before the left row is
+    /// chosen.
     Nearest,
 }
 
@@ -19,7 +19,7 @@ pub enum Strategy {
 pub struct AsOf {
     /// The direction in which partners are searched.
     pub strategy: Strategy,
-    /// Whether a right row with the same time as the left row can be its partner.
+    /// `true` if a right row with the same time as the left row can be its partner.
     pub exact: bool,
     /// The largest allowed distance, which is not negative. `None` means unlimited.
     pub tolerance: Option<i64>,

@@ -129,9 +129,9 @@ impl LeftReach for Floats {
 
 /// Returns the first and the last code in a band around `left`.
 ///
-/// Subtraction rounds, but it preserves the order of the exact results. Each condition therefore
-/// holds for all numbers on one side of a limit. The search for the limit starts near its position
-/// without rounding.
+/// Subtraction rounds, but it preserves the order of the exact results. Each condition of a band
+/// therefore holds for all numbers on one side of a limit. The search for the limit starts near its
+/// position without rounding.
 #[inline]
 fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     // The difference of two equal infinities is NaN, which is not in any band.
@@ -149,8 +149,8 @@ fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
 }
 
 /// Returns the first code from `lowest` to `highest` that satisfies a condition, which all later
-/// codes must satisfy, too. The search begins at `near` and takes the logarithm of the distance
-/// from there.
+/// codes must satisfy, too. The search begins at `near`; the number of its steps is logarithmic in
+/// the distance from there.
 #[inline]
 fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     let mut step = 1_i64;

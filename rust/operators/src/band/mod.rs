@@ -1,19 +1,19 @@
 //! The batch band join: pairs of rows whose values are close in one or more columns.
 //!
 //! A pair matches if, in each band column, the right value is at most `below` less and at most
-//! `above` greater than the left value. If there are keys, they must be equal.
+//! `above` greater than the left value. If the sides have keys, both rows must have the same key.
 //!
 //! 1. *Choose*: according to a sample, the column whose band contains the fewest pairs is indexed.
-//! 2. *Match*: right rows are sorted by that column, and the run of each left row is found in the
-//!    same way as the interval join does for times ([`interval_join`](crate::interval)).
-//! 3. *Check*: the values of the other columns are copied in the order of the runs, so that many
-//!    adjacent values are compared at the same time ([`Matches::narrow`]).
+//! 2. *Match*: right rows are sorted by that column. The run of each left row is then found in the
+//!    same way as in the interval join ([`interval_join`](crate::interval)).
+//! 3. *Check*: the values of the other columns are copied in the order of the runs. Many adjacent
+//!    values are then compared at the same time ([`Matches::narrow`]).
 //!
 //! # Trade-offs
 //!
 //! Both sides are sorted, so the work is O(n log n + candidates) for any distribution. With several
 //! columns, the candidates are all pairs in the band of one column. If no single column is
-//! selective, they are far more numerous than the results.
+//! selective, there are far more candidates than results.
 //!
 //! # Files
 //!

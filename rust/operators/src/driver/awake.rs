@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use rayon_core::{ThreadPool, Yield};
 use tidegate_sync::{Backoff, Counter};
 
-/// How long threads stay awake after a call. A caller that pushes rows and polls calls again within
-/// this time, and waking a thread takes as long as a part of its work.
+/// The time for which threads stay awake after a call. A caller that pushes rows and polls calls
+/// again within this time, and waking a thread takes as long as a part of its work.
 pub(super) const AFTER_A_CALL: Duration = Duration::from_micros(250);
 
 thread_local! {
-    /// Whether this thread is already staying awake.
+    /// `true` if this thread is already staying awake.
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The shared state that tells the threads of a pool which calls are running.
+/// The state by which the threads of a pool know that calls are running.
 #[derive(Debug)]
 pub(super) struct Awake {
     calls: Counter,

@@ -8,7 +8,7 @@ use core_affinity::CoreId;
 use super::start::begin;
 use super::{pin_to, processors};
 
-/// Starts threads one by one. Each thread works only for the caller, who must end it.
+/// Starts threads one by one. Each thread works only for the caller, which must end it.
 #[derive(Debug)]
 pub struct OwnThreads {
     processors: Vec<CoreId>,

@@ -10,16 +10,16 @@
 //!    error if there is not;
 //! 2. it starts the thread;
 //! 3. the thread uses its thread-locals, and signals that it has done so;
-//! 4. the starter waits for this signal, and does nothing else in the meantime.
+//! 4. the starter waits for this signal, and does nothing else until it arrives.
 //!
 //! Threads are started one after the other, since glibc briefly takes 128 MiB of address space when
 //! a thread allocates for the first time.
 //!
 //! # Trade-offs
 //!
-//! Threads that are already running can use up the room between the first two steps. This is
-//! unlikely, because the room is large compared to what they allocate in such a short time, but it
-//! is possible. If nothing limits the process, there is no check and no wait, and the threads of a
+//! Threads that are already running can use up the room between the first two steps. Such a failure
+//! is unlikely, because the room is large compared to what running threads allocate in such a short
+//! time. If no limit applies to the process, there is no check and no wait, and the threads of a
 //! call begin at the same time.
 
 use std::cell::Cell;
@@ -73,7 +73,7 @@ thread_local! {
 }
 
 /// Uses the thread-locals that this thread needs to wait for others, while there is memory for
-/// them. This is for threads that were not started by this module.
+/// them. This function is for threads that were not started by this module.
 pub fn prepare_thread() -> Result<(), OutOfMemory> {
     if !IS_PREPARED.get() {
         memory::room_for_thread(0)?;

@@ -27,7 +27,8 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 16 };
 /// The number of rows between prefetching memory and using it.
 const AHEAD: usize = 8;
 
-/// The number of candidates that are filtered together. Their columns fit in a core's cache.
+/// The number of candidates that are filtered together. The columns of this many candidates fit in
+/// a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
 
 /// The rows whose matches remain to be found.

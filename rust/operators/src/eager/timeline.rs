@@ -1,8 +1,8 @@
 //! The rows of one key and side, in time order.
 //!
 //! Most rows arrive approximately in time order, so they are inserted near the end. Rows are stored
-//! in runs of limited length, so that a row that arrives much later than others with similar times
-//! moves only a few of them.
+//! in runs of limited length. A row that arrives much later than others with similar times then
+//! moves only a few rows.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(super) struct Entry {
 pub(super) struct Timeline {
     /// The last run. Most timelines have no other run.
     last: Vec<Entry>,
-    /// The runs before it. None of them is empty.
+    /// The runs before it. No run is empty.
     #[allow(
         clippy::box_collection,
         reason = "one pointer per key, since most keys have no such runs"

@@ -2,9 +2,9 @@
 //! in time order ([`Writer::merge`]).
 //!
 //! Threads process consecutive parts of the left rows. Part `p` inserts the right rows between the
-//! last matches of part `p - 1` and its own last matches. These tiles cover the right side. The
-//! rows of each key before each tile are counted first. From the counts at the nearest tile, the
-//! number of rows that are too early for the part is then computed.
+//! last matches of part `p - 1` and its own last matches. Together, these tiles cover the right
+//! side. The rows of each key before each tile are counted first. The number of rows that are too
+//! early for the part is then computed from the counts at the nearest tile.
 
 use std::ops::Range;
 
@@ -22,8 +22,8 @@ use crate::rows::interval::LeftReach;
 /// differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// Returns the ends of the reach if they are distances that apply to all left rows, and if counting
-/// every key in every part costs less than processing the rows.
+/// Returns the ends of the reach if the same distances apply to all left rows. Also requires that
+/// counting every key in every part costs less than processing the rows.
 pub(super) fn distances(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

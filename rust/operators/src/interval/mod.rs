@@ -11,12 +11,12 @@
 //! 1. *Group* ([`order`](crate::order)): the right rows are stably partitioned by key, and sorted
 //!    by time within each key unless they are already sorted. The matches of a left row are then a
 //!    run of adjacent rows.
-//! 2. *Sweep* ([`sweep`]): the two ends of the run are found for every left row. Both ends only
-//!    increase while the left rows of a key are in time order, so the sweep follows them instead of
-//!    searching. Left rows in another order are not sorted; instead, the ends of each row are
+//! 2. *Sweep* ([`sweep`]): the two ends of the run are found for every left row. While the left
+//!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
+//!    of searching. Left rows in another order are not sorted; instead, the ends of each row are
 //!    looked up.
 //!
-//!    If both sides are in time order, both steps are done in one pass ([`merge`]).
+//!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
 //! [`matches`](crate::matches) does the remaining work for all joins.
 //!
@@ -27,11 +27,11 @@
 //!
 //! The right side is copied as (time, row number), which takes 12 bytes per row. A left row takes 8
 //! bytes, and payload columns are not touched. If left rows are unsorted, up to 4 bytes per right
-//! row are added. Row numbers have 32 bits.
+//! row are needed in addition. Row numbers have 32 bits.
 //!
-//! The join is defined like the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
-//! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS
-//! 2025), section 2.2.
+//! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and
+//! Griebler, "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data
+//! Streams" (DEBS 2025), section 2.2.
 //!
 //! # Files
 //!
@@ -137,7 +137,7 @@ struct GroupMatches {
     matches: Matches,
     /// The start of each key's right rows, followed by the end of all right rows.
     starts: Vec<u32>,
-    /// Whether the right rows are in time order.
+    /// `true` if the right rows are in time order.
     is_sorted: bool,
 }
 

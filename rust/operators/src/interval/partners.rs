@@ -1,9 +1,9 @@
 //! The partners of each left row, as runs of right rows over which aggregates are computed.
 //!
 //! All intervals have the same length, so time is divided into *panes* of that length, starting at
-//! time 0. An interval then begins in one pane and ends in that pane or in the next one. Its
-//! partners are a suffix of the key's rows in the first pane, and a prefix of its rows in the
-//! second. Panes depend only on the right rows.
+//! time 0. An interval then begins in one pane and ends in that pane or in the next one. The
+//! partners in an interval are a suffix of the key's rows in the first pane, and a prefix of the
+//! key's rows in the second. Panes depend only on the right rows.
 //!
 //! ```text
 //!   panes       ├───────────┼───────────┤
@@ -12,8 +12,8 @@
 //!                     suffix│prefix
 //! ```
 //!
-//! This division is that of van Herk, "A fast algorithm for local minimum and maximum filters on
-//! rectangular and octagonal kernels" (1992), by time instead of by position.
+//! The panes are those of van Herk, "A fast algorithm for local minimum and maximum filters on
+//! rectangular and octagonal kernels" (1992), with boundaries by time instead of by position.
 
 use std::ops::Range;
 
@@ -38,8 +38,8 @@ pub struct PartnerColumns<'a> {
     pub key_count: usize,
     /// The allowed distance of a partner's time from the left row's time.
     pub interval: &'a Interval,
-    /// Whether the last right row of the key before the interval is also a partner: it prevails at
-    /// the start of the interval.
+    /// `true` if the last right row of the key before the interval is also a partner: it prevails
+    /// at the start of the interval.
     pub with_prevailing: bool,
 }
 
@@ -207,8 +207,8 @@ pub(crate) struct PaneCursor<'a> {
 
 impl PaneCursor<'_> {
     /// Returns whether the interval of a left row begins at or before the start of its first
-    /// partner's pane. This does not depend on the rows in the pane. Both rows are given as row
-    /// numbers.
+    /// partner's pane. The result does not depend on the rows in the pane. Both rows are identified
+    /// by their numbers.
     #[inline]
     pub(crate) fn covers_start(&mut self, left: usize, first_partner: u32) -> bool {
         let PartnerColumns { left: of_left, right, interval, .. } = self.columns;

@@ -8,7 +8,7 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 
 impl Matches {
     /// Creates matches from lists of pairs, which contain the numbers of left and right rows. Each
-    /// pair must be listed once.
+    /// pair must be listed exactly once.
     ///
     /// # Panics
     ///

@@ -87,10 +87,10 @@ pub struct Matches {
     first_left: u32,
     /// The numbers of the right rows. `None` if positions are row numbers.
     rows: Option<Pages<u32>>,
-    /// Whether the numbers of each run are in ascending order.
+    /// `true` if the numbers of each run are in ascending order.
     ascending: bool,
     right_rows: usize,
-    /// Whether each run has one right row or is the default.
+    /// `true` if each run has one right row or is the default.
     are_partners: bool,
 }
 
@@ -98,8 +98,8 @@ pub struct Matches {
 /// pairs are kept.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
-/// The number of pairs that a predicate receives at a time. It is large enough to amortise the
-/// overhead of kernels, and small enough for a cache. A column of 8-byte values stays below the
+/// The number of pairs that a predicate receives at a time. The number is large enough to amortise
+/// the overhead of kernels, and small enough for a cache. A column of 8-byte values stays below the
 /// size from which allocators request memory from the operating system.
 const CANDIDATES: usize = 1 << 13;
 

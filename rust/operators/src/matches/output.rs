@@ -18,8 +18,8 @@ const BLOCK: usize = 1 << 10;
 /// Runs up to this length are copied as if they had exactly this length, without a loop.
 pub(crate) const SHORT: usize = 8;
 
-/// How many runs ahead the rows of a run are prefetched, since the rows of adjacent runs are far
-/// apart in memory.
+/// The number of runs for which rows are prefetched in advance, since the rows of adjacent runs are
+/// far apart in memory.
 const AHEAD: usize = 32;
 
 /// The rows of a result, in left row order and, for each left row, in right row order.
@@ -59,7 +59,8 @@ impl Pairs {
 }
 
 impl Output {
-    /// Creates the result rows for all left rows. They do not include unmatched right rows.
+    /// Creates the result rows for all left rows. The result rows do not include unmatched right
+    /// rows.
     pub fn new(matches: Arc<Matches>, how: How, driver: &Driver) -> Result<Self, Stopped> {
         let left = 0..matches.runs.len();
         Self::of_left(matches, how, left, driver)
@@ -216,8 +217,8 @@ impl Output {
     }
 }
 
-/// Lists left rows from `first` on. Each has at most one right row, and no branch depends on
-/// whether it has one.
+/// Lists left rows from `first` on. Each left row has at most one right row, and no branch depends
+/// on whether it has one.
 fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     let Pairs { left, right, len, .. } = pairs;
     // Without a partner, this is the row before the first one: `NO_ROW`.
@@ -274,8 +275,8 @@ fn list_short_runs<const ASCENDING: bool>(
 
 /// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
 ///
-/// It uses sorting networks, whose order of comparisons does not depend on the values. Most runs
-/// that have to be sorted are short.
+/// The implementation uses sorting networks, whose order of comparisons does not depend on the
+/// values. Most runs that have to be sorted are short.
 #[inline(always)]
 pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
     const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];

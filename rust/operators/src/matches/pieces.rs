@@ -8,8 +8,8 @@ use tidegate_structures::memory::partition::split_buckets;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// The number of candidates in a task: enough to amortise its cost, and few enough for a stop to be
-/// noticed soon and for threads to finish together.
+/// The number of candidates in a task. It is large enough to amortise the task's cost, and small
+/// enough for a stop to be noticed soon and for threads to finish together.
 const TASK_CANDIDATES: usize = 1 << 16;
 
 /// The right rows of some adjacent left rows.
@@ -21,8 +21,8 @@ pub(crate) struct RowLists {
     pub(crate) rows: Vec<u32>,
 }
 
-/// Divides left rows into pieces. Each piece has a bounded number of candidates, unless it is a
-/// single row.
+/// Divides left rows into pieces. Each piece has a bounded number of candidates, unless it consists
+/// of a single row.
 pub(crate) fn cut(left: Range<usize>, candidates: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut start, mut work) = (left.start, 0);

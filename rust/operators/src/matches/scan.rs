@@ -16,8 +16,8 @@ const TASK_PAIRS: u64 = 1 << 24;
 /// The maximum number of rows in a task, since memory is needed for their ranges.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The same limits if rows are looked up. Pairs then cost nothing unless a row has many candidates,
-/// which take 0.1 s to compare.
+/// The maximum numbers of pairs and rows in a task if rows are looked up. In that case, pairs cost
+/// nothing unless a row has many candidates, which take 0.1 s to compare.
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {

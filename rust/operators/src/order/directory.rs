@@ -3,7 +3,7 @@
 //!
 //! The range of a key's values is divided into *stretches* of equal length, about as many as there
 //! are values. The first position of each stretch is recorded. The position of a value is therefore
-//! between the starts of its own stretch and of the next one.
+//! between the start of its own stretch and the start of the next one.
 //!
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
@@ -13,12 +13,12 @@
 //! ```
 //!
 //! Most values can be concentrated in a few stretches, for example times on some days within
-//! several years. In this case, the values are first divided into *segments* of some hundred
+//! several years. To handle this case, the values are first divided into *segments* of some hundred
 //! values, each with its own stretches. A value's segment is found by a search.
 //!
 //! For unsorted rows, this is faster than sorting them: lookups of several rows wait for memory
-//! together. Unsorted values do not have to be sorted either if they are evenly distributed. They
-//! are counted into stretches, and only the few stretches with many values are sorted.
+//! together. Unsorted values do not have to be sorted either if they are evenly distributed. Such
+//! values are counted into stretches, and only the few stretches with many values are sorted.
 //!
 //! # Trade-offs
 //!
@@ -37,21 +37,21 @@ use super::sort::{RowsByRange, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
-/// The number of rows that are looked up together. With half or twice this number, a lookup takes
+/// The number of rows that are looked up together. With half or twice as many rows, a lookup takes
 /// 1.5 times as long.
 const BLOCK: usize = 8;
 
 /// The number of left rows in a task, such that a stop is noticed soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// Most stretches have at most this many values. These values are compared without a branch, in any
-/// order.
+/// Most stretches have at most this many values. The values of such a stretch are compared without
+/// a branch, in any order.
 const FEW: usize = 4;
 
 /// A stretch with more values than this is crowded.
 const CROWD: usize = 8;
 
-/// If there are more values than this for each left row, sorting the left rows takes less time than
+/// If there are more values per left row than this, sorting the left rows takes less time than
 /// recording the values.
 const VALUES_A_ROW: usize = 16;
 
@@ -225,8 +225,8 @@ impl<'a> Directory<'a> {
         Ok(Directory { values, keys, segments, starts })
     }
 
-    /// Creates a directory of unsorted values. If they are evenly distributed over keys and time,
-    /// each value is moved twice: to its range, and within a cache to its stretch.
+    /// Creates a directory of unsorted values. Evenly distributed values are moved twice: to their
+    /// range, and within a cache to their stretch.
     fn spread(
         keys: &[u32],
         values: &[i64],
@@ -399,9 +399,9 @@ fn note(
     }
 }
 
-/// Returns the run of each left row. It starts at the first value of `firsts` that is not before
-/// the row's reach, and ends at the first value of `lasts` that is after it. Both directories must
-/// have the same keys.
+/// Returns the run of each left row. The run starts at the first value of `firsts` that is not
+/// before the row's reach, and ends at the first value of `lasts` that is after it. Both
+/// directories must have the same keys.
 pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     left: JoinColumns<'_>,
     [firsts, lasts]: [&Directory<'_>; 2],

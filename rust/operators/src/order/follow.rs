@@ -1,9 +1,9 @@
 //! Follows the rows of each key in time order, starting from the position that the previous row has
 //! reached.
 //!
-//! The rows of a side can be in time order, regardless of their keys. In this case, a thread stores
-//! a position for each key. Rows in another order are grouped, and each group is followed from its
-//! start.
+//! The rows of a side can be in time order, regardless of their keys. For such rows, a thread
+//! stores a position for each key. Rows in another order are grouped, and each group is followed
+//! from its start.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
@@ -17,7 +17,7 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 const TASK_ROWS: usize = 1 << 16;
 
 /// The maximum number of keys for which a thread stores its position. With up to 12 bytes per key,
-/// they take a large part of a 2 MiB cache.
+/// the positions take a large part of a 2 MiB cache.
 const CURSORS: usize = 1 << 16;
 
 /// Finds a result for each row, given a position that an earlier row of its key has reached.
@@ -31,8 +31,8 @@ pub(crate) trait Follow: Sync {
     fn begin(&self, key: u32) -> Self::Place;
 
     /// Returns the result for the row with this number and time. `place` is the position of an
-    /// earlier row of the key, and is updated to that of this row. Implementations are inlined, to
-    /// be compiled for wide instructions.
+    /// earlier row of the key, and is moved to that of this row. Implementations are inlined, to be
+    /// compiled for wide instructions.
     fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Output;
 }
 

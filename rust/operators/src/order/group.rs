@@ -160,8 +160,8 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The times of a side, sorted by key and then by time. This is like [`Groups`] without row
-/// numbers, for less work.
+/// The times of a side, sorted by key and then by time. The result is like [`Groups`] without row
+/// numbers, and takes less work.
 #[derive(Debug)]
 pub(crate) struct OrderedTimes<'a> {
     /// The start of each key's times, followed by the number of rows that have a key.

@@ -3,8 +3,8 @@
 //! All runs are cut at the position of a row of the longest run, so that all rows before the cuts
 //! precede all rows after them. The rows are first cut in two at the middle of the longest run,
 //! then each half again, and so on, into stretches that threads process. A thread then cuts slabs
-//! that fit in a cache off the front of its stretch, and [merges](Slabs) each of them. It guesses
-//! the position of a cut, and reads the times around the guess, which it needs soon anyway.
+//! that fit in a cache off the front of its stretch, and [merges](Slabs) each of them. A thread
+//! guesses the position of a cut, and reads the times around the guess, which it needs soon anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
@@ -20,8 +20,8 @@ use tidegate_structures::memory::gather::prefetch;
 use super::group::are_sorted;
 use crate::driver::{Driver, Stopped};
 
-/// The maximum number of runs that are merged. With more runs, most rows of a slab would each be
-/// from a different run.
+/// The maximum number of runs that are merged. If there were more runs, most rows of a slab would
+/// each be from a different run.
 pub const MAX_RUNS: usize = 1 << 12;
 
 /// The number of rows that are merged together, and the share of each run if there are many runs.

@@ -40,7 +40,7 @@ pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Sto
 }
 
 /// Searches like [`gallop`], for calls that move by a few positions: no branch depends on the
-/// distance. It is for loops that are compiled for wide instructions.
+/// distance. This function is for loops that are compiled for wide instructions.
 #[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     const BLOCK: usize = 8;

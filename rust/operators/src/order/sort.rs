@@ -1,7 +1,7 @@
 //! Sorts rows by time, stably.
 //!
 //! - Keys with many rows: rows are partitioned by key and by equal ranges of time in one step
-//!   ([`sort_by_key`]), so that each range is sorted in a cache.
+//!   ([`sort_by_key`]). Each range is then sorted in a cache.
 //! - Keys with few rows: rows are partitioned by key, and each group is sorted in a cache
 //!   ([`sort_groups`]). A group with far more rows than others is partitioned by its own range of
 //!   time. Times can therefore have any distribution.
@@ -24,10 +24,11 @@ const TASK_ROWS: usize = 1 << 18;
 /// half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
-/// Up to this many rows are sorted in place.
+/// The maximum number of rows that are sorted in place.
 const FEW_ROWS: usize = 16;
 
-/// If a bucket has more words than this, moving them to their positions one by one takes too long.
+/// If a bucket has more words than this, it takes too long to move them to their positions one by
+/// one.
 const CROWDED: u32 = 32;
 
 /// The target number of rows in a range of times, which is small enough for sorting in the smallest
@@ -147,9 +148,9 @@ fn sort_times(ts: &mut [i64], scratch: &mut Scratch) {
 impl Scratch {
     /// Sorts the words, which have `bits` bits.
     ///
-    /// They are counted in about two buckets per word, by their highest bits, and put in the order
-    /// of the buckets. Each word is then only a position or two away from its final position, and
-    /// is moved there. Words in crowded buckets are sorted by comparisons instead.
+    /// The words are counted in about two buckets per word, by their highest bits, and put in the
+    /// order of the buckets. Each word is then only one or two positions away from its final
+    /// position, and is moved there. Words in crowded buckets are sorted by comparisons instead.
     fn sort_words(&mut self, bits: u32) {
         let bucket_bits = self.words.len().ilog2() + 1;
         let bucket = |word: u64| (word >> bits.saturating_sub(bucket_bits)) as usize;
@@ -232,7 +233,7 @@ pub(super) struct SortedRows {
     pub(super) ts: Pages<i64>,
     /// The row numbers, if they were requested.
     pub(super) numbers: Option<Pages<u32>>,
-    /// Whether the row numbers of each key are in ascending order; `false` if this is not known.
+    /// `true` if the row numbers of each key are in ascending order; `false` if this is not known.
     pub(super) ascending: bool,
 }
 

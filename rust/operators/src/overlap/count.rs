@@ -1,8 +1,9 @@
 //! Counts the right rows that overlap each left row, without listing them.
 //!
 //! A right row overlaps a left row unless it ends before the left row starts, or starts after the
-//! left row ends. No row can do both. The count is therefore the number of right rows of the key
-//! that start before the left row's end, minus the number of right rows that end before its start:
+//! left row ends. No row can do both. The count is therefore a difference: the number of right rows
+//! of the key that start before the left row's end, minus the number of those that end before its
+//! start:
 //!
 //! ```text
 //!   left                ├───────────┤
@@ -11,9 +12,9 @@
 //! ```
 //!
 //! Row numbers are not needed. If left rows are sorted by start, or if there are few of them, they
-//! follow starts and ends that are each sorted within a key ([`follow`]). Other left rows are not
+//! follow the sorted starts and the sorted ends of each key ([`follow`]). Other left rows are not
 //! sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are sorted only
-//! as far as lookups need it.
+//! as far as lookups need them to be.
 //!
 //! The work is O((n + m) log m), regardless of the number of pairs. The starts and the ends of
 //! right rows are copied, which takes 16 bytes per row. For unsorted left rows, positions are

@@ -18,9 +18,10 @@
 //! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
 //!    that starts before its end. Both move only a little from one left row of a key to the next.
 //! 4. *List* ([`Overlaps::matches`]): compares the start of the left row with the rows of that
-//!    list, and with the rows that start between the list and the end of the left row.
+//!    list. It also compares it with the rows that start between the list and the end of the left
+//!    row.
 //!
-//! The work is O(n log n + m log m + pairs) regardless of the lengths of rows: a few long rows are
+//! The work is O(n log n + m log m + pairs) regardless of the lengths of rows. A few long rows are
 //! stored in lists, and do not slow down other rows. If right rows are not sorted by start, the
 //! partners of each left row are sorted, too. Computing only the number of pairs is cheaper
 //! ([`count_overlaps`]).
@@ -34,8 +35,9 @@
 //!
 //! # Sources
 //!
-//! Lists that are rebuilt once half of their rows are closed are the window lists of Chazelle,
-//! "Filtering Search: A New Approach to Query-Answering" (SIAM Journal on Computing 15, 1986).
+//! The lists are the window lists of Chazelle, "Filtering Search: A New Approach to
+//! Query-Answering" (SIAM Journal on Computing 15, 1986), which are rebuilt once half of their rows
+//! are closed.
 //!
 //! # Files
 //!

@@ -2,7 +2,7 @@
 //!
 //! A *window* begins at a time, and lists the rows of a key that started before it and end at that
 //! time or later. A row that is open at a given time is therefore in the list of the last window
-//! that begins before this time, or has started since.
+//! that begins before this time, or it has started since.
 //!
 //! A new window begins when as many rows have ended since the last one as are still open. Before
 //! that time, more than half of the rows that were listed or have started since are open. The new
@@ -30,7 +30,7 @@ pub(super) struct WindowReach {
     pub(super) end: u32,
 }
 
-/// A window. Its list ends where the list of the next window begins.
+/// A window. The list of a window ends where the list of the next window begins.
 #[derive(Clone, Copy, Debug)]
 struct OverlapWindow {
     /// The position of the first row that starts in the window.
@@ -54,7 +54,7 @@ pub(super) struct OverlapWindows {
     ends: Pages<i64>,
     /// The number of the row at each position. `None` if positions are row numbers.
     numbers: Option<Pages<u32>>,
-    /// Whether the row numbers of each key are in ascending order.
+    /// `true` if the row numbers of each key are in ascending order.
     ascending: bool,
 }
 
@@ -69,8 +69,8 @@ struct KeyWindows {
 }
 
 impl OverlapWindows {
-    /// Creates the windows of rows that are grouped by key and start, given the end of each row,
-    /// and the ends in sorted order within each key.
+    /// Creates the windows of rows that are grouped by key and start. The arguments contain the end
+    /// of each row, and the sorted ends of each key.
     pub(super) fn new(
         groups: &Groups<'_>,
         ends: &[i64],

@@ -26,8 +26,8 @@ use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
 /// The costs of looking up a range in a block, of reading a candidate, and of sorting a position.
-/// Like the window's own costs, they are in picoseconds. They were measured on an Intel Xeon, on
-/// blocks of 2^16 positions.
+/// Like the window's own costs, they are in picoseconds. The costs were measured on an Intel Xeon,
+/// on blocks of 2^16 positions.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
@@ -38,8 +38,8 @@ const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 /// The number of new rows, and of positions in the run of each, from which costs are estimated.
 const SAMPLE: (usize, usize) = (256, 1 << 10);
 
-/// The smallest block, as the binary logarithm of its number of positions. With that many
-/// positions, a lookup costs as much as comparing.
+/// The smallest block, as the binary logarithm of its number of positions. In a block of this size,
+/// a lookup costs as much as comparing.
 const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 
 /// The first column of a window, divided into blocks that are each sorted by rank.
@@ -64,13 +64,13 @@ fn signed(rank: u64) -> i64 {
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// Whether the window grows with these rows, so that its last positions do not fill a block.
+    /// `true` if the window grows with these rows, so that its last positions do not fill a block.
     pub(crate) is_growing: bool,
 }
 
 impl Index {
-    /// Returns the index of a window that makes searching for rows cheapest, given the run of each;
-    /// `None` if comparing is cheaper.
+    /// Returns the index of a window that makes searching for rows cheapest, given the run of each
+    /// row; `None` if comparing is cheaper.
     ///
     /// The choice does not change the results.
     pub(crate) fn choose(

@@ -13,7 +13,7 @@ pub struct Ranges {
     terms: usize,
     /// The ranges of all rows, row by row, with one range per column.
     spans: Vec<Span<u64>>,
-    /// The same ranges as codes, for the columns that have codes.
+    /// The ranges as codes, for the columns that have codes.
     codes: Vec<Span<u16>>,
     /// For each row, whether it matches nothing in any window.
     empty: Vec<bool>,

@@ -36,7 +36,7 @@ impl std::fmt::Display for Order {
 
 /// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite,
 /// except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an infinity
-/// is added to its opposite, the result is NaN, which satisfies no comparison. Such results are at
+/// is added to its opposite, the result is NaN, which satisfies no comparison. NaN results are at
 /// that end of the other side's range where these comparisons do not hold. All other comparisons
 /// with an infinity would hold there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,8 +82,8 @@ pub(super) trait Wide: Copy + PartialOrd {
 }
 
 impl Wide for i64 {
-    /// Returns the sum, saturated. It is exact for all rows of a join that [`Relation::fits`], and
-    /// still monotone for numbers that no row has.
+    /// Returns the sum, saturated. The sum is exact for all rows of a join that [`Relation::fits`],
+    /// and still monotone for numbers that no row has.
     fn plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
@@ -104,9 +104,9 @@ impl Wide for f64 {
 }
 
 impl Order {
-    /// Returns the comparison of an integer with a constant that is equivalent to `holds`, which
-    /// must hold either from some integer upward or up to some integer. Returns `None` if `holds`
-    /// is true for all integers or for none.
+    /// Returns the comparison of an integer with a constant that is equivalent to `holds`. There
+    /// must be a limit from which, or up to which, `holds` is true. Returns `None` if `holds` is
+    /// true for all integers or for none.
     pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
         turn(0, holds)
     }
@@ -269,8 +269,8 @@ impl Relation {
         }
     }
 
-    /// Returns the first and the last rank of the numbers of `side` that match the number in a row
-    /// of the other side; `None` if there are none.
+    /// Returns the range of ranks that match the number in a row of the other side, or `None` if no
+    /// number of `side` matches.
     pub(super) fn range(
         &self,
         side: Side,

@@ -67,8 +67,8 @@ impl ScanColumns {
         Some(ScanColumns { rows, columns, codes: Vec::new() })
     }
 
-    /// Appends rows, given their positions among the numbers of the terms. If it returns `false`,
-    /// the window can no longer be used and has to be rebuilt.
+    /// Appends rows, given their positions among the numbers of the terms. If this method returns
+    /// `false`, the window can no longer be used and has to be rebuilt.
     pub fn append(&mut self, terms: &[Term], side: Side, rows: &[u32]) -> bool {
         self.rows += rows.len();
         for (codes, column) in self.codes.iter_mut().zip(&self.columns) {

@@ -1,6 +1,6 @@
 //! Checks windows against a loop over all pairs. The loop computes each pair as an expression
-//! would, in the type of the relation. It cannot detect whether the search is fast, only whether it
-//! finds the correct rows.
+//! would, in the type of the relation. These tests cannot detect whether the search is fast, only
+//! whether it finds the correct rows.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ fn operand() -> impl Strategy<Value = Operand> {
     )
 }
 
-/// How two numbers are combined before they are compared.
+/// The operation by which two numbers are combined before they are compared.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Compare,

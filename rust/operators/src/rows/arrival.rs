@@ -16,14 +16,14 @@ const FEW_ROWS: usize = if cfg!(debug_assertions) { 8 } else { 1 << 14 };
 /// The last time at which a row can be matched (`None` if there is none), and the row's number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// What a log records about its rows in arrival order, besides their columns.
+/// The data that a log records about its rows in arrival order, in addition to their columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,
     reach: Reach,
     /// The rows that may have to be emitted unmatched, ordered by the last time at which they can
     /// be matched. `None` if unmatched rows are never emitted. Some of these rows may have been
-    /// matched since they were added.
+    /// matched after they were added.
     alone: Option<BinaryHeap<Expiry>>,
     /// Once the log has more rows than this, it is checked for sparseness.
     worth_a_look: usize,

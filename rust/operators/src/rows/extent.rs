@@ -1,13 +1,13 @@
-//! How long rows can be matched.
+//! Defines how long rows can be matched.
 
 use super::{Interval, Reach, Retention};
 
-/// How long the rows of each side can be matched by later rows.
+/// The period in which later rows can match the rows of each side.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// Within their reach in time.
+    /// Rows can be matched within their reach in time.
     Time(Reach),
-    /// Until this number of rows have arrived after them on their side.
+    /// Rows can be matched until this number of rows have arrived after them on their side.
     Rows([u64; 2]),
 }
 

@@ -1,6 +1,6 @@
 //! The times that match.
 
-/// Which ends of an interval are included.
+/// The ends of an interval that are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// Both ends.
@@ -24,14 +24,14 @@ pub struct Interval {
     pub lower: Option<i64>,
     /// The upper end.
     pub upper: Option<i64>,
-    /// Which ends are included.
+    /// The ends that are included.
     pub closed: Closed,
 }
 
 /// Determines which right rows a left row matches, as the first and the last of their times.
 /// Instead of times, these can be other values: integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
-    /// Whether neither end decreases while the left rows of a key are in time order.
+    /// `true` if neither end decreases while the left rows of a key are in time order.
     const RISING: bool = true;
 
     /// Returns the ends for the left row with this number and time, or `None` if it matches
@@ -39,9 +39,9 @@ pub(crate) trait LeftReach: Sync {
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
 
     /// Returns two distances. A right row is too early for a left row if its time minus the left
-    /// time is at most the first distance, and it is not too late if the difference is at most the
-    /// second. Returns `None` if this does not hold, in 64 bits, for all left times from `first` to
-    /// `last`.
+    /// row's time is at most the first distance. It is not too late if the difference is at most
+    /// the second distance. Returns `None` if this does not hold, in 64 bits, for all left times
+    /// from `first` to `last`.
     fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
         None
     }

@@ -39,7 +39,7 @@ use crate::driver::Driver;
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with the given rows: the time and side of each row, and the values of both
-    /// sides' rows. In merged order, no row may be earlier than a row of an earlier epoch. In
+    /// sides' rows. In merged order, a row must not be earlier than any row of an earlier epoch. In
     /// arrival order, all left rows precede all right rows, regardless of their times.
     ///
     /// # Panics
@@ -48,8 +48,9 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// values does not match the number of rows.
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
 
-    /// Returns whether all rows so far could be compared by value. If not, the join permanently
-    /// returns every pair that matches by time or number, and the filter has to compare the values.
+    /// Returns whether all rows so far could be compared by value. If this is `false`, the join
+    /// permanently returns every pair that matches by time or number, and the filter has to compare
+    /// the values.
     fn compares(&self) -> bool {
         true
     }
@@ -67,19 +68,20 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         false
     }
 
-    /// Returns whether a new epoch can begin now. If not, results have to be retrieved first.
+    /// Returns whether a new epoch can begin now. If the join accepts no rows, results have to be
+    /// retrieved first.
     fn takes_rows(&self) -> bool {
         self.is_done()
     }
 
-    /// If rows of several epochs are in progress or results are [held back](Self::holds_back),
-    /// returns a time: the results of all rows up to this time have been returned.
+    /// Returns a time up to which all results have been returned. This is needed if rows of several
+    /// epochs are in progress, or if results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None
     }
 
-    /// Finds the results of more rows of the epoch. If the driver is asked to pause, there may be
-    /// no such rows. After an error, the join can no longer be used.
+    /// Finds the results of more rows of the epoch. No results may be found if the driver is asked
+    /// to pause. After an error, the join can no longer be used.
     fn advance(
         &mut self,
         driver: &Driver,
@@ -135,7 +137,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     fn rows(&self, side: Side) -> usize;
 
     /// Returns, for each kept row of a side, whether it has been matched (nothing if matches are
-    /// not tracked). Also returns how many of the oldest rows are settled: it is known whether they
+    /// not tracked). Also returns the number of settled rows, for which it is known whether they
     /// are emitted unmatched.
     fn matched(&self, side: Side) -> (Vec<bool>, usize);
 

@@ -35,8 +35,8 @@ pub trait KeptColumns: Debug {
 #[derive(Debug)]
 pub struct KeptColumn<T> {
     values: Vec<T>,
-    /// The number of leading values whose rows have been dropped. They are removed once there are
-    /// many of them.
+    /// The number of leading values whose rows have been dropped. Such values are removed once
+    /// there are many of them.
     gone: usize,
 }
 

@@ -3,7 +3,7 @@
 use super::arrival::Arrival;
 use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
-/// The rows that a join has kept from one side, in a form that another join can take over.
+/// The kept rows of one side of a join, in a form that another join can restore.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
     /// The event times of the rows, in row order.
@@ -20,8 +20,7 @@ pub struct SavedRows {
 ///
 /// In merged order, a row is *settled* once no later row can match it and it has been checked for
 /// matches. If matches are tracked, a row is kept until it is settled. In arrival order, rows are
-/// never settled, because unmatched rows are emitted in a different order from the one in which
-/// rows are dropped.
+/// never settled, because unmatched rows are not emitted in the order in which rows are dropped.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
@@ -31,7 +30,7 @@ pub struct RowLog<C> {
     matched: Option<KeptColumn<bool>>,
     /// The number of settled rows, counted from the oldest.
     settled: usize,
-    /// Set only if the rows are in arrival order.
+    /// Present only if the rows are in arrival order.
     arrival: Option<Arrival>,
 }
 
@@ -193,8 +192,8 @@ impl<C: KeptColumns> RowLog<C> {
         self.settled += 1;
     }
 
-    /// Returns the last time at which a row of the other side can match the row at an offset;
-    /// `None` if there is no last time, or if it is not known yet.
+    /// Returns the last time at which a row of the other side can match the row at an offset.
+    /// Returns `None` if there is no last time, or if it is not known yet.
     #[inline]
     fn last_matchable(&self, extent: &Extent, offset: usize, ts: i64) -> Option<i64> {
         match extent {

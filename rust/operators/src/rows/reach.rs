@@ -3,8 +3,8 @@
 
 use super::{Closed, Interval, Side};
 
-/// The times that match, relative to a row of each side. They have 128 bits, so that no sum wraps
-/// around.
+/// The times that match, relative to a row of each side. The offsets have 128 bits, so that no sum
+/// wraps around.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
     /// For a row of each side, the smallest and the greatest matching `ts` of the other side minus

@@ -7,7 +7,8 @@
 //!               released   -   -  -   10 12 14         what no later row can come before
 //! ```
 //!
-//! Which rows are late depends only on the rows of the source, never on the boundaries of batches.
+//! The lateness of a row depends only on the rows of its source, never on the boundaries of
+//! batches.
 
 use tidegate_structures::memory;
 
@@ -56,8 +57,8 @@ pub struct Reorder<P> {
     watermark: i64,
     /// Pushes whose rows have not all been released, by their ascending numbers.
     pending: BTreeMap<u64, PendingPush<P>>,
-    /// For each pending push, the time of its next row and its number. With this index, a release
-    /// visits only the pushes that have rows to release.
+    /// For each pending push, the time of its next row and its number. This index lets a release
+    /// visit only the pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
     pushes: u64,
     rows: usize,
@@ -293,13 +294,13 @@ impl<P: PushedRows> Reorder<P> {
         self.pushes += 1;
     }
 
-    /// Returns the rows at or before the draft's watermark, as consecutive runs. They count as
-    /// released once the draft is committed.
+    /// Returns the rows at or before the draft's watermark, as consecutive runs. These rows count
+    /// as released once the draft is committed.
     pub fn release(&self, draft: &mut Draft<P>) -> Vec<ReleasedRows<P>> {
         self.release_upto(draft, draft.watermark)
     }
 
-    /// Returns all remaining rows. They also count as released once the draft is committed.
+    /// Returns all remaining rows. The rows count as released once the draft is committed.
     pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<ReleasedRows<P>> {
         self.release_upto(draft, i64::MAX)
     }
@@ -435,8 +436,8 @@ mod tests {
     }
 
     proptest! {
-        /// Which rows are released and which are late does not depend on the cuts, and agrees with
-        /// a row-by-row loop.
+        /// The released rows and the late rows do not depend on the cuts, and agree with a
+        /// row-by-row loop.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

@@ -82,7 +82,8 @@ impl Results {
         }
     }
 
-    /// Turns pairs into results and marks their rows as matched. Each pair may be passed only once.
+    /// Turns pairs into results and marks their rows as matched. Each pair must be passed only
+    /// once.
     #[must_use]
     pub fn of_pairs(
         mut pairs: Results,
@@ -105,8 +106,8 @@ impl Results {
         self.right.extend(more.right);
     }
 
-    /// Adds the unmatched rows that no row at `now` or later can match. In merged order, they are
-    /// sorted by the last time at which they could be matched, with ties in merged order. In
+    /// Adds the unmatched rows that no row at `now` or later can match. In merged order, these rows
+    /// are sorted by the last time at which they could be matched, with ties in merged order. In
     /// arrival order, left rows precede right rows, and the rows of each side are sorted by the
     /// last time at which they could be matched.
     pub fn add_unmatched(

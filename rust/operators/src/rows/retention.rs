@@ -2,18 +2,19 @@
 
 use super::Side;
 
-/// How long the rows of each side are kept for later rows to match.
+/// The period for which the rows of each side are kept for later rows to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// For a length of time, in the unit of the rows' times: a row matches later rows up to its own
     /// `ts` plus this length. [`u64::MAX`] means forever.
     Time {
-        /// How long left rows are kept.
+        /// The period for which left rows are kept.
         left: u64,
-        /// How long right rows are kept.
+        /// The period for which right rows are kept.
         right: u64,
     },
-    /// While a row is among the last rows of its side. Each side has a separate number of rows.
+    /// Rows are kept while they are among the last rows of their side. Each side has its own number
+    /// of rows.
     Rows {
         /// The number of left rows.
         left: u64,

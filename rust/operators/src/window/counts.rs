@@ -2,17 +2,18 @@
 //! before the later row.
 //!
 //! Rows of both sides are in one merged order: by time, left before right at equal times, then by
-//! row. A left row's matches are adjacent among the right rows in that order. They are at most
-//! `right` rows before it, and the rows after it that arrive before `left` more left rows have
-//! arrived.
+//! row. A left row's matches are adjacent among the right rows in that order. The matches are at
+//! most `right` rows before the left row, and the rows after it that arrive before `left` more left
+//! rows have arrived.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
 //!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those until 2 more l have come
 //! ```
 //!
-//! If times are replaced by positions in that order, this is an interval join with separate ends
-//! for each left row. The work is that of the sort and of a merge, and memory is 8 bytes per row.
+//! If times are replaced by positions in that order, the join becomes an interval join with
+//! separate ends for each left row. The work is that of the sort and of a merge, and memory is 8
+//! bytes per row.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -168,9 +169,9 @@ mod tests {
     use crate::matches::Output;
     use crate::rows::How;
 
-    /// Executes Kang's three-step procedure. For each row in merged order, it scans the other
-    /// side's window, removes the oldest row of that window if it is full, and adds the row to the
-    /// window of its own side.
+    /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
+    /// scans the other side's window. It then removes the oldest row of that window if the window
+    /// is full, and adds the row to its own side's window.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

@@ -1,5 +1,5 @@
 //! The part that all joins of sliding windows share: the values of rows, the kept columns, and the
-//! processing of tables. Each algorithm compares the rows in a different way.
+//! processing of tables. Each window join compares the rows in a different way.
 //!
 //! # Files
 //!
@@ -20,7 +20,7 @@ use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
 /// The numbers of some rows that a join of sliding windows compares: for each term, the numbers of
-/// both sides. `None` if some row has no numbers. From then on, the join compares nothing and
+/// both sides. `None` if some row has no numbers. From then on, the join compares no values and
 /// passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 

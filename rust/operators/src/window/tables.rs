@@ -30,9 +30,9 @@ impl SortedSide<'_> {
     }
 }
 
-/// Returns the pairs that an empty inner join finds in two tables, in any order, given the times of
-/// the rows and the terms with the numbers of all rows. `filter` receives row numbers of the
-/// tables.
+/// Returns the pairs that an inner join without rows finds in two tables, in any order. The
+/// arguments contain the times of the rows, and the terms with the numbers of all rows. `filter`
+/// receives row numbers of the tables.
 ///
 /// `check` receives the number of pairs so far, and can reject more pairs by returning an error.
 pub fn pairs(

@@ -1,6 +1,6 @@
 //! Checks the joins against Kang's three-step procedure, row by row. All algorithms return the same
-//! results for any number of threads. How well work is shared is measured elsewhere, except for its
-//! balance.
+//! results for any number of threads. The speed of the sharing is measured elsewhere, but its
+//! balance is checked here.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ mod oracle;
 
 use oracle::{Case, Row, assert_equal_work, cases, many, rows, terms};
 
-/// How comparisons are assigned to threads.
+/// The assignment of comparisons to threads.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Own(ScaleAlgorithm),

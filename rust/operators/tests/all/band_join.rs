@@ -14,7 +14,7 @@ use tidegate_sync::Stop;
 struct Column {
     left: Vec<f64>,
     right: Vec<f64>,
-    /// Whether the values are floats or integers.
+    /// `true` if the values are floats, `false` if they are integers.
     floats: bool,
     below: f64,
     above: f64,

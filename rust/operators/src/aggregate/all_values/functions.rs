@@ -97,7 +97,8 @@ impl Quantile {
 #[derive(Clone, Debug)]
 pub(super) struct Quantiles(pub(super) Vec<Quantile>);
 
-/// Up to this many values are sorted completely; in longer lists, the quantiles are selected.
+/// Lists with at most this many values are sorted completely; in longer lists, the quantiles are
+/// selected.
 const FEW: usize = 16;
 
 impl WindowFunction for Quantiles {

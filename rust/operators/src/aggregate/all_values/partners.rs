@@ -24,7 +24,7 @@ use crate::rows::NO_KEY;
 /// The minimum number of positions whose left rows are processed by one thread.
 const BUCKET: u32 = if cfg!(test) { 7 } else { 1 << 15 };
 
-/// Functions over the partners of all left rows. They provide the results for any left rows.
+/// Functions over the partners of all left rows. The functions provide results for any left rows.
 /// Quantiles of the same values share the work.
 ///
 /// In this example, the median is computed over the right values of the last 2 time units:
@@ -73,8 +73,8 @@ struct LeftResults<T> {
     is_present: Arc<Pages<u8>>,
 }
 
-/// Some adjacent left rows, and the destinations for their buckets, their runs, and whether they
-/// have results.
+/// Some adjacent left rows, with the slices to which their buckets, their runs and the presence of
+/// their results are written.
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 

@@ -5,9 +5,9 @@ use tidegate_structures::memory;
 /// The number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A set of numbers below a bound. It finds the member that has a given number of smaller members.
-/// For each series of searches, it remembers the last position. The next search of the series
-/// continues from there, so a search costs as much as the number of words in between.
+/// A set of numbers below a bound. The set finds the member that has a given number of smaller
+/// members. For each series of searches, it remembers the last position. The next search of the
+/// series continues from there, so a search costs as much as the number of words in between.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// One bit per number.

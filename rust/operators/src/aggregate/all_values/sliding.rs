@@ -16,7 +16,7 @@ use super::functions::WindowFunction;
 /// The minimum number of positions whose values are sorted together, if there are more.
 const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
-/// If runs have fewer values than this on average, they are computed one by one.
+/// If runs have fewer values on average than this, their results are computed one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
 /// The value of the row at each position, as integers in the same order as the values.
@@ -46,14 +46,15 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values in a block, paired with their places; `dealt` holds the same pairs, ordered by
-    /// value.
+    /// The values in a block, paired with their positions; `dealt` contains the same pairs, sorted
+    /// by value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// The start of each bucket of values.
     starts: Vec<u32>,
     sorted: Vec<i64>,
-    /// The rank of each place in a block, or [`NOT_COUNTED`] if the value there does not count.
+    /// The rank of the value at each position in a block, or [`NOT_COUNTED`] if the value does not
+    /// count.
     ranks: Vec<u32>,
     few: Vec<i64>,
 }
@@ -173,8 +174,8 @@ impl<F: WindowFunction> Scratch<F> {
     }
 }
 
-/// Returns the pairs in sorted order. They are distributed among buckets according to their
-/// position between the smallest and the largest value. Each bucket then has few pairs unless
+/// Returns the pairs in sorted order. The pairs are distributed among buckets according to their
+/// position between the smallest and the largest value. Each bucket has only a few pairs unless
 /// values are very unevenly distributed.
 fn in_order<'a>(
     pairs: &[(i64, u32)],

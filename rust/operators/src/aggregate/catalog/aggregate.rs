@@ -1,5 +1,5 @@
-//! The functions that a caller can name, and the kind of each. This is the only place that defines
-//! them for tables, streams, and the partners of joins.
+//! The functions that a caller can name, and the kind of each. This module is the only place that
+//! defines the functions for tables, streams, and the partners of joins.
 
 use super::kind::{AggregateKind, kind_of};
 use super::user::{UserAggregate, UserFunction};
@@ -40,11 +40,11 @@ pub enum Aggregate<'a> {
     First(Vec<Mask<'a>>),
     /// The last row, ordered by time, source and position.
     Last(Vec<Mask<'a>>),
-    /// The row with the smallest value. If there are several, the first by time, source and
-    /// position.
+    /// The row with the smallest value. If several rows have the value, the first of them by time,
+    /// source and position.
     RowOfMin(Vec<Column<'a, i64>>),
-    /// The row with the largest value. If there are several, the first by time, source and
-    /// position.
+    /// The row with the largest value. If several rows have the value, the first of them by time,
+    /// source and position.
     RowOfMax(Vec<Column<'a, i64>>),
     /// A user-defined function; see [`UserFunction`].
     User(UserAggregate<'a>),

@@ -13,9 +13,9 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 
 /// A user-defined function over the values of a window, whose states can be combined.
 ///
-/// It is computed like the functions of this crate: each row is added to the state of its slice,
-/// and a window combines the states of its slices. Whole tables, sessions and streams all support
-/// it, with every design.
+/// User-defined functions are computed like the functions of this crate: each row is added to the
+/// state of its slice, and a window combines the states of its slices. Whole tables, sessions and
+/// streams all support it, with every design.
 ///
 /// For the results to depend on the data alone, three laws must hold. The crate does not check
 /// them:
@@ -27,8 +27,8 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 ///
 /// # Examples
 ///
-/// This function counts how often a value was greater than the previous one, so it depends on the
-/// order of rows:
+/// This function counts how often a value was greater than the previous one, so the result depends
+/// on the order of rows:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{

@@ -2,7 +2,7 @@
 
 use tidegate_structures::memory::bits::BitSet;
 
-/// One sorted source of rows.
+/// A sorted source of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'a> {
     /// The time of each row, in nondecreasing order.

@@ -177,7 +177,7 @@ impl<const LAST: bool> FunctionInput<Pick<LAST>> for RowCandidates<'_> {
 }
 
 /// A function with its input. Each of the [folds](crate::aggregate::folds) implements its trait for
-/// this type.
+/// `WithInput`.
 pub(in crate::aggregate) struct WithInput<'a, F, G> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     pub(in crate::aggregate) input: G,

@@ -1,9 +1,9 @@
 //! Aggregates over the partners of each left row in a join.
 //!
-//! In an interval join, the partners of a left row are a run of right rows: a suffix of one pane
-//! and a prefix of the next ([`Partners`]). The state of every suffix and every prefix is computed
-//! once, row by row. A left row then costs one combination regardless of the number of its
-//! partners, even for functions whose states cannot be subtracted.
+//! In an interval join, the partners of a left row are a run of right rows, which consists of a
+//! suffix of one pane and a prefix of the next ([`Partners`]). The state of every suffix and every
+//! prefix is computed once, row by row. A left row then costs one combination regardless of the
+//! number of its partners, even for functions whose states cannot be subtracted.
 //!
 //! ```text
 //!   right rows of a key    a  b  c │ d  e  f │ g  h        panes
@@ -16,12 +16,11 @@
 //! both sides, merged by time (`passes.rs`). A left row then copies the state of its key at the end
 //! of its interval, so its partners do not have to be searched for. Other functions store the
 //! states of all right rows, and a left row looks up the two states at the ends of its run
-//! (`panes.rs`). If the right rows are in time order, they are also folded in that order, each into
-//! the state of its key. Values are then read and states written sequentially. Rows in another
-//! order are folded key by key, as the drawing shows. The bits of a result are the same in all
-//! cases.
+//! (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
+//! state of its key. Values are then read and states written sequentially. Rows in another order
+//! are folded key by key, as the drawing shows. The bits of a result are the same in all cases.
 //!
-//! If the partners do not form runs, for example because of a condition on both sides, they are
+//! If the partners do not form runs, for example because of a condition on both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.
 //!
 //! A function receives partners ordered by time and then by right row number; if pairs do not
@@ -56,7 +55,8 @@ use crate::matches::Matches;
 /// positions of their partners stay in a cache.
 const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
-/// The suffixes and prefixes of several functions. They provide the results for any left rows.
+/// The suffixes and prefixes of several functions. The stored states provide the results for any
+/// left rows.
 ///
 /// In this example, each left row sums up the right values of the last 2 time units:
 ///
@@ -103,8 +103,8 @@ impl std::fmt::Debug for PartnerAggregates<'_> {
 
 impl<'a> PartnerAggregates<'a> {
     /// Folds the values of the right rows. `find` returns the partners that
-    /// [`interval_partners`](crate::interval::interval_partners) finds for these columns. It is
-    /// called only if a function needs them.
+    /// [`interval_partners`](crate::interval::interval_partners) finds for these columns. The
+    /// function is called only if an aggregate needs the partners.
     pub fn new(
         columns: PartnerColumns<'a>,
         find: impl Fn() -> Result<&'a Partners, Stopped>,
@@ -151,8 +151,8 @@ impl<'a> PartnerAggregates<'a> {
 }
 
 /// Returns the values of each aggregate for left rows whose partners are these matches. The left
-/// rows are positions in `matches`. Functions receive partners by time, if times are given, and by
-/// number.
+/// rows are positions in `matches`. Functions receive partners in order of time, if times are
+/// given, and then of number.
 ///
 /// In this example, the first right row is chosen from the pairs of each left row:
 ///

@@ -13,7 +13,7 @@ use crate::matches::BitSet;
 use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
 
-/// The composition of all rows' functions, where each row stands for `x -> a * x + b`. Composing
+/// The composition of all rows' functions, where each row represents `x -> a * x + b`. Composing
 /// two rows in the other order yields a different function.
 struct Composition;
 
@@ -140,7 +140,7 @@ fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
 }
 
 proptest! {
-    /// Each function is computed twice: in passes, and in panes, for which the right rows are
+    /// Each function is computed twice: in passes and in panes. For the panes, the right rows are
     /// numbered in another order.
     #[test]
     fn differential_passes_and_panes(

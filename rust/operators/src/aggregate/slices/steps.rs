@@ -1,5 +1,5 @@
 //! The step from one window to the next: which slices are removed, which are added, and which keys
-//! have rows in the window. This step is the same for all functions.
+//! have rows in the window. The step from one window to the next is the same for all functions.
 
 use std::ops::Range;
 
@@ -95,7 +95,7 @@ impl Present {
         self.slices.iter().enumerate().map(|(key, &slices)| (key as u32, slices))
     }
 
-    /// Returns the same numbers for the given keys, in their order.
+    /// Returns the numbers of slices for the given keys, in the order of the keys.
     pub(in crate::aggregate) fn of(
         &self,
         order: &[u32],

@@ -5,8 +5,8 @@ use crate::aggregate::output::Window;
 /// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to
 /// the epoch.
 ///
-/// Their starts and ends divide time into *slices*, so that every window consists of the same
-/// number of whole slices:
+/// The starts and ends of windows divide time into *slices*, so that every window consists of the
+/// same number of whole slices:
 ///
 /// ```text
 ///   size = 2.5 * advance     ┌────────┬────────┬────┐

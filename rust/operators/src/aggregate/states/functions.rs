@@ -31,12 +31,12 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
 /// bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrder {
-    /// In any order. States can be combined in any order, too.
+    /// The function accepts rows in any order. States can be combined in any order, too.
     Any,
-    /// In time order for each source, with one state per source. The states of a slice are combined
-    /// in source order.
+    /// The function needs the rows of each source in time order, and has one state per source. The
+    /// states of a slice are combined in source order.
     Source,
-    /// In merged order across all sources: by time, source and position.
+    /// The function needs the rows of all sources in merged order: by time, source and position.
     Merged,
 }
 
@@ -447,8 +447,8 @@ pub(in crate::aggregate) struct ByValue {
     pub(in crate::aggregate) row: u32,
 }
 
-/// The row with the smallest or the largest value. If several rows have it, the first one in merged
-/// order.
+/// The row with the smallest or the largest value. If several rows have this value, the first one
+/// in merged order is chosen.
 pub(in crate::aggregate) struct RowOfExtreme<const LARGEST: bool>;
 
 impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {

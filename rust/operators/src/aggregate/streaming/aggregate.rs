@@ -28,7 +28,7 @@ use crate::driver::{Driver, Stopped};
 /// Time-based windows over rows that arrive epoch by epoch.
 ///
 /// If a function needs the rows of several sources in merged order, an additional source contains
-/// all rows in that order. The other functions ignore it.
+/// all rows in that order. Functions that do not need merged order ignore this source.
 ///
 /// ```
 /// use tidegate_operators::aggregate::{

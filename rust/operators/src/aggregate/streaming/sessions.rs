@@ -3,7 +3,7 @@
 //! The rows of an epoch are assigned to the sessions of their keys in merged order, which
 //! [`MergedRows`] provides. Each function then adds the rows to the states of their sessions. A
 //! session is complete once no row can extend it, and its result is then computed. Results are
-//! sorted by the end of the session and then by key. They are not sorted by start, because a
+//! sorted by the end of the session and then by key. Results are not sorted by start, because a
 //! session that begins early may never end.
 //!
 //! # Trade-offs
@@ -38,7 +38,7 @@ struct Session {
     key: u32,
     /// The number of sessions that began before this one.
     number: u64,
-    /// Whether the result of the session has not been computed yet.
+    /// `true` if the result of the session has not been computed yet.
     is_kept: bool,
 }
 

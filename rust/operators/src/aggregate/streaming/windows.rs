@@ -81,8 +81,8 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// returned.
     fn save(&self) -> WindowsState;
 
-    /// Restores a state. These windows must be new. Returns whether the state is valid for this
-    /// query after rows within `bounds`. If not, these windows cannot be used any more.
+    /// Restores a state. The windows must be new. Returns whether the state is valid for this query
+    /// after rows within `bounds`. If the state is not valid, the windows cannot be used any more.
     #[must_use]
     fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool;
 }

@@ -25,7 +25,7 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    /// Begins an epoch, given the number of the first row of each side. Their probes are
+    /// Begins an epoch, given the number of the first row of each side. The probes of the rows are
     /// [pushed](Self::push) row by row.
     pub(super) fn begin(
         &mut self,

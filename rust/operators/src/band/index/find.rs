@@ -32,8 +32,8 @@ pub trait Find: Send + Sync {
     /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
 
-    /// Returns the matches of the epoch's rows from `next` on. It returns the matches of some of
-    /// them if they have many, or if the driver is asked to pause.
+    /// Returns the matches of the epoch's rows from `next` on. The result covers only some of the
+    /// rows if they have many matches, or if the driver is asked to pause.
     fn find(
         &mut self,
         rows: &Rows,
@@ -46,7 +46,7 @@ pub trait Find: Send + Sync {
     fn refill(&mut self, rows: &Rows, side: usize);
 
     /// Records that no later row searches for rows of a side before `first`. If `is_all` is `true`,
-    /// these are all rows of the side.
+    /// the side has no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
     /// Returns how often new rows have been merged with the others.
@@ -246,8 +246,8 @@ impl Rows {
     }
 }
 
-/// Appends the candidates of both sides' rows, in row order. If requested, the candidates of each
-/// row are in the order in which they arrived.
+/// Appends the candidates of both sides' rows, in row order. The candidates of each row are sorted
+/// in the order in which they arrived, if this is requested.
 struct Merge<'a> {
     epoch: &'a Epoch,
     rows: Range<usize>,

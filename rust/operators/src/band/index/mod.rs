@@ -1,5 +1,5 @@
-//! The index-based window join. Its input is rows in merged order, and its output is pairs whose
-//! values are close.
+//! The index-based window join. The input of the join is rows in merged order, and its output is
+//! pairs whose values are close.
 //!
 //! ```text
 //!                 ┌▶ probe S's index for rows of R ─┐
@@ -8,14 +8,14 @@
 //!                 └▶ probe R's index for rows of S ─┘
 //! ```
 //!
-//! A window join has three steps for each row: search for it in the other side's window, remove the
-//! rows that have left its own window, and insert it. Here, each step is done for many rows at a
-//! time, and insertion comes first. Row numbers identify the rows to ignore: those that arrived
-//! after the searching row and those that have left its window. Each row therefore stores the
-//! numbers of the first and the last row of the other side that it can match, as in the paper's
-//! parallel join. The probes of many rows can wait for memory together, and threads process pieces
-//! of the rows without any lock. The join of the paper's section 4, in which threads take tasks
-//! from a queue and share PIM-Trees, is another way to [`Find`] matches.
+//! For each row, a window join searches the other side's window for matches, removes the rows that
+//! have left the row's own window, and inserts the row. This join does each step for many rows at a
+//! time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived after
+//! the searching row and those that have left its window. As in the paper's parallel join, each row
+//! stores the numbers of the first and the last row of the other side that it can match. The probes
+//! of many rows can wait for memory together, and threads process pieces of the rows without any
+//! lock. Another way to [`Find`] matches is the join of the paper's section 4, in which threads
+//! take tasks from a queue and share PIM-Trees.
 //!
 //! Values are represented by codes: 64-bit integers in the same order as the values. For every
 //! column with a band, a row has its own code and the range of codes that it matches on the other
@@ -67,9 +67,9 @@ use window::WindowEdge;
 /// The approximate number of pairs whose results a thread computes at a time.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
-/// Returns the column for which an index returns the fewest candidates, according to a sample of
-/// rows of both sides, and the factor by which it improves on `current`. If either side has no
-/// rows, returns `current`.
+/// Returns the column on which an index returns the fewest candidates, and the factor by which it
+/// improves on `current`. Both are estimated from a sample of rows of both sides. Returns `current`
+/// if either side has no rows.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
         let (left, right) = (left[column], right[column]);
@@ -191,7 +191,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Converts an empty join to arrival order. Its windows contain all kept rows, and time is one
+    /// Converts an empty join to arrival order. The windows contain all kept rows, and time is one
     /// of the band columns. A row is kept as long as future rows can be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(mut self, near: &Interval) -> Self {
@@ -214,8 +214,8 @@ impl<F: Find> IndexJoin<F> {
         self.finder.merges()
     }
 
-    /// Makes another column the indexed one, for existing and future rows. From then on, bands must
-    /// be passed in the new order.
+    /// Makes another column the indexed one, for existing and future rows. After the call, bands
+    /// must be passed in the new order.
     pub fn index_by(&mut self, column: usize) {
         debug_assert!(self.next == self.rows.len(), "rows of the epoch may still match");
         self.rows.logs.iter_mut().for_each(|log| log.columns_mut().swap(0, column));

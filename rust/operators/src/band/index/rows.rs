@@ -13,7 +13,7 @@ pub(super) const SIDES: [Side; 2] = [Side::Left, Side::Right];
 /// The rows of a join: the kept rows, and the rows of the epoch with their probes.
 #[derive(Debug)]
 pub struct Rows {
-    /// Whether the matches of a row must be returned in the order in which they arrived.
+    /// `true` if the matches of a row must be returned in the order in which they arrived.
     pub(super) ordered: bool,
     /// One log per side, or a single one for a self-join.
     pub(super) logs: Vec<RowLog<CodeColumns>>,

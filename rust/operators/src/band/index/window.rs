@@ -3,7 +3,7 @@
 use super::codes::CodeColumns;
 use crate::rows::{Retention, RowLog};
 
-/// The oldest row of a side that is in its window. It only increases.
+/// The oldest row of a side that is in its window. The edge only moves forward.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowEdge(pub(super) u64);
 

@@ -2,32 +2,32 @@
 //!
 //! - **KP**: each key has a single replica, its home.
 //! - **DP**: every replica has all keys. All replicas store each row, and one of them searches for
-//!   its matches. In the paper, all replicas search, and one stores. A row then costs work on every
-//!   replica, and the matches that several replicas find have to be put in order. Storing a number
-//!   of 4 bytes on several replicas is cheaper.
+//!   its matches. In the paper, all replicas search for matches, and one stores the row. A row then
+//!   costs work on every replica, and the matches that several replicas find have to be put in
+//!   order. Storing a number of 4 bytes on several replicas is cheaper.
 //! - **HP**: each key is on as many replicas as its load requires (Algorithm 1). The first rows
 //!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, frequencies are updated, with older
 //!   rows fading, and the mapping is adapted. Only one row in [`SAMPLED`] is counted.
 //!
 //!   The load of a key is the product of the frequencies of its two sides. The paper uses the
 //!   frequency itself. However, each left row of a key is compared with right rows of the key,
-//!   whose number also grows with the key's frequency. If loads were frequencies, replicas would
-//!   get equal numbers of rows and very different numbers of comparisons.
+//!   whose number also grows with the key's frequency. If loads were plain frequencies, replicas
+//!   would get equal numbers of rows but very different numbers of comparisons.
 //! - **Auto**: KP, until the numbers of comparisons on the replicas differ by more than
-//!   [`LOAD_FACTOR`]; then HP. This switch happens only if pairs are filtered. Otherwise, finding
-//!   pairs takes less time than putting the pairs of several replicas in order.
+//!   [`LOAD_FACTOR`]; then HP. The switch happens only if pairs are filtered. Without a filter,
+//!   finding pairs takes less time than putting the pairs of several replicas in order.
 //!
 //! The mapping changes only between two epochs, when no replica is working. A replica that is
-//! removed from a key keeps the rows that it has stored. It is searched for their matches until
-//! they are purged, but it stores no new rows. Each stored row therefore stays on one replica, and
-//! each later row is compared on every replica that has rows of its key. With DP, the mapping never
-//! changes.
+//! removed from a key keeps the rows that it has stored. The replica is searched for matches among
+//! these rows until they are purged, but it stores no new rows. Each stored row therefore stays on
+//! one replica, and each later row is compared on every replica that has rows of its key. With DP,
+//! the mapping never changes.
 
 use std::collections::HashMap;
 
 use crate::rows::{NO_KEY, Side};
 
-/// How keys are assigned to replicas.
+/// The strategy by which keys are assigned to replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
     /// KP, until the load requires HP.
@@ -47,8 +47,8 @@ pub const LOAD_FACTOR: f64 = 1.2;
 /// The number of rows between two checks of the frequencies, which is a few milliseconds of work.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// The number of consecutive rows of a side that one replica of their key stores. One replica then
-/// finds most of a row's matches, and they do not have to be put in order.
+/// The number of consecutive rows of a side that one replica of their key stores. As a result, one
+/// replica finds most of a row's matches, and they do not have to be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// The maximum number of consecutive rows of an epoch that one replica searches for if every
@@ -57,7 +57,7 @@ const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 const LOOKED_AT_TOGETHER: usize = 64;
 const TURNS: usize = 4;
 
-/// One row in this many is counted.
+/// The sampling interval: one row in this many is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
 
 /// The number of comparisons needed to judge how they are distributed.
@@ -112,7 +112,8 @@ pub(super) struct KeyPart {
     pub(super) home: Option<u32>,
     /// The key's position among the split keys.
     pub(super) split: u32,
-    /// This replica's position among those that store rows, if it is one of them, and their number.
+    /// This replica's position among those that store rows, if it is one of them, and the number of
+    /// these replicas.
     place: Option<u32>,
     degree: u32,
 }
@@ -164,7 +165,7 @@ pub(super) struct Assignment {
     /// The routes of keys, up to the largest split key.
     routes: Vec<u16>,
     split_keys: Vec<u32>,
-    /// Whether `Auto` has found a reason to split keys.
+    /// `true` if `Auto` has found a reason to split keys.
     is_splitting: bool,
     frequencies: Frequencies,
     /// The number of rows since the last check.
@@ -292,8 +293,8 @@ impl Assignment {
         Some(usize::from(route - SPLIT))
     }
 
-    /// Returns how many consecutive rows of an epoch one replica searches for in its turn, as a
-    /// power of two; `rows` is the number of rows in the epoch.
+    /// Returns the number of consecutive rows that one replica searches for in its turn, as a power
+    /// of two; `rows` is the number of rows in the epoch.
     pub(super) fn turn(&self, rows: usize) -> u32 {
         (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
     }
@@ -312,8 +313,8 @@ impl Assignment {
         }
     }
 
-    /// Returns the share that replica `me` has of a row with this `key` and `route`. This is part
-    /// of the loop over rows, which is compiled for wider instructions. The compiler would not
+    /// Returns the share that replica `me` has of a row with this `key` and `route`. The method is
+    /// part of the loop over rows, which is compiled for wider instructions. The compiler would not
     /// inline it there by default.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
@@ -482,7 +483,7 @@ impl Assignment {
         self.change(wanted.collect(), holds);
     }
 
-    /// Changes the mapping to the wanted one.
+    /// Changes the mapping to `wanted`.
     fn change(&mut self, mut wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, usize) -> bool) {
         // 1. Keys that are already split.
         for key in std::mem::take(&mut self.split_keys) {

@@ -10,7 +10,7 @@
 /// have no more matches.
 pub(super) const LANES: usize = 8;
 
-/// The approximate number of bytes that a row takes in a buffer if its key has several rows: its
+/// The approximate number of bytes per row in a buffer if its key has several rows: the row's
 /// number, and free room after it.
 pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::rows::{KeptColumns, RowLog};
 
-/// The number of rows in a chunk. It is small, so that few rows are kept before the oldest needed
-/// row.
+/// The number of rows in a chunk. Chunks are small, so that few rows are kept before the oldest
+/// needed row.
 const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
 
 /// The number of times that are compared together.

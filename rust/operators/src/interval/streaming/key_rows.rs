@@ -37,12 +37,13 @@ impl KeyRows {
         }
     }
 
-    /// Returns the keys without rows, until they are taken.
+    /// Returns the keys without rows, until [`take_silent`](Self::take_silent) removes them.
     pub fn silent(&self) -> &[u32] {
         &self.silent
     }
 
-    /// Removes and returns the keys without rows. Their numbers can be reused for other keys.
+    /// Removes and returns the keys without rows. The numbers of these keys can be reused for other
+    /// keys.
     pub fn take_silent(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.silent)
     }

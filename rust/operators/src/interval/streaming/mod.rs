@@ -1,11 +1,11 @@
-//! The streaming interval join (PPOIJ). Its input is rows in merged order, and it emits pairs as
-//! soon as they are final.
+//! The streaming interval join (PPOIJ). The input of the join is rows in merged order, and pairs
+//! are emitted as soon as they are final.
 //!
 //! Rows arrive in epochs. The operator has one replica per thread, and each replica processes the
 //! rows of an epoch whose keys it owns. A row finds its matches among the earlier rows of the other
-//! side in its key's buffer, where they are adjacent. It then stays in its own side's buffer for
-//! later rows to match. The pairs from all replicas are put in the order of the epoch's rows, so
-//! the result does not depend on the number of replicas or on the assignment of keys.
+//! side in its key's buffer, where they are adjacent. The row then stays in its own side's buffer
+//! for later rows to match. The pairs from all replicas are put in the order of the epoch's rows.
+//! The result therefore depends neither on the number of replicas nor on the assignment of keys.
 //!
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Rows are numbered separately for each side. A result identifies a row by its distance from the
-//! oldest kept row of its side, [`first`](RowJoin::first). Only [`purge`](RowJoin::purge) drops
-//! rows.
+//! oldest kept row of its side, [`first`](RowJoin::first). Rows are dropped only by
+//! [`purge`](RowJoin::purge).
 //!
 //! # Files
 //!
@@ -56,11 +56,11 @@ use crate::rows::{
     Side, SideWatermarks,
 };
 
-/// An epoch with fewer rows than this is not worth waking other threads for. It takes one thread a
-/// fraction of a millisecond.
+/// An epoch with fewer rows than this is not worth waking other threads for. A single thread
+/// processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
-/// The number of rows whose results are computed together. This is large enough to make the
+/// The number of rows whose results are computed together. A piece is large enough to make the
 /// overhead per piece small, and small enough for two threads to share even a small epoch.
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
@@ -70,13 +70,13 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The number of new rows on a side after which all dropped rows are removed from the buffers.
 /// While fewer than 2^30 rows are kept, the numbers of any two rows in the buffers differ by less
-/// than 2^31, so their low bits are sufficient.
+/// than 2^31. Their low bits are therefore sufficient.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// A join of rows with equal keys, where keys are numbers.
 pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
-    /// Returns the keys that have no rows left after the last purge. Their numbers can be reused
-    /// for other keys.
+    /// Returns the keys that have no rows left after the last purge. The numbers of these keys can
+    /// be reused for other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
     /// The number of keys whose rows are spread over several threads; `None` if keys are not

@@ -1,4 +1,4 @@
-//! Turns matches into pairs: filters candidates, and builds pairs whose number is known.
+//! Turns matches into pairs: filters candidates, and builds pairs when their number is known.
 
 use tidegate_structures::memory;
 
@@ -7,7 +7,8 @@ use super::epoch::KeyedEpoch;
 use super::replica::ReplicaMatches;
 use crate::rows::{Filter, FilterError, Results, Side};
 
-/// The number of candidates that are filtered together. Their columns fit in a core's cache.
+/// The number of candidates that are filtered together. The columns of this many candidates fit in
+/// a core's cache.
 pub(crate) const FILTER_PAIRS: usize = 1 << 12;
 
 /// Removes the candidates that the filter rejects. Each element of `rows` contains a row's position
@@ -56,7 +57,7 @@ pub fn keep_filtered(
     Ok(kept)
 }
 
-/// Builds results that consist only of pairs, whose number is known.
+/// Builds results that consist only of pairs, when their number is known.
 #[derive(Debug)]
 pub(super) struct PairResults {
     /// Offsets of left and of right rows, followed by some that can be overwritten.

@@ -16,11 +16,11 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
-/// One thread's part of a join: the buffers of its keys, and the matches that it has found in the
-/// epoch.
+/// A single thread's part of a join: the buffers of its keys, and the matches that it has found in
+/// the epoch.
 ///
-/// Each row changes some of the fields. Two replicas therefore share neither a cache line nor a
-/// pair of lines, which processors fetch together.
+/// Each row changes some of the fields of a replica. Two replicas therefore share neither a cache
+/// line nor a pair of lines, which processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Replica {
@@ -36,7 +36,7 @@ pub(super) struct Replica {
     /// For rows of each side, the number of the first row on the other side that no interval has
     /// reached, if intervals end before the present.
     reached: [u64; 2],
-    /// Whether the rows of the epoch have not been assigned to this replica yet.
+    /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
     /// The rows of the epoch to search for or to store here, and how many of them have been
     /// processed.
@@ -266,7 +266,7 @@ impl Replica {
         }
     }
 
-    /// Drops all rows before the `oldest` of each side. This is only needed to keep row numbers
+    /// Drops all rows before the `oldest` of each side. The purpose is only to keep row numbers
     /// comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
@@ -297,8 +297,8 @@ impl Replica {
     }
 }
 
-/// Returns the buffers of a key of which a replica has a share, which are created if necessary, and
-/// whether it stores the row with this number.
+/// Returns the buffers of a key of which the replica has a share, and whether the replica stores
+/// the row with this number. The buffers are created if necessary.
 #[inline(always)]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,
@@ -402,7 +402,7 @@ impl<'a> ReplicaMatches<'a> {
         &self.padded[..self.len]
     }
 
-    /// Returns the first few numbers. If there are fewer, arbitrary values follow them.
+    /// Returns the first few numbers. If there are fewer numbers, arbitrary values follow them.
     #[inline]
     pub(super) fn first_lanes(self) -> &'a [u32; LANES] {
         self.padded[..LANES].try_into().expect("so many lanes")

@@ -1,5 +1,5 @@
-//! A window join for rows in merged order. Its threads together compare all pairs within the
-//! windows.
+//! A window join for rows in merged order. The threads of the join together compare all pairs
+//! within the windows.
 //!
 //! ```text
 //!              ┌─ share 0: windows of rows 0, 2, 4 .. ─▶ pairs ─┐
@@ -15,12 +15,13 @@
 //!
 //! # Departures
 //!
-//! 1. Rows arrive in epochs that a gate has made ready, rather than one by one. All rows of an
-//!    epoch are stored before any is compared; a row's window therefore ends before the row itself.
+//! 1. Rows arrive in epochs, each of which a gate has made ready, rather than one by one. All rows
+//!    of an epoch are stored before any is compared; a row's window therefore ends before the row
+//!    itself.
 //! 2. A pair is compared if its rows are within the window. With the paper's order of steps, a row
 //!    can also be compared with rows that have just left its window (section III).
-//! 3. Each side has its own counter. With a shared counter, rows that arrive from five left sources
-//!    and one right source would put all right rows into the same two of four shares.
+//! 3. Each side has its own counter. With a shared counter, rows from five left sources and one
+//!    right source would put all right rows into the same two of four shares.
 //! 4. The caller collects the pairs that the threads found, and no second gate is needed. The pairs
 //!    are in order, epoch by epoch.
 //!
@@ -28,14 +29,14 @@
 //!
 //! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows;
 //! [`ScaleJoin::comparing_by`] creates one whose shares compare row by row. Both are used to build
-//! other algorithms for comparison, and all of them find the same pairs.
+//! other algorithms for comparison, all of which find the same pairs.
 //!
 //! # Beyond the paper
 //!
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
-//! among themselves. The fixed cost of a row is then paid by one thread instead of every thread,
-//! which matters if a row's part of a window is short. If few pairs in long windows match, the rows
-//! of the share are grouped into blocks by value, and new rows are looked up in these blocks
+//! among themselves. The fixed cost of a row is then paid by one thread instead of by every thread.
+//! This matters if a row's part of a window is short. If few pairs in long windows match, the rows
+//! of the share are grouped into blocks by value. New rows are then looked up in these blocks
 //! ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
@@ -59,7 +60,7 @@ use crate::rows::{
 use epoch::Epoch;
 use share::{MatchOffsets, Share};
 
-/// How the comparisons are divided among the threads.
+/// The division of the comparisons among the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleAlgorithm {
     /// Each thread compares all new rows with one share of the rows in the windows. The default for
@@ -116,7 +117,7 @@ impl Part {
     }
 }
 
-/// How comparisons are assigned to threads.
+/// The assignment of comparisons to threads.
 enum Way {
     /// Each thread compares a share of the new rows with the whole windows.
     NewRows,
@@ -133,7 +134,7 @@ struct Task {
     rows: Range<usize>,
 }
 
-/// A way to compare the rows of an epoch one by one instead of all at once.
+/// A way to compare the rows of an epoch one by one instead of all together.
 pub trait CompareRows: Send + Sync {
     /// Returns the matches of `rows`, which are rows of the epoch, by row. `sides` contains the
     /// sides of all rows of the epoch. Each processor must be given every row, in order.
@@ -163,7 +164,7 @@ pub struct Processor<'a> {
     /// The number of processors.
     processors: u64,
     /// The number of rows of each side that all processors have stored so far. Each processor keeps
-    /// its own count.
+    /// a separate count.
     counters: [u64; 2],
     terms: &'a [Term],
     gone: [usize; 2],
@@ -228,10 +229,11 @@ pub struct ScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that a scan tests. They contain the numbers of the rows in the logs, after
-    /// the numbers of some rows that have been dropped.
+    /// The conditions that a scan tests. The terms contain the numbers of the rows in the logs,
+    /// after the numbers of some rows that have been dropped.
     terms: Vec<Term>,
-    /// Whether pairs are compared by value. Set to `false` as soon as a number does not fit.
+    /// `true` if pairs are compared by value. The flag becomes `false` as soon as a number does not
+    /// fit.
     compares: bool,
     gone: [usize; 2],
     shares: Vec<Share>,
@@ -323,7 +325,7 @@ impl ScaleJoin {
         }
     }
 
-    /// Converts an empty join to arrival order. Its windows contain all kept rows, and times are
+    /// Converts an empty join to arrival order. The windows contain all kept rows, and times are
     /// compared as numbers of the terms. A row is kept as long as future rows can be `near` it in
     /// time.
     #[must_use]
@@ -345,8 +347,8 @@ impl ScaleJoin {
         ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
-    /// Finds the matches of rows of the epoch row by row. If they are `few`, only the caller's
-    /// thread does so.
+    /// Finds the matches of rows of the epoch row by row. If there are `few` comparisons, only the
+    /// caller's thread makes them.
     fn compare_by(
         &mut self,
         rows: Range<usize>,

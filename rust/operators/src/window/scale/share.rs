@@ -29,8 +29,8 @@ struct Half {
     window: ScanColumns,
     /// The number of rows in the window when it was built.
     made_with: usize,
-    /// Whether rows may be looked up by value, and the index to use if that is cheaper than
-    /// comparing.
+    /// `true` if rows may be looked up by value when that is cheaper than comparing, with the index
+    /// to use.
     may_look_up: bool,
     index: Option<Index>,
 }

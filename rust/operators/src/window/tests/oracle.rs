@@ -144,7 +144,7 @@ pub(crate) struct Case {
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) with_filter: bool,
-    /// Whether the join is replaced after some epochs by another one that receives its kept rows.
+    /// `true` if the join is replaced after some epochs by another one that receives its kept rows.
     pub(crate) moves: bool,
     /// The row in whose epoch the terms can no longer be scanned.
     pub(crate) fails_at: usize,

@@ -27,7 +27,7 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
     );
 
     /// Returns a task that adds rows of any source, in the given order, to the states of the source
-    /// `at`. That source then has `states` states, and `partial_of` contains the state of each row.
+    /// `at`. The source then has `states` states, and `partial_of` contains the state of each row.
     fn add_in_order<'a>(
         &'a self,
         lane: &'a mut dyn Lane,

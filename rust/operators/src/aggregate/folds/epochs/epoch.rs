@@ -1,9 +1,9 @@
 //! An alternative to slices for turning the rows of an epoch into partials.
 //!
 //! The default by slices is in `add.rs` and `lane.rs`: each function separately processes the rows
-//! of a source. An alternative receives the rows of an epoch, and the partials before it. It adds
-//! each row to its partial, in any order and on any thread, and returns all partials. The results
-//! are the same, provided that the rows of a source are added in order.
+//! of a source. An alternative receives the rows of an epoch, and the partials before it. An
+//! alternative adds each row to its partial, in any order and on any thread, and returns all
+//! partials. The results are the same, provided that the rows of a source are added in order.
 
 use std::fmt;
 
@@ -66,7 +66,8 @@ impl<'a> Adder<'a> {
 /// The rows of an epoch, and the functions to apply to them.
 #[derive(Debug)]
 pub struct Epoch<'a> {
-    /// The rows of each source. If some functions need merged order, all rows in that order follow.
+    /// The rows of each source. If some functions need merged order, the rows of all sources follow
+    /// in that order.
     pub rows: &'a [Stream<'a>],
     pub(in crate::aggregate) windows: &'a Windows,
     /// One adder per function.

@@ -49,15 +49,15 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// Calls `visit` like [`rows`](Self::rows), for some partials of a source, in order.
     fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
 
-    /// Calls `visit` like [`rows`](Self::rows), for the suffixes and prefixes of windows. These can
-    /// contain rows that are no longer in any cell.
+    /// Calls `visit` like [`rows`](Self::rows), for the suffixes and prefixes of windows. The
+    /// suffixes and prefixes can contain rows that are no longer in any cell.
     fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Calls `visit` with the value of every partial and cell that has chosen one.
     fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// Calls `visit` like [`values`](Self::values), for the suffixes and prefixes of windows. These
-    /// can contain values that are no longer in any cell.
+    /// Calls `visit` like [`values`](Self::values), for the suffixes and prefixes of windows. The
+    /// suffixes and prefixes can contain values that are no longer in any cell.
     fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
 
     /// Creates states without rows for the new partials of each source.

@@ -1,5 +1,5 @@
-//! One function over rows that arrive epoch by epoch, with states that are kept from one epoch to
-//! the next.
+//! Computes one function over rows that arrive epoch by epoch, with states that are kept from one
+//! epoch to the next.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -25,8 +25,8 @@ enum RowNumbers<'a> {
 }
 
 impl<'a> Lists<'a> {
-    /// Lists the partners of some left rows, which are positions in `matches`, by time, if times
-    /// are given, and by number.
+    /// Lists the partners of some left rows, ordered by time, if times are given, and by number.
+    /// The left rows are positions in `matches`.
     pub(in crate::aggregate) fn new(
         matches: &'a Matches,
         left: Range<usize>,

@@ -18,8 +18,8 @@ use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{self, PartnerColumns, Partners};
 
-/// The minimum number of right rows that are folded together. Their values and states fit in a
-/// second-level cache.
+/// The minimum number of right rows that are folded together. The values and states of this many
+/// rows fit in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
 /// A function in the form that panes use, with states that can be stored unchanged.
@@ -41,7 +41,7 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
 }
 
-/// The states of a function. Each column has an additional entry for no rows.
+/// The states of a function. Each column has an additional entry for an empty set of rows.
 struct PaneStates<S> {
     /// The states from the first row of a pane to each row.
     prefixes: Pages<S>,

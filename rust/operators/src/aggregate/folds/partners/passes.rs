@@ -1,7 +1,7 @@
 //! Passes over the rows of both sides in time order.
 //!
 //! A pass goes through a pane with the rows of both sides merged by time. A right row changes the
-//! state of its key. A left row is placed at the end of its interval: it copies the state that its
+//! state of its key. A left row is placed at the end of its interval. It copies the state that its
 //! key has there, which is a prefix of the pane. Another pass goes backward, with left rows at the
 //! starts of their intervals, and yields the suffixes.
 //!
@@ -42,7 +42,8 @@ const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 /// The maximum number of words that a pass folds; more would not stay in registers.
 const MOST_WORDS: usize = 3;
 
-/// How many rows ahead states are prefetched if they do not fit in a second-level cache.
+/// The number of rows for which states are prefetched in advance if the states do not fit in a
+/// second-level cache.
 const AHEAD: usize = 16;
 
 /// The number of bytes of states from which states are prefetched.
@@ -51,7 +52,7 @@ const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 /// Sums of larger times and distances can overflow.
 const FAR: u64 = 1 << 61;
 
-/// Both sides, in time order and with keys, and the panes of the right rows.
+/// The rows of both sides, in time order and with keys, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
     left: SideRows<'a>,
     right: SideRows<'a>,
@@ -250,7 +251,7 @@ fn split_off<'a, const WORDS: usize>(
     found.each_mut().map(|found| found.split_off_mut(..rows).expect("at least this many rows"))
 }
 
-/// Returns operations as a number, so that the compiler knows them.
+/// Encodes operations as a number that the compiler can use as a constant.
 const fn code(operations: &[Operation]) -> u8 {
     let (mut code, mut at) = (0, 0);
     while at < operations.len() {
@@ -268,11 +269,11 @@ const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
 }
 
 /// The loop over adjacent rows for some operations. Only this loop is compiled for each group of
-/// operations. Everything else runs once per pane or per few thousand rows.
+/// operations. The rest of the code runs once per pane or per few thousand rows.
 type Merge<const WORDS: usize> =
     fn(&PassRows<'_, WORDS>, &mut [[u64; WORDS]], LeftWords<'_, WORDS>) -> usize;
 
-/// This loop in both directions.
+/// The loops for both directions.
 #[derive(Clone, Copy)]
 struct Directions<const WORDS: usize> {
     forward: Merge<WORDS>,

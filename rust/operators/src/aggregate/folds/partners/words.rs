@@ -65,7 +65,7 @@ pub(in crate::aggregate) trait OfWords: Function {
     fn state(words: [u64; WORDS], rows: u64) -> Self::State;
 }
 
-/// One word of all states, for each right row.
+/// One word of every state, for each right row.
 pub(in crate::aggregate) struct Word<'a> {
     pub(super) operation: Operation,
     /// Functions of one family have the same words for the same memory.
@@ -197,7 +197,7 @@ impl OfWords for Count {
     }
 }
 
-/// How the words of numbers are added.
+/// Adds numbers that are represented as words.
 pub(in crate::aggregate) trait Addition: Words {
     /// The operation. Empty for numbers of two words, because the second word takes the carry of
     /// the first.

@@ -1,4 +1,5 @@
-//! The states of cells, computed from the input of a function. Some inputs allow a shortcut.
+//! The states of cells, computed from the input of a function. For some inputs, there is a faster
+//! way to compute the states.
 
 use std::ops::Range;
 
@@ -17,8 +18,8 @@ use crate::aggregate::states::functions::{ByValue, Count, Edge, Function, NO_ROW
 pub(in crate::aggregate) trait CellStates<F: Function>:
     FunctionInput<F>
 {
-    /// The function that combines the cells of tables into windows. It is the same function unless
-    /// cells need less information than rows.
+    /// The function that combines the cells of tables into windows. This is the input function
+    /// itself, unless cells need less information than rows.
     type OfCells: Function<Output = F::Output>;
 
     /// Returns the states of the cells of one part of the tables.

@@ -15,7 +15,7 @@ use crate::driver::{Driver, Stopped};
 /// second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
-/// One row in this many has its time read, to find where to cut a source.
+/// The distance between the rows whose times are read to find where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
 /// The partial or cell to which each row of a part belongs.

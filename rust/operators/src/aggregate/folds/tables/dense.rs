@@ -1,10 +1,10 @@
 //! Cells for small numbers of keys. Every key has a state, and a row is added to the state at the
 //! index given by its key.
 //!
-//! If the number of a source's rows per slice is not much smaller than the number of keys,
-//! numbering the keys that occur ([`cells`](super::cells)) has no advantage. The rows of all
-//! sources in a slice are added, one source after the other, to states that stay in the first-level
-//! cache. The states of the keys that occurred become the cells of the slice.
+//! If a source has nearly as many rows per slice as there are keys, or more, numbering the keys
+//! that occur ([`cells`](super::cells)) has no advantage. The rows of all sources in a slice are
+//! added, one source after the other, to states that stay in the first-level cache. The states of
+//! the keys that occurred become the cells of the slice.
 
 use std::ops::Range;
 

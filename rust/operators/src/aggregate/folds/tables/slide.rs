@@ -1,7 +1,7 @@
 //! Combines cells into windows: each window is two runs of states that meet at a fixed border.
 //!
 //! A window is a run of slices of fixed length. Time is divided into *blocks* of the same number of
-//! slices, so that a window consists of the end of one block and the beginning of the next:
+//! slices. A window then consists of the end of one block and the start of the next:
 //!
 //! ```text
 //!   slices    │ 0  1  2  3  4 │ 5  6  7  8  9 │          size = 5 slices
@@ -13,11 +13,11 @@
 //!
 //! All suffixes of a block are computed once, starting from its end, and kept. Slices then move
 //! from the suffix to the prefix one by one. A cell is therefore combined twice, a result costs one
-//! combination regardless of the window size, and no function needs an inverse. This is the method
+//! combination regardless of the window size, and no function needs an inverse. The method is that
 //! of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
-//! octagonal kernels" (1992), over whole columns of keys. The numbers of the slices alone determine
-//! which states are combined and in which order. The bits of floating-point results are therefore
-//! always the same.
+//! octagonal kernels" (1992), applied to whole columns of keys. The numbers of the slices alone
+//! determine which states are combined and in which order. The bits of floating-point results are
+//! therefore always the same.
 //!
 //! The windows of a block are computed independently from the cells of two blocks, so threads share
 //! no data that is written.

@@ -30,8 +30,8 @@ fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
     })
 }
 
-/// Returns whether the window lets an earlier row, the `nth` of its side, match a row at `ts` that
-/// was preceded by `came` rows of that side.
+/// Returns whether an earlier row, the `nth` of its side, is still in the window of a row at `ts`,
+/// which was preceded by `came` rows of that side.
 fn meets(
     window: Retention,
     side: Side,
@@ -156,7 +156,7 @@ impl Columns {
     }
 }
 
-/// How the rows are cut into epochs and which joins process them.
+/// The division of the rows into epochs, and the joins that process them.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     epochs: Vec<usize>,

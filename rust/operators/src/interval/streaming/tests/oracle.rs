@@ -69,7 +69,7 @@ fn oracle(
     rows
 }
 
-/// How the rows of a run are cut and processed.
+/// The division of the rows into epochs, and the way in which they are processed.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     epochs: Vec<usize>,
