@@ -156,7 +156,8 @@ impl Default for ArrayCopy {
     }
 }
 
-/// Either calls the function that releases a producer's memory or leaks that memory.
+/// A function that either calls its argument, which releases a producer's memory, or leaks that
+/// memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
@@ -187,7 +188,7 @@ unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-/// The number of elements of an array that are read.
+/// The number of array elements to read.
 #[derive(Clone, Copy, Debug)]
 enum ElementCount {
     All,
@@ -333,7 +334,7 @@ fn checked_extent(
 type Child<'a> = (&'a str, &'a DataType, ElementCount);
 
 /// Returns the children of an array whose last element ends at `end`, and the number of elements
-/// needed from each. For a list, that number is the last offset of its `items`.
+/// needed from each. For a list, the number of items needed is its last offset.
 fn expected_children<'a>(
     data_type: &'a DataType,
     end: i64,

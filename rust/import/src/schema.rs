@@ -11,8 +11,8 @@ use crate::caught;
 use crate::error::{Error, Result};
 use crate::node::{MAX_DEPTH, Node};
 
-/// The maximum number of columns, including nested ones. This limit is far more than real data has,
-/// but few enough columns to visit.
+/// The maximum number of columns, including nested ones. The limit is far above the number of
+/// columns in real data, but small enough to visit all of them.
 const MAX_NODES: usize = 1 << 20;
 
 /// The maximum number of metadata entries per column, since memory for them is allocated before

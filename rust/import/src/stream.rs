@@ -12,7 +12,7 @@ use crate::array::import;
 use crate::error::{Error, Result};
 use crate::schema::schema;
 
-/// A stream that has been taken over but not read from yet.
+/// A stream that has been taken over but not read yet.
 #[derive(Debug)]
 pub struct UnopenedStream(FFI_ArrowArrayStream);
 
@@ -42,7 +42,7 @@ impl UnopenedStream {
         Ok(UnopenedStream(stream))
     }
 
-    /// Requests the schema. The producer can take any length of time to return it.
+    /// Requests the schema. The producer can take any length of time to return the schema.
     pub fn open(mut self) -> Result<ArrowStream> {
         let get_schema = self.0.get_schema.expect("the callback exists");
         let mut given = FFI_ArrowSchema::empty();

@@ -35,10 +35,11 @@ const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of one call on its threads.
 ///
-/// The threads end with the call that needs them, so none has to be joined at process exit or is
-/// missing in a forked child. Starting a thread takes about 20 us, and it takes about 100 us until
-/// the thread works. Callers therefore leave small work in one part, which runs on the caller's
-/// thread. A call with many parts shares one set of threads among them; see [`with_threads`].
+/// The threads end with the call that needs them. None of them has to be joined at process exit,
+/// and none is missing in a forked child. Starting a thread takes about 20 us, and it takes about
+/// 100 us until the thread works. Callers therefore leave small work in one part, which runs on the
+/// caller's thread. A call with many parts shares one set of threads among them; see
+/// [`with_threads`].
 ///
 /// An operator that is called for every few thousand rows keeps its threads instead; see
 /// [`Driver::lasting`].
@@ -48,8 +49,8 @@ pub struct Driver {
     stop: Stop,
     /// Asks running work to pause; see [`Driver::is_paused`].
     pause: Stop,
-    /// Threads that outlive a call and help the caller's thread. There is one helper less than
-    /// there are threads.
+    /// Threads that outlive a call and help the caller's thread. The number of helpers is one less
+    /// than the number of threads.
     helpers: Option<Arc<LastingThreads>>,
     /// The thread that runs background work in the role of a caller. The background thread is
     /// started on first use.
@@ -60,8 +61,8 @@ pub struct Driver {
 
 /// Threads that outlive a call, and the ID of the process that started them.
 ///
-/// In a forked child, these threads do not exist. The locks of the threads may be held forever by
-/// threads that were about to sleep. A child process therefore leaves them untouched.
+/// In a forked child, these threads do not exist. Their locks may be held forever, by threads that
+/// were about to sleep when the process forked. A child process therefore leaves them untouched.
 #[derive(Debug)]
 struct LastingThreads {
     /// `Some` until the threads are ended.
@@ -77,8 +78,8 @@ impl LastingThreads {
         LastingThreads { pool: Some(pool), awake, process }
     }
 
-    /// Calls `work`. Until it returns and for some time afterwards, the threads stay awake, except
-    /// the one that makes this call.
+    /// Calls `work`. Until `work` returns and for some time afterwards, the threads stay awake,
+    /// except the one that makes this call.
     fn while_awake<R>(&self, work: impl FnOnce() -> R) -> R {
         self.awake.during(self, work)
     }
@@ -125,7 +126,7 @@ impl Driver {
 
     /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
     /// `true`, each helper thread is pinned to one processor. The calling thread counts as one of
-    /// the driver's threads. Neither it nor the background thread is ever pinned.
+    /// the driver's threads. Neither the calling thread nor the background thread is ever pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -140,8 +141,8 @@ impl Driver {
         Ok(Driver { helpers, processors: available_processors(), ..driver })
     }
 
-    /// Calls `work`. Until it returns and for a moment afterwards, lasting threads stay awake for
-    /// shared work, provided that there is a processor for each of them. Waking a thread takes
+    /// Calls `work`. Until `work` returns and for a moment afterwards, lasting threads stay awake
+    /// for shared work, provided that there is a processor for each of them. Waking a thread takes
     /// longer than many parts of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.helpers {
@@ -308,8 +309,8 @@ impl Driver {
     /// Calls `work` once on each of `workers` threads. The work runs on fewer threads if the system
     /// refuses some, or if some helpers become free only after all work is done.
     ///
-    /// Not generic, so that the code that starts and awaits threads is not compiled for each call
-    /// of [`map`](Self::map).
+    /// This function is not generic, so that the code that starts and awaits threads is not
+    /// compiled for each call of [`map`](Self::map).
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
         let of = WorkOf::here();
         let work: &(dyn Fn() + Sync) = &|| of.clone().during(work);
@@ -343,9 +344,10 @@ impl Driver {
     /// driver has.
     ///
     /// Each number below `threads` is passed to one thread, and most threads receive one number.
-    /// The caller's thread gets 0 and the numbers of threads that the system refuses to start. With
-    /// [lasting](Self::lasting) threads, the next call passes each number to the same thread. A
-    /// panic in `work` is resumed on the caller's thread once the others have returned.
+    /// The caller's thread receives the number 0, and the numbers of threads that the system
+    /// refuses to start. With [lasting](Self::lasting) threads, the next call passes each number to
+    /// the same thread. A panic in `work` is resumed on the caller's thread once the others have
+    /// returned.
     ///
     /// Unlike [`map`](Self::map), this method waits for busy helpers, because the work items can
     /// depend on each other.
@@ -385,9 +387,9 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Calls `work`, which reads `rows` rows, with a set of threads that is shared by all its
-/// [maps](Driver::map). The threads end when `work` returns. Within `work`, every driver with no
-/// more threads than this uses them. If the system refuses to start threads, or if there are too
-/// few rows, each map starts its own threads.
+/// [maps](Driver::map). The threads end when `work` returns. Within `work`, every driver with at
+/// most this many threads uses the shared threads. If the system refuses to start threads, or if
+/// there are too few rows, each map starts its own threads.
 ///
 /// Each map also starts its own threads if a limit leaves the process little address space (`ulimit
 /// -v`). In glibc, each thread reserves an arena of 64 MiB of addresses; without an arena, a thread
@@ -399,7 +401,8 @@ pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() ->
     outcome.expect("the work has been done")
 }
 
-/// Not generic, so that the code that starts and ends a thread pool is not compiled for each call.
+/// This function is not generic, so that the code that starts and ends a thread pool is not
+/// compiled for each call.
 fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + Send)) {
     let of = WorkOf::here();
     let work = &mut || of.clone().during(&mut *work);
@@ -528,8 +531,8 @@ pub fn in_background<T: Send + 'static>(
     Ok(receiver)
 }
 
-/// Starts a detached thread. Not generic, so that the code that starts a thread is not compiled for
-/// each call.
+/// Starts a detached thread. This function is not generic, so that the code that starts a thread is
+/// not compiled for each call.
 fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     begin(|builder, begun| {
         let run = move || {

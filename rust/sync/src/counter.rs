@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A count. Loom does not model it, so its users must be correct for any value that they read.
+/// A count. Loom does not model counters, so their users must be correct for any value that they
+/// read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicUsize);
 

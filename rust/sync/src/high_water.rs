@@ -1,11 +1,11 @@
-//! A number that only increases. A thread that reads it also sees all work done before the
+//! A number that only increases. A thread that reads the number also sees all work done before the
 //! increase.
 
 use crate::CachePadded;
 use crate::atomic::{AtomicI64, Ordering};
 
-/// A mark that one thread raises and others read. A thread that reads it sees all work done before
-/// the mark was raised.
+/// A mark that one thread raises and others read. A thread that reads the mark sees all work done
+/// before the mark was raised.
 #[derive(Debug)]
 pub struct HighWater(CachePadded<AtomicI64>);
 

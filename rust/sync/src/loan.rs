@@ -1,10 +1,10 @@
 //! Work that borrows from its owner's stack, lent to threads that outlive it.
 //!
-//! A pool thread accepts only `'static` work. An owner that lends a borrow to it must be sure that
-//! nothing uses the borrow after it has ended. A thread therefore enters before it works and leaves
-//! afterwards. The owner takes the work back, and waits for the threads that are inside. A thread
-//! that enters too late finds that the work has been taken back. The owner does not wait for a
-//! thread that has not begun, no matter how long that thread sleeps.
+//! A pool thread accepts only `'static` work. An owner that lends a borrow to such a thread must be
+//! sure that nothing uses the borrow after its end. A thread therefore enters before it works and
+//! leaves afterwards. The owner takes the work back, and waits for the threads that are inside. A
+//! thread that enters too late finds that the work has been taken back. The owner does not wait for
+//! a thread that has not begun, no matter how long that thread sleeps.
 //!
 //! ```text
 //! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ goes on

@@ -1,4 +1,4 @@
-//! A value that only one thread at a time can use. No thread waits for it.
+//! A value that only one thread at a time can use. No thread ever waits for the value.
 
 use crate::atomic::{AtomicBool, Ordering, RaceCell};
 

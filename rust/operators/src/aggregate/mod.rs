@@ -31,11 +31,11 @@
 //! "No pane, no gain" (2005). The slices are the paired windows of Krishnamurthy, Wu and Franklin,
 //! "On-the-fly sharing for streamed aggregation" (2006).
 //!
-//! # Rooms
+//! # Modules
 //!
-//! The rooms are listed from the bottom up; each one uses only those above it.
+//! The modules are listed from the bottom up; each one uses only those above it.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! | --- | --- |
 //! | `output.rs` | pages of results |
 //! | `states/` | the functions as states that can be combined; their states as words |

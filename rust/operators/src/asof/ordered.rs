@@ -1,7 +1,7 @@
 //! Finds partners if both sides are in time order, in a single pass over both sides.
 //!
-//! When the pass visits a right row, it stores it as the last row of its key. The partner of a left
-//! row is the last row of its key at that moment. For partners before left rows, the pass goes
+//! When the pass visits a right row, that row becomes the last row of its key. The partner of a
+//! left row is the last row of its key at that moment. For partners before left rows, the pass goes
 //! forward in time; for partners after left rows, it goes backward. In both directions, a row is
 //! *met* when the pass visits it.
 //!

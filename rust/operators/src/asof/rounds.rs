@@ -1,8 +1,8 @@
 //! Finds partners that satisfy a predicate: candidates are tested in rounds, nearest first.
 //!
 //! Each round tests the next block of candidates for every left row that has no partner yet. The
-//! caller reports which of them satisfy the predicate. Blocks grow, so a left row needs few rounds
-//! if its partner is far away, and few tests if its partner is near.
+//! caller reports which of the candidates satisfy the predicate. Blocks grow, so a left row needs
+//! few rounds if its partner is far away, and few tests if its partner is near.
 
 use std::ops::Range;
 use std::sync::Arc;

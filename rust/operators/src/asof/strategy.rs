@@ -2,7 +2,7 @@
 
 use crate::rows::{Closed, Interval};
 
-/// The direction in which the partner of a left row is searched.
+/// The direction in which the partner of a left row is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// The last right row that is not later than the left row.
@@ -17,7 +17,7 @@ pub enum Strategy {
 /// The criteria for the partner of a left row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsOf {
-    /// The direction in which partners are searched.
+    /// The direction in which partners are searched for.
     pub strategy: Strategy,
     /// `true` if a right row with the same time as the left row can be its partner.
     pub exact: bool,
@@ -48,7 +48,7 @@ pub(crate) enum Toward {
 }
 
 impl AsOf {
-    /// Returns the directions in which partners are searched.
+    /// Returns the directions in which partners are searched for.
     pub(super) fn sides(&self) -> &'static [Toward] {
         match self.strategy {
             Strategy::Backward => &[Toward::Past],

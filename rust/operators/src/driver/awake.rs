@@ -29,8 +29,8 @@ impl Awake {
         Arc::new(Awake { calls: Counter::new(0), after })
     }
 
-    /// Calls `work`. Until it returns and for some time afterwards, the threads of the pool stay
-    /// awake, except the one that makes this call.
+    /// Calls `work`. Until `work` returns and for some time afterwards, the threads of the pool
+    /// stay awake, except the one that makes this call.
     pub(super) fn during<R>(self: &Arc<Self>, pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
         self.calls.add(1);
         let _call = Call(self);
@@ -45,9 +45,11 @@ impl Awake {
         work()
     }
 
-    /// A thread that is already staying awake for an earlier call gets here from `yield_now` below.
+    /// Stays awake and processes incoming work, until there has been neither a call nor work for
+    /// some time.
     fn stay(&self) {
-        // Records that a call has ended when it is dropped, even after a panic.
+        // A thread that is already staying awake for an earlier call gets here from `yield_now`
+        // below.
         if STAYS.replace(true) {
             return;
         }
@@ -66,7 +68,7 @@ impl Awake {
     }
 }
 
-/// Says that a call has ended when it is left, however that is.
+/// Records that a call has ended when it is dropped, even after a panic.
 struct Call<'a>(&'a Awake);
 
 impl Drop for Call<'_> {

@@ -3,8 +3,8 @@
 //!
 //! A thread uses memory that bypasses the allocator: its stack, and the memory that its
 //! thread-locals need on first use. Without memory for the stack, the system refuses to start the
-//! thread. Without memory for a thread-local, glibc ends the process. Therefore, if a limit can
-//! cause memory to be refused:
+//! thread. Without memory for a thread-local, glibc ends the process. If a limit can cause memory
+//! to be refused, a thread is started in four steps:
 //!
 //! 1. the starter checks that there is room for everything that a thread needs, and returns an
 //!    error if there is not;

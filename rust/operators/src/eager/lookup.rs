@@ -112,7 +112,7 @@ impl TimeJoin {
         }
     }
 
-    /// Schedules the searches for the epoch's rows of a side.
+    /// Schedules the searches for the matches of one side's rows in the epoch.
     fn look_of(&mut self, side: Side) {
         let rows = self.before[side as usize]..self.now[side as usize];
         let pieces = rows.clone().step_by(PIECE).map(|from| from..rows.end.min(from + PIECE));
@@ -350,7 +350,7 @@ fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     }
 }
 
-/// Rows of one side whose matches are searched.
+/// Rows of one side whose matches are searched for.
 struct Looks<'a> {
     /// The timelines of the other side.
     others: &'a [Timeline],

@@ -23,7 +23,7 @@ pub(super) struct Entry {
 pub(super) struct Timeline {
     /// The last run. Most timelines have no other run.
     last: Vec<Entry>,
-    /// The runs before it. No run is empty.
+    /// The runs before the last one. No run is empty.
     #[allow(
         clippy::box_collection,
         reason = "one pointer per key, since most keys have no such runs"
@@ -162,8 +162,8 @@ fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     found.extend(run[start..].iter().map(|entry| entry.number));
 }
 
-/// Returns how many rows of a run satisfy `holds`, which must be its first rows. Usually only a few
-/// rows do not, so the search begins at the end.
+/// Returns how many rows of a run satisfy `holds`, which must be its first rows. Usually, only a
+/// few rows do not satisfy `holds`, so the search begins at the end.
 #[inline]
 fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {
     const FEW: usize = 8;

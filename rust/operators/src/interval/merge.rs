@@ -22,8 +22,8 @@ use crate::rows::interval::LeftReach;
 /// differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// Returns the ends of the reach if the same distances apply to all left rows. Also requires that
-/// counting every key in every part costs less than processing the rows.
+/// Returns the ends of the reach if the same distances apply to all left rows, and if counting
+/// every key in every part costs less than the rows do.
 pub(super) fn distances(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -106,7 +106,7 @@ struct EarlyRows {
 }
 
 impl EarlyRows {
-    /// Removes these rows, by counting the rows in between one by one.
+    /// Removes the early rows, by counting the rows in between one by one.
     fn leave(self, right: TimedRows<'_>, early: i64) -> LeavingRows<'_> {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;

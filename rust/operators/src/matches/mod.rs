@@ -134,12 +134,12 @@ impl Matches {
         Matches { are_partners: true, ..Self::new(runs, None, true, right_rows) }
     }
 
-    /// Returns the runs, and matches with other runs in the same right rows.
+    /// Returns the current runs, and the same matches with the given runs.
     pub(crate) fn replace_runs(self, runs: Pages<Run>) -> (Pages<Run>, Self) {
         (self.runs, Matches { runs, are_partners: false, ..self })
     }
 
-    /// Returns the runs, which can be replaced.
+    /// Returns the runs for modification.
     pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
         debug_assert!(!self.are_partners, "any run");
         &mut self.runs

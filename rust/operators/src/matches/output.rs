@@ -241,8 +241,8 @@ fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     }
 }
 
-/// Lists whole runs from `at` on, as long as they are short and fit. Returns their number, and the
-/// position reached.
+/// Lists whole runs from `at` on, as long as they are short and fit. Returns the number of runs,
+/// and the position that was reached.
 ///
 /// Nearly all pairs of most joins are listed here, so no branch depends on a run's length.
 fn list_short_runs<const ASCENDING: bool>(

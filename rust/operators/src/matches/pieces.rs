@@ -8,7 +8,7 @@ use tidegate_structures::memory::partition::split_buckets;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// The number of candidates in a task. It is large enough to amortise the task's cost, and small
+/// The number of candidates in a task. A task is large enough to amortise its cost, and small
 /// enough for a stop to be noticed soon and for threads to finish together.
 const TASK_CANDIDATES: usize = 1 << 16;
 

@@ -30,8 +30,7 @@ impl Matches {
         Some(window)
     }
 
-    /// Returns the index of that window, if looking rows up takes less time than comparing all
-    /// pairs.
+    /// Returns an index of the window, if looking rows up takes less time than comparing all pairs.
     pub fn index(
         &self,
         terms: &[Term],

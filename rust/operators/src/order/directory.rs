@@ -16,9 +16,9 @@
 //! several years. To handle this case, the values are first divided into *segments* of some hundred
 //! values, each with its own stretches. A value's segment is found by a search.
 //!
-//! For unsorted rows, this is faster than sorting them: lookups of several rows wait for memory
-//! together. Unsorted values do not have to be sorted either if they are evenly distributed. Such
-//! values are counted into stretches, and only the few stretches with many values are sorted.
+//! For unsorted rows, lookups are faster than sorting, because lookups of several rows wait for
+//! memory together. Unsorted values do not have to be sorted either if they are evenly distributed.
+//! Such values are counted into stretches, and only the few stretches with many values are sorted.
 //!
 //! # Trade-offs
 //!
@@ -73,7 +73,7 @@ pub(crate) struct Directory<'a> {
     /// The first segment of rows without a key, which have no values, followed by the first segment
     /// of each key and the number of segments.
     keys: Vec<u32>,
-    /// The segments, followed by an entry for the end of all.
+    /// The segments, followed by an end marker.
     segments: Vec<Segment>,
     /// The first position of each stretch, followed by the position after all values.
     starts: Pages<u32>,

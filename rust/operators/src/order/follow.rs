@@ -82,8 +82,8 @@ pub(crate) fn follow<F: Follow>(
 /// Follows rows whose times are in nondecreasing order, with one cursor per key.
 ///
 /// A thread processes its tasks in row order, so its cursors only move forward. Two keys can share
-/// a cursor. When a key returns to it, it starts at the start of its group, from where galloping is
-/// a binary search.
+/// a cursor. When a key takes over a shared cursor, it starts at the start of its group, from where
+/// galloping is a binary search.
 fn in_row_order<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,

@@ -35,8 +35,8 @@ const CROWDED: u32 = 32;
 /// cache.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
-/// Sorts each group by time, stably, and returns whether all were sorted before. Row numbers, if
-/// there are any, are moved with their times.
+/// Sorts each group by time, stably, and returns whether all of them were already sorted. Row
+/// numbers, if there are any, are moved with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
@@ -81,7 +81,7 @@ struct Scratch {
     from: Vec<u32>,
 }
 
-/// Sorts rows by time, stably, and returns whether they were sorted before.
+/// Sorts rows by time, stably, and returns whether they were already sorted.
 fn sort(ts: &mut [i64], numbers: Option<&mut [u32]>, scratch: &mut Scratch) -> bool {
     let sorted = ts.is_sorted();
     match numbers {

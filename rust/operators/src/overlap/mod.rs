@@ -16,10 +16,11 @@
 //!    as many entries as there are rows. A left row is compared with at most twice the number of
 //!    its partners, or with seven more rows than it has partners.
 //! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
-//!    that starts before its end. Both move only a little from one left row of a key to the next.
+//!    that starts before its end. Both the list and the row move only a little from one left row of
+//!    a key to the next.
 //! 4. *List* ([`Overlaps::matches`]): compares the start of the left row with the rows of that
-//!    list. It also compares it with the rows that start between the list and the end of the left
-//!    row.
+//!    list. The start is also compared with the rows that start between the list and the end of the
+//!    left row.
 //!
 //! The work is O(n log n + m log m + pairs) regardless of the lengths of rows. A few long rows are
 //! stored in lists, and do not slow down other rows. If right rows are not sorted by start, the

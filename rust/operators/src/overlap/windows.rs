@@ -35,7 +35,7 @@ pub(super) struct WindowReach {
 struct OverlapWindow {
     /// The position of the first row that starts in the window.
     first: u32,
-    /// The start of its list.
+    /// The start of the window's list.
     list: u32,
 }
 
@@ -44,7 +44,7 @@ struct OverlapWindow {
 pub(super) struct OverlapWindows {
     /// The first window of each key, followed by the number of windows.
     starts: Vec<u32>,
-    /// The start time of each window. The first window of a key has no earlier start.
+    /// The start time of each window. The first window of a key is open from the beginning of time.
     times: Vec<i64>,
     /// The windows, followed by an entry for the end of the lists.
     windows: Vec<OverlapWindow>,

@@ -23,7 +23,7 @@ pub(super) struct Codes {
     low: f64,
     scale: f64,
     largest: u16,
-    /// An empty column of the type of numbers that the codes represent.
+    /// An empty column with the number type of the codes.
     like: Numbers,
 }
 

@@ -26,8 +26,8 @@ use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
 /// The costs of looking up a range in a block, of reading a candidate, and of sorting a position.
-/// Like the window's own costs, they are in picoseconds. The costs were measured on an Intel Xeon,
-/// on blocks of 2^16 positions.
+/// Like the window's own costs, these costs are in picoseconds. The costs were measured on an Intel
+/// Xeon, on blocks of 2^16 positions.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };

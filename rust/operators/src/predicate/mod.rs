@@ -8,11 +8,12 @@
 //! ```
 //!
 //! A [`Term`] relates a number of the left row to a number of the right row, for example `left.x <=
-//! right.a + 10`. Given a new row, it determines a range of the window's numbers ([`relation`]).
-//! Numbers are stored as unsigned integers with the same order ([`numbers`]). A subtraction and a
-//! comparison are then sufficient to test a pair of any types ([`ScanColumns`]). If codes are
-//! faster to compare, the first two columns are also stored as 16-bit codes, or as bitmaps if there
-//! are fewer codes. Only the few pairs that pass this test have to be tested exactly.
+//! right.a + 10`. Given a new row, the term determines a range of the window's numbers
+//! ([`relation`]). Numbers are stored as unsigned integers with the same order ([`numbers`]). A
+//! subtraction and a comparison are then sufficient to test a pair of any types ([`ScanColumns`]).
+//! If codes are faster to compare, the first two columns are also stored as 16-bit codes, or as
+//! bitmaps if there are fewer codes. Only the few pairs that pass this test have to be tested
+//! exactly.
 //!
 //! If few pairs match and windows are long, rows are not compared but looked up by value
 //! ([`Index`]).
@@ -68,9 +69,9 @@ pub struct Term {
 
 impl Term {
     /// Creates the condition between a left number and a right number. Returns `None` if the
-    /// condition has to be computed pair by pair. This is the case if a number could overflow, or
-    /// if a side contains both the smallest and the largest 64-bit value, which leaves no rank for
-    /// rows without a number.
+    /// condition has to be computed pair by pair. The reason is either that a number could
+    /// overflow, or that a side contains both the smallest and the largest 64-bit value. In the
+    /// second case, no rank is left for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
@@ -87,7 +88,7 @@ impl Term {
     ///
     /// # Panics
     ///
-    /// Panics if the numbers have a different type.
+    /// Panics if the numbers have a different type from the existing ones.
     pub fn append(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.append(left);
         self.right.append(right);

@@ -76,7 +76,7 @@ impl Operand {
     ///
     /// # Panics
     ///
-    /// Panics if the numbers have a different type.
+    /// Panics if the numbers have a different type from the existing ones.
     pub(super) fn append(&mut self, rows: &Operand) {
         let before = self.numbers.len();
         match (&mut self.numbers, &rows.numbers) {
@@ -100,7 +100,7 @@ impl Operand {
     ///
     /// # Panics
     ///
-    /// Panics if the number has a different type.
+    /// Panics if the number has a different type from the existing ones.
     pub(super) fn push(&mut self, from: &Operand, row: usize) {
         let before = self.numbers.len();
         match (&mut self.numbers, &from.numbers) {
@@ -147,7 +147,7 @@ impl Operand {
             + with_values!(&self.numbers, values => values.capacity() * values.first().map_or(0, size_of_val))
     }
 
-    /// Returns whether any row has no number. NaN is a number in this sense, even though it matches
+    /// Returns whether any row has no number. NaN counts as a number here, even though it matches
     /// nothing.
     pub fn has_missing(&self) -> bool {
         self.missing.as_ref().is_some_and(|missing| missing.contains(&true))

@@ -204,8 +204,8 @@ impl Constraint<i64> {
 }
 
 impl Relation {
-    /// Adds the constraints of another relation. Returns `false` and adds nothing if the two are
-    /// computed in different types.
+    /// Adds the constraints of another relation. Returns `false` and adds nothing if the two
+    /// relations are computed in different types.
     pub fn extend(&mut self, other: &Relation) -> bool {
         match (self, other) {
             (Relation::Whole(all), Relation::Whole(more)) => all.extend(more),

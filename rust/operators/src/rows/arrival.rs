@@ -35,8 +35,8 @@ impl Arrival {
         Arrival { side, reach, alone, worth_a_look: FEW_ROWS }
     }
 
-    /// Returns the last time at which the row at an offset can be matched. `None` if there is no
-    /// such time, for example because the row's values cannot match anything.
+    /// Returns the last time at which the row at an offset can be matched. Returns `None` if there
+    /// is no such time, for example because the row's values cannot match anything.
     #[inline]
     fn last(&self, columns: &impl KeptColumns, offset: usize) -> Option<i64> {
         let ts = columns.ts(offset).filter(|_| columns.can_match(offset));

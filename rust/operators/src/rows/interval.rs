@@ -28,8 +28,8 @@ pub struct Interval {
     pub closed: Closed,
 }
 
-/// Determines which right rows a left row matches, as the first and the last of their times.
-/// Instead of times, these can be other values: integers in the same order as the values.
+/// Determines which right rows a left row matches, as the first and the last of their times. The
+/// times can also be codes of other values: integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
     /// `true` if neither end decreases while the left rows of a key are in time order.
     const RISING: bool = true;
@@ -39,9 +39,9 @@ pub(crate) trait LeftReach: Sync {
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
 
     /// Returns two distances. A right row is too early for a left row if its time minus the left
-    /// row's time is at most the first distance. It is not too late if the difference is at most
-    /// the second distance. Returns `None` if this does not hold, in 64 bits, for all left times
-    /// from `first` to `last`.
+    /// row's time is at most the first distance. A right row is not too late if the difference is
+    /// at most the second distance. Returns `None` if this does not hold, in 64 bits, for all left
+    /// times from `first` to `last`.
     fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
         None
     }

@@ -74,8 +74,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         self.is_done()
     }
 
-    /// Returns a time up to which all results have been returned. This is needed if rows of several
-    /// epochs are in progress, or if results are [held back](Self::holds_back).
+    /// Returns a time up to which all results have been returned. The time is needed if rows of
+    /// several epochs are in progress, or if results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None
     }
@@ -136,9 +136,9 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// Returns the number of kept rows of a side.
     fn rows(&self, side: Side) -> usize;
 
-    /// Returns, for each kept row of a side, whether it has been matched (nothing if matches are
-    /// not tracked). Also returns the number of settled rows, for which it is known whether they
-    /// are emitted unmatched.
+    /// Returns, for each kept row of a side, whether it has been matched. The list is empty if
+    /// matches are not tracked. Also returns the number of settled rows, for which it is known
+    /// whether they are emitted unmatched.
     fn matched(&self, side: Side) -> (Vec<bool>, usize);
 
     /// Returns the number of candidate pairs that each thread of the join has compared.

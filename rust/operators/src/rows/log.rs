@@ -125,8 +125,8 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns, for each row, whether it has been matched (nothing if matches are not tracked), and
-    /// the number of settled rows.
+    /// Returns, for each row, whether it has been matched, and the number of settled rows. The list
+    /// is empty if matches are not tracked.
     pub fn matched(&self) -> (Vec<bool>, usize) {
         let matched = self.matched.as_ref().map(|matched| matched.as_slice().to_vec());
         (matched.unwrap_or_default(), self.settled)
@@ -259,8 +259,8 @@ impl<C: KeptColumns> RowLog<C> {
         self.arrival.as_ref().map(|arrival| arrival.needed(&self.columns, now))
     }
 
-    /// Returns the rows of each side that are [`needed`](Self::needed), if at least half of the
-    /// rows of one side are not.
+    /// Returns the rows of each side that are [`needed`](Self::needed), if at least half of one
+    /// side's rows are not needed.
     pub fn needed_if_sparse(
         logs: &mut [RowLog<C>; 2],
         now: SideWatermarks,
@@ -290,7 +290,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Drops the rows with smaller numbers, except those that are still needed.
+    /// Drops the rows with numbers less than `number`, except those that are still needed.
     pub fn drop_before(&mut self, number: u64) {
         let rows = number.saturating_sub(self.first).min(self.len() as u64);
         self.drop_first(rows as usize);

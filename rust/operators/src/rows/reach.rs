@@ -10,8 +10,8 @@ pub struct Reach {
     /// For a row of each side, the smallest and the greatest matching `ts` of the other side minus
     /// its own.
     offsets: [(i128, i128); 2],
-    /// The smallest ones again, if they fit in 64 bits: saturating addition is then exact where it
-    /// matters.
+    /// The smallest offsets again, if they fit in 64 bits. Saturating addition is then exact where
+    /// it matters.
     short: [Option<i64>; 2],
 }
 
@@ -31,8 +31,8 @@ impl Reach {
         Reach { offsets: [(low, high), (-high, -low)], short }
     }
 
-    /// Returns the first time of the other side that matches a row of `side` at `ts`, or the
-    /// largest possible time.
+    /// Returns the first time of the other side that matches a row of `side` at `ts`. Returns the
+    /// largest possible time if there is no match.
     #[inline]
     pub fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {

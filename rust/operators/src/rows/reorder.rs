@@ -7,7 +7,7 @@
 //!               released   -   -  -   10 12 14         what no later row can come before
 //! ```
 //!
-//! The lateness of a row depends only on the rows of its source, never on the boundaries of
+//! Whether a row is late depends only on the rows of its source, never on the boundaries of
 //! batches.
 
 use tidegate_structures::memory;
@@ -171,7 +171,7 @@ impl<P> Reorder<P> {
 }
 
 impl<P: PushedRows> Draft<P> {
-    /// Returns the watermark of the draft. Rows below it are no longer accepted.
+    /// Returns the watermark of the draft. Rows below the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }
@@ -258,7 +258,7 @@ impl<P: PushedRows> Reorder<P> {
         self.pending.is_empty()
     }
 
-    /// Returns the watermark. Rows before it are no longer accepted.
+    /// Returns the watermark. Rows before the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }

@@ -4,7 +4,7 @@ use tidegate_structures::memory;
 
 use super::{Extent, How, KeptColumns, RowLog, Side, SideWatermarks};
 
-/// The row number that means that a result row has no row from that side.
+/// The number that represents a missing row on one side of a result row.
 pub const NO_ROW: u32 = u32::MAX;
 
 /// Result rows, as offsets of their left and right rows. [`NO_ROW`] stands for a missing row.

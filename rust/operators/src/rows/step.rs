@@ -15,7 +15,8 @@ pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> +
 /// The outcome of a step of a join.
 #[derive(Debug)]
 pub enum Progress {
-    /// Pieces of the epoch. Any thread can assemble their results, which are in this order.
+    /// Pieces of the epoch. Any thread can assemble the results of the pieces, which are in the
+    /// given order.
     Pieces(Vec<Range<usize>>),
     /// Results, in order.
     Results(Results),

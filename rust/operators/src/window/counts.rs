@@ -12,7 +12,7 @@
 //! ```
 //!
 //! If times are replaced by positions in that order, the join becomes an interval join with
-//! separate ends for each left row. The work is that of the sort and of a merge, and memory is 8
+//! separate ends for each left row. The cost is that of a sort and a merge, and the memory is 8
 //! bytes per row.
 
 use tidegate_structures::memory;
@@ -170,8 +170,8 @@ mod tests {
     use crate::rows::How;
 
     /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
-    /// scans the other side's window. It then removes the oldest row of that window if the window
-    /// is full, and adds the row to its own side's window.
+    /// scans the other side's window. The procedure then removes the oldest row of that window if
+    /// it is full, and adds the row to the window of its own side.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

@@ -20,14 +20,14 @@ use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
 /// The numbers of some rows that a join of sliding windows compares: for each term, the numbers of
-/// both sides. `None` if some row has no numbers. From then on, the join compares no values and
+/// both sides. `None` if some row has no numbers. After such a row, the join compares no values and
 /// passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 
 /// A join of sliding windows, for any algorithm that compares the rows.
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
-/// The rows that such a join keeps from one side, with their times.
+/// The rows that a join of sliding windows keeps from one side, with their times.
 pub type TimeLog = RowLog<KeptColumn<i64>>;
 
 impl TimeLog {

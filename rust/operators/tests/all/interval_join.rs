@@ -2,8 +2,8 @@
 //! several thread counts.
 //!
 //! `oracle_*` cannot detect errors that need many rows (several levels of partitioning, sorts by
-//! several threads, divided runs). `differential_*` can, because it replaces the quadratic oracle
-//! by a search in each key's rows.
+//! several threads, divided runs). `differential_*` detects such errors, because it replaces the
+//! quadratic oracle by a search in each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;

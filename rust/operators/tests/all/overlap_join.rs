@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Returns lengths of which most are short and a few cover all of time.
+/// Returns lengths, most of which are short, while a few cover all of time.
 fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     let length = |row: i64| match (row * 7_919 + seed) % 1_000 {
         0 => 1 << 40,

@@ -58,7 +58,7 @@ pub enum Interpolation {
     Lower,
     /// The higher value.
     Higher,
-    /// The midpoint of both values.
+    /// The midpoint of the two values.
     Midpoint,
 }
 
@@ -226,7 +226,7 @@ pub fn float_of(order: i64) -> f64 {
     f64::from_bits(flip(order).cast_unsigned())
 }
 
-/// For negative floats, larger values have smaller bits.
+/// Flips the bits of negative floats, because larger negative floats have smaller bit patterns.
 #[inline]
 fn flip(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()

@@ -124,7 +124,7 @@ fn codes(
     Ok(codes.written())
 }
 
-/// Returns the results for runs, in the order of the runs, of a function with one result.
+/// Returns the results of a function with one result per run, in the order of the runs.
 fn of_runs<F: WindowFunction>(
     function: &F,
     placed: &ValuesByPlace,

@@ -13,7 +13,7 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::functions::WindowFunction;
 
-/// The minimum number of positions whose values are sorted together, if there are more.
+/// The minimum number of positions whose values are sorted together, unless there are fewer.
 const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
 /// If runs have fewer values on average than this, their results are computed one by one.

@@ -105,7 +105,7 @@ impl WindowRows {
     }
 }
 
-/// A function over windows of such rows.
+/// A function over windows whose rows are in a [`WindowRows`].
 #[derive(Debug)]
 pub struct WindowValues<'a> {
     rows: &'a WindowRows,

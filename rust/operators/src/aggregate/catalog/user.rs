@@ -15,14 +15,14 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 ///
 /// User-defined functions are computed like the functions of this crate: each row is added to the
 /// state of its slice, and a window combines the states of its slices. Whole tables, sessions and
-/// streams all support it, with every design.
+/// streams all support user-defined functions, with every design.
 ///
 /// For the results to depend on the data alone, three laws must hold. The crate does not check
-/// them:
+/// these laws:
 ///
 /// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the same result as `a`.
-/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, if that
-///   matters: the times of rows alone determine which states are combined.
+/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, to the
+///   extent that this matters: the times of rows alone determine which states are combined.
 /// - `of_words(to_words(a))` equals `a`.
 ///
 /// # Examples
@@ -108,7 +108,7 @@ pub trait UserFunction: Send + Sync + 'static {
     /// Adds a row to a state.
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// Returns the combined state of the rows of both. The rows of `earlier` precede those of
+    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
     /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 

@@ -1,6 +1,6 @@
 //! Folds: how one function of any type processes rows.
 //!
-//! Each room has a trait with the steps of its pass. A function with its input
+//! Each folder has a trait with the steps of its pass. A function with its input
 //! ([`WithInput`](super::inputs::values::WithInput)) implements all of them, in loops that are
 //! compiled for this combination.
 //!

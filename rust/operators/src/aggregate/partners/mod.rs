@@ -186,8 +186,8 @@ pub fn aggregate_matches(
     aggregates.iter().map(of_lists).collect()
 }
 
-/// Rows with the same time: partners arrive in row order, so the last of several rows with equal
-/// times is the last one.
+/// Rows that all have the same time. Partners are added in row order, so the last row among equal
+/// times is the last partner.
 struct OneTime(Vec<i64>);
 
 impl OneTime {

@@ -10,7 +10,7 @@ use crate::aggregate::inputs::columns::Stream;
 /// The number of rows that are skipped at a time while they are in the same slice.
 const STEP_ROWS: usize = 32;
 
-/// The number that means that there is no partial or cell. Rows that do not count have this number.
+/// The number that represents a missing partial or cell. Rows that do not count have this number.
 pub(in crate::aggregate) const NOWHERE: u32 = 0;
 
 /// The partials of one source in one slice.

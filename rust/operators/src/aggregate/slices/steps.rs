@@ -66,7 +66,7 @@ impl WindowSteps {
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
-    /// The sum of these numbers.
+    /// The sum of these numbers, which is the number of cells in the window.
     pub(in crate::aggregate) cells: usize,
 }
 

@@ -19,7 +19,7 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
 
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// Returns the combined state of the rows of both. The rows of `earlier` precede those of
+    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
     /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
@@ -375,7 +375,7 @@ fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
     }
 }
 
-/// The row number for no row.
+/// The number that represents a missing row.
 pub(in crate::aggregate) const NO_ROW: u32 = u32::MAX;
 
 /// The first or the last row in merged order.

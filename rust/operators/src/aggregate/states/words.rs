@@ -99,7 +99,7 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 values of 64 bits are far within this range, but sums of decimals
+    /// Sums of fewer than 2^48 values of 64 bits are well within this range, but sums of decimals
     /// may not be.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120

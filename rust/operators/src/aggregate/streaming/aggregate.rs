@@ -54,7 +54,7 @@ use crate::driver::{Driver, Stopped};
 /// ```
 pub struct StreamingAggregate {
     windows: Windows,
-    /// A replacement for how rows become partials. `None` means by slices.
+    /// A replacement for the default way to turn rows into partials. `None` means by slices.
     way: Option<Box<dyn AddEpoch>>,
     /// The number of sources of rows.
     sources: usize,
@@ -91,8 +91,8 @@ impl StreamingAggregate {
         }
     }
 
-    /// Returns the same windows with another way to add rows to partials. All ways have the same
-    /// state, so a snapshot taken with one can be restored with another.
+    /// Returns the same windows with another way to add rows to partials. All ways to add rows have
+    /// the same state, so a snapshot taken with one can be restored with another.
     pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }

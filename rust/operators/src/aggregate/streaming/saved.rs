@@ -37,8 +37,8 @@ pub(super) fn saved_words(lanes: &[Box<dyn Lane>]) -> usize {
     lanes.iter().map(|lane| lane.saved_words()).sum()
 }
 
-/// Returns whether rows within `bounds` can produce these states, of which every function has the
-/// same number.
+/// Returns whether rows within `bounds` can produce these states. Every function must have the same
+/// number of states.
 pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &StateBounds) -> bool {
     let of_state = saved_words(lanes);
     if of_state == 0 || !words.len().is_multiple_of(of_state) {

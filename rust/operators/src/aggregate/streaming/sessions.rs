@@ -28,7 +28,7 @@ use crate::aggregate::sessions::{PAGE_ROWS, extends};
 use crate::aggregate::states::words::StateBounds;
 use crate::driver::{Driver, Stopped};
 
-/// The number that a key without an open session has.
+/// The session number of a key without an open session.
 const NONE: u32 = 0;
 
 #[derive(Clone, Copy, Debug, Default)]

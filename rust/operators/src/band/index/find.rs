@@ -11,13 +11,12 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// The number of rows that are searched together: initially, while the number of their matches is
-/// unknown, and at most.
+/// The number of rows whose matches are searched for together: initially, while the number of
+/// matches is unknown, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
-/// The approximate number of matches of rows that are searched together, so that they fit in a
-/// core's cache.
+/// The approximate number of matches that are found together, so that they fit in a core's cache.
 const MATCHES: usize = 1 << 14;
 
 /// The number of matches after which the search of a piece is interrupted and its remaining rows
@@ -91,7 +90,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
 /// The matches of some adjacent rows of the epoch.
 #[derive(Debug, Default)]
 pub struct RowMatches {
-    /// The rows that were searched.
+    /// The rows whose matches were searched for.
     pub rows: Range<usize>,
     /// The low bits of the numbers of the matches, row by row.
     pub numbers: Vec<u32>,
@@ -123,7 +122,7 @@ impl RowMatches {
     }
 }
 
-/// The candidates for rows of one side that are searched together.
+/// The candidates for rows of one side whose matches are searched for together.
 #[derive(Debug, Default)]
 struct SideCandidates {
     numbers: Vec<u32>,

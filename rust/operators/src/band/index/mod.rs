@@ -68,8 +68,8 @@ use window::WindowEdge;
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
 /// Returns the column on which an index returns the fewest candidates, and the factor by which it
-/// improves on `current`. Both are estimated from a sample of rows of both sides. Returns `current`
-/// if either side has no rows.
+/// improves on `current`. Both values are estimated from a sample of rows of both sides. Returns
+/// `current` if either side has no rows.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
         let (left, right) = (left[column], right[column]);
@@ -117,9 +117,9 @@ pub struct IndexJoin<F> {
     finder: F,
     /// For each side, the oldest row that a row of the epoch can match.
     edges: Vec<WindowEdge>,
-    /// The number of rows of the epoch that have been searched.
+    /// The number of rows of the epoch whose matches have been searched for.
     next: usize,
-    /// The matches of the rows that were searched last.
+    /// The matches that were found last.
     found: Vec<RowMatches>,
     /// The number of comparisons per thread.
     comparisons: Vec<u64>,
@@ -224,7 +224,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Returns the rows that were searched last, divided into pieces with a certain number of
+    /// Returns the rows whose matches were found last, divided into pieces with a certain number of
     /// pairs.
     fn pieces(&self) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();

@@ -65,7 +65,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Returns the results of the rows that were searched last, if matches are tracked.
+    /// Returns the results of the rows whose matches were found last, if matches are tracked.
     pub(super) fn collect(&mut self, from: usize) -> Results {
         let mut results = Results::default();
         let firsts: Vec<u32> = self.rows.logs.iter().map(|log| log.first() as u32).collect();

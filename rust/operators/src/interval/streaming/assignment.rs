@@ -4,17 +4,17 @@
 //! - **DP**: every replica has all keys. All replicas store each row, and one of them searches for
 //!   its matches. In the paper, all replicas search for matches, and one stores the row. A row then
 //!   costs work on every replica, and the matches that several replicas find have to be put in
-//!   order. Storing a number of 4 bytes on several replicas is cheaper.
+//!   order. Storing a 4-byte number on several replicas is cheaper.
 //! - **HP**: each key is on as many replicas as its load requires (Algorithm 1). The first rows
 //!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, frequencies are updated, with older
-//!   rows fading, and the mapping is adapted. Only one row in [`SAMPLED`] is counted.
+//!   rows fading, and the mapping is adapted. Only one in every [`SAMPLED`] rows is counted.
 //!
 //!   The load of a key is the product of the frequencies of its two sides. The paper uses the
 //!   frequency itself. However, each left row of a key is compared with right rows of the key,
 //!   whose number also grows with the key's frequency. If loads were plain frequencies, replicas
 //!   would get equal numbers of rows but very different numbers of comparisons.
-//! - **Auto**: KP, until the numbers of comparisons on the replicas differ by more than
-//!   [`LOAD_FACTOR`]; then HP. The switch happens only if pairs are filtered. Without a filter,
+//! - **Auto**: KP, until the busiest replica makes more than [`LOAD_FACTOR`] times the mean number
+//!   of comparisons; then HP. The switch happens only if pairs are filtered. Without a filter,
 //!   finding pairs takes less time than putting the pairs of several replicas in order.
 //!
 //! The mapping changes only between two epochs, when no replica is working. A replica that is
@@ -51,9 +51,9 @@ const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 /// replica finds most of a row's matches, and they do not have to be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// The maximum number of consecutive rows of an epoch that one replica searches for if every
-/// replica has all keys. The second constant is the minimum number of such turns per replica, if
-/// there are enough rows.
+/// The maximum number of consecutive rows of an epoch whose matches one replica searches for, if
+/// every replica has all keys. The second constant is the minimum number of such turns per replica,
+/// if there are enough rows.
 const LOOKED_AT_TOGETHER: usize = 64;
 const TURNS: usize = 4;
 
@@ -85,7 +85,7 @@ struct Split {
     draining: Vec<u16>,
 }
 
-/// The replicas that search for a row.
+/// The replicas that search for the matches of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LookAssignment {
     None,
@@ -98,8 +98,8 @@ pub(super) enum LookAssignment {
 pub(super) enum KeyShare {
     /// No rows of the key.
     None,
-    /// All rows of the key, whose home is here. Contains the key's position among the keys at home
-    /// here.
+    /// All rows of the key, whose home is this replica. Contains the key's position among the keys
+    /// at home on this replica.
     All(u32),
     /// A part of the rows.
     Part(KeyPart),
@@ -108,7 +108,8 @@ pub(super) enum KeyShare {
 /// A replica's part of a key's rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyPart {
-    /// The key's position among the keys at home here. `None` if its home is another replica.
+    /// The key's position among the keys at home on this replica. `None` if its home is another
+    /// replica.
     pub(super) home: Option<u32>,
     /// The key's position among the split keys.
     pub(super) split: u32,
@@ -293,14 +294,14 @@ impl Assignment {
         Some(usize::from(route - SPLIT))
     }
 
-    /// Returns the number of consecutive rows that one replica searches for in its turn, as a power
-    /// of two; `rows` is the number of rows in the epoch.
+    /// Returns the number of consecutive rows whose matches one replica searches for in its turn,
+    /// as a power of two; `rows` is the number of rows in the epoch.
     pub(super) fn turn(&self, rows: usize) -> u32 {
         (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
     }
 
-    /// Returns the replica that searches for a row with this key, given the number of its turn in
-    /// the epoch. Special values mean several replicas, or no key.
+    /// Returns the replica that searches for the matches of a row with this key, given the number
+    /// of its turn in the epoch. Special values mean several replicas, or no key.
     #[inline]
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
@@ -315,7 +316,7 @@ impl Assignment {
 
     /// Returns the share that replica `me` has of a row with this `key` and `route`. The method is
     /// part of the loop over rows, which is compiled for wider instructions. The compiler would not
-    /// inline it there by default.
+    /// inline this method there by default.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
         if self.stores_all() {
@@ -335,7 +336,7 @@ impl Assignment {
         self.parallelism == Parallelism::Data
     }
 
-    /// Returns whether replica `me` may have to search for a row with this `route`.
+    /// Returns whether replica `me` may have to search for matches of a row with this `route`.
     #[inline]
     pub(super) fn may_look(route: u16, me: u16) -> bool {
         route == me || Self::is_split(route)
@@ -361,8 +362,8 @@ impl Assignment {
         })
     }
 
-    /// Returns which replica searches for the row with this `route`, or that several do; nothing if
-    /// the row has no key.
+    /// Returns which replica searches for matches of the row with this `route`, or that several do;
+    /// nothing if the row has no key.
     #[inline]
     pub(super) fn looks(route: u16) -> LookAssignment {
         match route {
@@ -526,7 +527,7 @@ impl Assignment {
         }
     }
 
-    /// Assigns a split key to its home alone.
+    /// Assigns a split key to its home replica alone.
     fn unite(&mut self, key: u32) {
         let route = std::mem::replace(&mut self.routes[key as usize], HOME);
         self.free.push(route - SPLIT);

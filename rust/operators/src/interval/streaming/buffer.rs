@@ -17,7 +17,7 @@ pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 /// The minimum number of free cells that remain at the end of a new block.
 const LEAST_ROOM: usize = 4;
 
-/// The number of cells outside all blocks from which it is worthwhile to move all others: 64 KiB.
+/// The number of unused cells from which moving all buffers is worthwhile: 64 KiB.
 const WORTH_PACKING: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
 
 /// The position of the rows of one key and side among the cells.
@@ -67,8 +67,8 @@ fn is_before(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() < 0
 }
 
-/// The sizes of blocks are in classes, four per octave. Returns the smallest class whose blocks
-/// have at least `cells` cells.
+/// Block sizes fall into classes, four per octave. Returns the smallest class whose blocks have at
+/// least `cells` cells.
 fn class_of(cells: usize) -> usize {
     let octave = (cells.max(4).ilog2() - 2) as usize;
     octave * 4 + cells.max(4).div_ceil(1 << octave) - 4
@@ -125,8 +125,8 @@ impl Cells {
         buffer.end += 1;
     }
 
-    /// Makes room in a full block, or allocates another one. The next such call happens only after
-    /// a quarter as many rows as are copied now.
+    /// Makes room in a full block, or allocates another one. After the call, there is room for at
+    /// least a quarter as many rows as have been copied.
     #[inline(never)]
     fn make_room(&mut self, buffer: &mut Buffer, oldest: u32) {
         self.drop_before(buffer, oldest);

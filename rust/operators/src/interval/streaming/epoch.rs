@@ -13,7 +13,7 @@ pub struct KeyedEpoch {
     pub keys: Vec<u32>,
     /// The low bits of each row's number among the rows of its side.
     pub numbers: Vec<u32>,
-    /// The replica that searches for each row, according to the assignment.
+    /// The replica that searches for the matches of each row, according to the assignment.
     pub routes: Vec<u16>,
 }
 

@@ -70,7 +70,7 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The number of new rows on a side after which all dropped rows are removed from the buffers.
 /// While fewer than 2^30 rows are kept, the numbers of any two rows in the buffers differ by less
-/// than 2^31. Their low bits are therefore sufficient.
+/// than 2^31. The low bits of the numbers are therefore sufficient.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// A join of rows with equal keys, where keys are numbers.
@@ -137,8 +137,8 @@ impl fmt::Debug for StreamingJoin {
 }
 
 impl StreamingJoin {
-    /// Creates a join without rows that has `replicas` replicas. Unless it is `ordered`, the pairs
-    /// of an epoch are returned in any order.
+    /// Creates a join without rows that has `replicas` replicas. Unless the join is `ordered`, the
+    /// pairs of an epoch are returned in any order.
     pub fn new(
         interval: &Interval,
         how: How,
@@ -199,8 +199,7 @@ impl StreamingJoin {
         results
     }
 
-    /// Removes dropped rows from the buffers from time to time, because the buffers can still
-    /// contain some.
+    /// Removes, from time to time, dropped rows that are still in the buffers.
     fn tidy(&mut self) {
         let oldest = self.oldest();
         let come = [self.logs[0].end(), self.logs[1].end()];

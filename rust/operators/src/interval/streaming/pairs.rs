@@ -13,7 +13,7 @@ pub(crate) const FILTER_PAIRS: usize = 1 << 12;
 
 /// Removes the candidates that the filter rejects. Each element of `rows` contains a row's position
 /// in the epoch and the end of its earlier rows' numbers in `numbers`. The numbers of the first row
-/// begin at `first`. Returns the number of remaining numbers.
+/// begin at `first`. Returns how many numbers remain.
 pub fn keep_filtered(
     epoch: &KeyedEpoch,
     filter: &Filter<'_>,

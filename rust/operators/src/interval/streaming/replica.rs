@@ -38,15 +38,15 @@ pub(super) struct Replica {
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
-    /// The rows of the epoch to search for or to store here, and how many of them have been
+    /// The rows of the epoch that this replica has to process, and how many of them have been
     /// processed.
     mine: Vec<u32>,
     looked_at: usize,
-    /// The first row of the epoch that has not been processed among those that are to be processed.
+    /// The next row of the epoch that this replica has to process.
     next: usize,
     /// The numbers of matching earlier rows, one row after the other.
     pairs: FoundNumbers,
-    /// For each row that was searched for here, its position in the epoch and the end of its pairs.
+    /// For each row that was processed here, its position in the epoch and the end of its pairs.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
@@ -95,7 +95,7 @@ impl Replica {
         (self.next, self.looked_at, self.is_new) = (0, 0, true);
     }
 
-    /// Selects the rows of the epoch to search for or to store here.
+    /// Selects the rows of the epoch that this replica has to process.
     fn pick(&mut self, me: u16, routes: &[u16], stores_all: bool) {
         self.is_new = false;
         if stores_all {
@@ -219,7 +219,7 @@ impl Replica {
         self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
-    /// Returns a cursor over the rows that were searched for here, from the epoch's row `from` on.
+    /// Returns a cursor over the rows that were processed here, from the epoch's row `from` on.
     pub(super) fn cursor(&self, from: usize) -> ReplicaCursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
         let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
@@ -387,7 +387,8 @@ pub(super) struct ReplicaMatches<'a> {
 }
 
 impl<'a> ReplicaMatches<'a> {
-    /// Returns the first `len` of these numbers, which must be followed by at least [`LANES`] more.
+    /// Returns the first `len` of the given numbers, which must be followed by at least [`LANES`]
+    /// more.
     pub(super) fn new(padded: &'a [u32], len: usize) -> Self {
         ReplicaMatches { padded, len }
     }

@@ -28,16 +28,16 @@
 //! # Other ways
 //!
 //! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows;
-//! [`ScaleJoin::comparing_by`] creates one whose shares compare row by row. Both are used to build
-//! other algorithms for comparison, all of which find the same pairs.
+//! [`ScaleJoin::comparing_by`] creates one whose shares compare row by row. Both constructors are
+//! used to build other algorithms for comparison, all of which find the same pairs.
 //!
 //! # Beyond the paper
 //!
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
 //! among themselves. The fixed cost of a row is then paid by one thread instead of by every thread.
-//! This matters if a row's part of a window is short. If few pairs in long windows match, the rows
-//! of the share are grouped into blocks by value. New rows are then looked up in these blocks
-//! ([`Index`](crate::predicate::Index)).
+//! The difference matters if a row's part of a window is short. If few pairs in long windows match,
+//! the rows of the share are grouped into blocks by value. New rows are then looked up in these
+//! blocks ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 

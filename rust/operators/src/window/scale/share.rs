@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// The minimum number of rows before a window is rebuilt. Afterwards, it is rebuilt each time it
-/// has doubled.
+/// The minimum number of rows before a window is rebuilt. Afterwards, the window is rebuilt each
+/// time it has doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The rows of both sides that one thread keeps.
@@ -98,7 +98,7 @@ impl Share {
         }
     }
 
-    /// Drops rows with smaller numbers.
+    /// Drops the rows of each side with numbers less than those in `firsts`.
     pub(super) fn drop_before(&mut self, firsts: [u64; 2]) {
         for (half, first) in self.0.iter_mut().zip(firsts) {
             let first = first as u32;

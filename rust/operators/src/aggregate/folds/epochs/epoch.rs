@@ -1,9 +1,10 @@
 //! An alternative to slices for turning the rows of an epoch into partials.
 //!
-//! The default by slices is in `add.rs` and `lane.rs`: each function separately processes the rows
-//! of a source. An alternative receives the rows of an epoch, and the partials before it. An
-//! alternative adds each row to its partial, in any order and on any thread, and returns all
-//! partials. The results are the same, provided that the rows of a source are added in order.
+//! The default method, by slices, is in `add.rs` and `lane.rs`, where each function processes the
+//! rows of a source separately. An alternative method receives the rows of an epoch, and the
+//! partials before it. The method adds each row to its partial, in any order and on any thread, and
+//! returns all partials. The results are the same, provided that the rows of a source are added in
+//! order.
 
 use std::fmt;
 

@@ -33,7 +33,7 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
 
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// Returns the combined state of the rows of both. The rows of `earlier` precede those of
+    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
     /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 

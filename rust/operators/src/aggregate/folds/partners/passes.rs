@@ -1,9 +1,9 @@
 //! Passes over the rows of both sides in time order.
 //!
 //! A pass goes through a pane with the rows of both sides merged by time. A right row changes the
-//! state of its key. A left row is placed at the end of its interval. It copies the state that its
-//! key has there, which is a prefix of the pane. Another pass goes backward, with left rows at the
-//! starts of their intervals, and yields the suffixes.
+//! state of its key. A left row is placed at the end of its interval. The left row copies the state
+//! that its key has there, which is a prefix of the pane. Another pass goes backward, with left
+//! rows at the starts of their intervals, and yields the suffixes.
 //!
 //! ```text
 //!   right rows of a key      a   b     c   d │   e   f           panes
@@ -46,7 +46,7 @@ const MOST_WORDS: usize = 3;
 /// second-level cache.
 const AHEAD: usize = 16;
 
-/// The number of bytes of states from which states are prefetched.
+/// The size of the states, in bytes, from which they are prefetched.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
 /// Sums of larger times and distances can overflow.
@@ -302,7 +302,7 @@ impl<const WORDS: usize> Merges<WORDS> {
     }
 }
 
-/// The data with which a thread folds.
+/// The data that a thread needs for folding.
 struct PassFold<'a, const WORDS: usize> {
     passes: &'a Passes<'a>,
     words: &'a [&'a Word<'a>],

@@ -26,8 +26,8 @@ pub(in crate::aggregate) enum Operation {
 }
 
 impl Operation {
-    /// Returns the word for no rows. Combining it with the word of any rows changes nothing: a sum
-    /// of floats that begins with 0.0 is never -0.0.
+    /// Returns the word for no rows. Combining this word with the word of any rows changes nothing:
+    /// a sum of floats that begins with 0.0 is never -0.0.
     #[inline]
     pub(super) const fn empty(self) -> u64 {
         match self {
@@ -37,8 +37,8 @@ impl Operation {
         }
     }
 
-    /// Returns the word for the rows of both. The result does not depend on the order of the two,
-    /// because all NaN values become the same one.
+    /// Returns the word for the rows of both. The result does not depend on the order of the
+    /// arguments, because all NaN values become the same one.
     #[inline(always)]
     pub(super) fn apply(self, one: u64, other: u64) -> u64 {
         match self {
@@ -199,8 +199,8 @@ impl OfWords for Count {
 
 /// Adds numbers that are represented as words.
 pub(in crate::aggregate) trait Addition: Words {
-    /// The operation. Empty for numbers of two words, because the second word takes the carry of
-    /// the first.
+    /// The operation. The list is empty for numbers of two words, because the second word takes the
+    /// carry of the first.
     const OPERATIONS: &[Operation];
 }
 

@@ -11,7 +11,7 @@ use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from,
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};
 
-/// The approximate number of rows in a part. The data gathered from them should fit in a
+/// The approximate number of rows in a part. The data gathered from a part should fit in a
 /// second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
@@ -43,7 +43,7 @@ pub(in crate::aggregate) struct Partials<'a> {
     pub(in crate::aggregate) count: usize,
     /// The runs of partials, sorted by slice and then by source.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
-    /// The cell of each partial. `None` if it has the same number.
+    /// The cell of each partial. `None` if every partial has the same number as its cell.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
 

@@ -1,7 +1,7 @@
 //! Combines cells into windows: each window is two runs of states that meet at a fixed border.
 //!
-//! A window is a run of slices of fixed length. Time is divided into *blocks* of the same number of
-//! slices. A window then consists of the end of one block and the start of the next:
+//! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* of the
+//! same number of slices. A window then consists of the end of one block and the start of the next:
 //!
 //! ```text
 //!   slices    │ 0  1  2  3  4 │ 5  6  7  8  9 │          size = 5 slices
@@ -19,8 +19,8 @@
 //! determine which states are combined and in which order. The bits of floating-point results are
 //! therefore always the same.
 //!
-//! The windows of a block are computed independently from the cells of two blocks, so threads share
-//! no data that is written.
+//! The windows of a block are computed independently from the cells of two blocks, so threads do
+//! not share any data that is written.
 
 use std::ops::Range;
 
@@ -331,7 +331,7 @@ impl<'a> Writer<'a> {
         self.apply(&mut steps, block, announce)
     }
 
-    /// Writes the results of the steps after those that have been written.
+    /// Writes the results of further steps, after those that have been written.
     fn apply<E>(
         &mut self,
         steps: &mut WindowSteps,

@@ -163,9 +163,9 @@ pub(crate) struct Manner {
     pub(crate) threads: usize,
     ordered: bool,
     /// The number of epochs after which another join continues with the rows that this one has
-    /// kept,
+    /// kept.
     restores: usize,
-    /// and the number after which the other of the two columns is indexed.
+    /// The number of epochs after which the other of the two columns is indexed.
     exchanges: usize,
 }
 
