@@ -136,7 +136,7 @@ pub(crate) unsafe fn import(
 struct ArrayCopy {
     exported: FFI_ArrowArray,
     /// Each array has its own box, so adding an array does not move the others.
-    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    #[allow(clippy::vec_box, reason = "pointers to the arrays are kept")]
     arrays: Vec<Box<FFI_ArrowArray>>,
     children: Vec<Box<[*mut FFI_ArrowArray]>>,
     buffers: Vec<Box<[*const c_void]>>,

@@ -9,7 +9,7 @@
 //!  left  times, keys ──▶ ┌──────────┐
 //!                        │ interval │    matches:         pairs of
 //!                        │ window   │──▶ a run of right ──▶ row numbers
-//!                        │ band     │    rows a left row
+//!                        │ band     │    rows per left row
 //!                        │ as-of    │
 //!  right times, keys ──▶ └──────────┘
 //! ```

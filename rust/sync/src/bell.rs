@@ -6,8 +6,8 @@
 //! true. If the bell rings afterwards, the ring ends the wait.
 //!
 //! ```text
-//! waits     rings() ─ looks, finds nothing ─ wait(noted) ────────┐ looks again
-//! brings              puts the thing down ─────────────── ring() ┘
+//! waiting   rings() ─ checks: false ───────── wait(heard) ───────┐ checks again
+//! ringing             makes the condition true ────────── ring() ┘
 //! ```
 
 use std::sync::PoisonError;

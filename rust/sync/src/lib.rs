@@ -4,12 +4,12 @@
 //!
 //! ```text
 //!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
-//!  std's atomics, ├─▶ Lock, TryLock, Prefix               turns at a value; the work that is done
+//!  std's atomics, ├─▶ Lock, TryLock, Prefix               exclusive access; the work that is done
 //!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
 //!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
 //!                 ├─▶ Bell                                threads that wait for a ring
 //!                 ├─▶ Door                                counts threads inside, until it is closed
-//!                 ├─▶ Loan                                borrowed work for threads that last
+//!                 ├─▶ Loan                                borrowed work for threads that outlive it
 //!                 └─▶ Budget                              memory under one limit
 //! ```
 //!

@@ -7,9 +7,9 @@
 //! a thread that has not begun, no matter how long that thread sleeps.
 //!
 //! ```text
-//! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ goes on
+//! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ continues
 //! helper 0       enters ─ works ───────────────── leaves ─┘
-//! helper 1                                                    comes too late, does nothing
+//! helper 1                                                    arrives too late, does nothing
 //! ```
 
 use std::any::Any;

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! version   4 ──lock──▶ 5 ──write──▶ 5 ──unlock──▶ 6
-//! reader        4: reads ........ is it still 4? no: what was read is thrown away
+//! reader        4: reads ........ is it still 4? no: the values are discarded
 //! ```
 
 #[cfg(not(loom))]
@@ -25,9 +25,9 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 ///
 /// let before = lock.read();
 /// let seen = (low.load(Ordering::Relaxed), high.load(Ordering::Relaxed));
-/// assert!(lock.is_valid(before) && seen == (1, 2)); // nobody wrote meanwhile
+/// assert!(lock.is_valid(before) && seen == (1, 2)); // no write in between
 ///
-/// let held = lock.try_lock(before).expect("nobody wrote meanwhile");
+/// let held = lock.try_lock(before).expect("there was no write in between");
 /// low.store(3, Ordering::Relaxed);
 /// high.store(4, Ordering::Relaxed);
 /// drop(held);

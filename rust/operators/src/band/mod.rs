@@ -22,7 +22,7 @@
 //! | `band.rs` | which values are close, without rounding errors |
 //! | `index/` | the band join in sliding windows, with one index per side |
 
-#[allow(clippy::module_inception, reason = "which values are close")]
+#[allow(clippy::module_inception, reason = "band.rs defines which values are close")]
 mod band;
 pub mod index;
 

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
-//! run 1   2   | 4 8           comes after it
+//! run 1   2   | 4 8           is after it
 //! ```
 
 use std::cmp::Ordering;

@@ -2,8 +2,8 @@
 //! compared.
 //!
 //! ```text
-//!   places      0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
-//!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          each block is looked up, and places outside of the run dropped
+//!   positions   0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
+//!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          looked up by block; others than the run dropped
 //! ```
 //!
 //! Runs are ranges in time order, and matching values are ranges in value order. Positions are
@@ -177,8 +177,8 @@ impl Index {
             + of_second
     }
 
-    /// Finds rows like [`Window::find`] in the indexed window, and returns the number of positions
-    /// that were read.
+    /// Finds rows like [`ScanColumns::find`] in the indexed window, and returns the number of
+    /// positions that were read.
     pub(crate) fn find(
         &self,
         window: &ScanColumns,

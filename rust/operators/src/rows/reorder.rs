@@ -4,7 +4,7 @@
 //! lateness 5    pushed    10  14  12  21   9   18
 //!               watermark  5   9   9  16  16   16      largest time so far, less the lateness
 //!                                          late        9 is below 16
-//!               released   -   -  -   10 12 14         what no later row can come before
+//!               released   -   -  -   10 12 14         rows that no later row can precede
 //! ```
 //!
 //! Whether a row is late depends only on the rows of its source, never on the boundaries of

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
-//!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those until 2 more l have come
+//!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those before 2 more l
 //! ```
 //!
 //! If times are replaced by positions in that order, the join becomes an interval join with
