@@ -10,7 +10,7 @@ use crate::driver::{Driver, Stopped};
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// The number of pairs in a task, such that a stop is noticed within milliseconds.
+/// The number of pairs in a task, small enough for a stop to be noticed within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
 
 /// The maximum number of rows in a task, since memory is needed for their ranges.

@@ -41,7 +41,8 @@ use crate::rows::interval::LeftReach;
 /// 1.5 times as long.
 const BLOCK: usize = 8;
 
-/// The number of left rows in a task, such that a stop is noticed soon and threads finish together.
+/// The number of left rows in a task, small enough for a stop to be noticed soon and for threads to
+/// finish together.
 const TASK_ROWS: usize = 1 << 16;
 
 /// Most stretches have at most this many values. The values of such a stretch are compared without

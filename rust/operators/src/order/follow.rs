@@ -13,7 +13,8 @@ use super::JoinColumns;
 use super::group::{Groups, Value, are_sorted};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows in a task, such that a stop is noticed soon and threads finish together.
+/// The number of rows in a task, small enough for a stop to be noticed soon and for threads to
+/// finish together.
 const TASK_ROWS: usize = 1 << 16;
 
 /// The maximum number of keys for which a thread stores its position. With up to 12 bytes per key,

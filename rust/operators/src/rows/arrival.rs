@@ -1,8 +1,8 @@
 //! Rows in arrival order: until when each row is needed, and which rows are emitted unmatched.
 //!
-//! The watermarks determine both. A row is *expired* once no future row can match it. Expired rows
-//! are dropped from the front. If a long-lived row precedes many expired rows, the rows that are
-//! still needed are packed together instead.
+//! The watermarks determine how long rows are needed and when they are emitted. A row is *expired*
+//! once no future row can match it. Expired rows are dropped from the front. If a long-lived row
+//! precedes many expired rows, the rows that are still needed are packed together instead.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -41,10 +41,10 @@ pub enum Aggregate<'a> {
     /// The last row, ordered by time, source and position.
     Last(Vec<Mask<'a>>),
     /// The row with the smallest value. If several rows have the value, the first of them by time,
-    /// source and position.
+    /// source and position is chosen.
     RowOfMin(Vec<Column<'a, i64>>),
     /// The row with the largest value. If several rows have the value, the first of them by time,
-    /// source and position.
+    /// source and position is chosen.
     RowOfMax(Vec<Column<'a, i64>>),
     /// A user-defined function; see [`UserFunction`].
     User(UserAggregate<'a>),
