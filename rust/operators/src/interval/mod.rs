@@ -11,7 +11,7 @@
 //! 1. *Group* ([`order`](crate::order)): the right rows are stably partitioned by key, and sorted
 //!    by time within each key unless they are already sorted. The matches of a left row are then a
 //!    run of adjacent rows.
-//! 2. *Sweep* ([`sweep`]): the two ends of the run are found for every left row. While the left
+//! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
 //!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
 //!    of searching. Left rows in another order are not sorted; instead, the ends of each row are
 //!    looked up.

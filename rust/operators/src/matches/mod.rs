@@ -41,7 +41,7 @@ pub(crate) use output::{SHORT, sort_short};
 pub(crate) use pieces::{RowLists, cut};
 
 /// The maximum number of rows per side: row numbers have 32 bits, and the last one is
-/// [`NO_ROW`](crate::rows::NO_ROW).
+/// [`NO_ROW`].
 pub const MAX_ROWS: usize = u32::MAX as usize;
 
 /// The matches of one left row: a run of adjacent rows in [`Matches::rows`].
@@ -192,7 +192,7 @@ impl Matches {
     }
 
     /// Extends each left row's run by the position in `before`, which is just before the run.
-    /// [`NO_ROW`](crate::rows::NO_ROW) leaves the run unchanged.
+    /// [`NO_ROW`] leaves the run unchanged.
     pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
         for (run, &place) in self.runs.iter_mut().zip(before) {
             if place != NO_ROW {

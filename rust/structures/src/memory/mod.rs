@@ -22,7 +22,7 @@
 //! Rust ends the process where an allocation fails. An operator in somebody else's process must
 //! not: it gives its memory back and says how much it was refused. So
 //!
-//! - memory that grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`concat`],
+//! - memory that grows with the rows is allocated by [`vec()`], [`filled`], [`collect`], [`concat()`],
 //!   [`reserve`] and [`Pages`](pages::Pages), or announced by [`demand`] if another library
 //!   allocates it. Each of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to
 //!   the caller of the operator;
@@ -217,7 +217,7 @@ pub fn ready() -> Result<(), OutOfMemory> {
     if reserve::is_whole() { Ok(()) } else { reserve::renew() }
 }
 
-/// Raises unless the reserve is [ready](ready).
+/// Raises unless the reserve is [ready].
 ///
 /// Work that goes on for long calls it now and then: what it has allocated meanwhile may have come
 /// from the reserve.
