@@ -1167,14 +1167,14 @@ class Merge(Operator[_OperatorStats]):
 
     Args:
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None means one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
             to give each source its own value. None and 0 both mean that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
-            until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
-            few batches that a poll prepares in advance do not count towards the limit. The
+            until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit.
+            Batches that a poll prepares in advance do not count towards the limit. The
             `memory_limit` property describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
@@ -1401,25 +1401,25 @@ class AsofJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -1434,13 +1434,13 @@ class AsofJoin(StreamJoin):
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results must be emitted in the order described above. An as-of join always
-            uses this order.
+        ordered: Whether results are emitted in the order described above. An as-of join always uses
+            this order.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1579,45 +1579,45 @@ class IntervalJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        lower: The start of the interval, relative to the left time; a negative value starts the
-            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        lower: The start of the interval, relative to the left row's time. A negative value starts
+            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then serves as
-            the start. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left time. It accepts the same values as
-            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-            than its start, the row matches nothing. None sets no bound.
+            sets no bound. To set the start for each row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then the start itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
+            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
+            row's interval before its start, the row matches nothing. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the merged order.
+            Partners are aggregated in time order. Partners with equal times keep the merged order.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
-            bounds that are the same for all rows.
-        max_width: The maximum distance between the time of a row and an interval end that is given
-            as an expression. It accepts the same values as `lateness`. It is required if there is
-            such an end, because it determines how long rows are kept and which rows are compared; a
-            greater width means more work. A row whose end is farther away is set aside, like a late
-            row.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
+            `lower` bound, and bounds that are the same for all rows.
+        max_width: The maximum distance between a row's time and an interval end that is given as an
+            expression. `max_width` accepts the same values as `lateness`. It is required if there
+            is such an end, because it determines how long rows are kept and which rows are
+            compared. A greater width means more work. A row whose end is farther away is set aside,
+            like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
-            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
-            must be at least 1. A smaller factor splits more keys, and several threads examine each
-            row of a split key. None means 1.2.
+            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). The
+            factor must be at least 1. A smaller factor splits more keys, and several threads
+            examine each row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -1629,31 +1629,31 @@ class IntervalJoin(StreamJoin):
             to give each side its own value, left first. Each item of the pair may be a list with
             one value per source of that side. None and 0 both mean that the rows are in order.
         parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
-            key. `data`: all threads store the rows of every key, and each finds the matches of its
-            share of them. `hybrid`: the number of threads for a key depends on its share of the
-            comparisons, which is measured repeatedly. `auto`: the same as `key` if there is no
-            `where`; otherwise, it starts as `key` and becomes `hybrid` once one thread has far more
-            comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
-            `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
-            larger for keys with more rows. Each row is stored by one thread, which looks for
-            matches in the lists of all threads of the team (Scale-OIJ, for comparison). With `aggs`
-            or `ordered=False`, only `auto` is allowed.
+            key. `data`: all threads store the rows of every key, and each thread finds the matches
+            of its share of the rows. `hybrid`: the number of threads for a key depends on its share
+            of the comparisons, which is measured repeatedly. `auto`: the same as `key` if there is
+            no `where`. With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread
+            has far more comparisons to make than the others. These patterns are from section 3 of
+            PPOIJ, and `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads,
+            which is larger for keys with more rows. Each row is stored by one thread, which looks
+            for matches in the lists of all threads of the team (Scale-OIJ, for comparison). With
+            `aggs` or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, a pair is emitted by the first poll
-            after both of its rows have been pushed, regardless of lateness and of other sources.
-            The rows are the same, but their order depends on the pushes. An unmatched row is
-            emitted once no row of the other side can match it. Rows are then kept longer, until the
-            other side has passed their intervals. With `aggs`, rows are emitted in order in either
-            case.
+        ordered: Whether results are emitted in the order described above. A pair is then held back
+            until no source can deliver an earlier row. If False, a pair is emitted by the first
+            poll after both of its rows have been pushed, regardless of lateness and of other
+            sources. The result contains the same rows, but their order depends on the pushes. An
+            unmatched row is emitted once no row of the other side can match it. Rows are kept
+            longer, until the other side has passed their intervals. With `aggs`, rows are emitted
+            in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1770,21 +1770,21 @@ class Aggregate(Operator[_AggregateStats]):
 
     Args:
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means `size`. If it is greater than `size`, there are gaps
-            between windows.
+        advance: The time from the start of one window to the start of the next. `advance` accepts
+            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
+            are gaps between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. It accepts the same values as `size`, and may also be negative or 0. None means
-            0.
-        session: How long a session stays open after its last row. It accepts the same values as
-            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts the next session.
+            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
+            means 0.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
@@ -1793,22 +1793,22 @@ class Aggregate(Operator[_AggregateStats]):
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
             to give each source its own value. None and 0 both mean that the rows are in order.
-        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
-            windows share, keeps separate states for each stream, and combines slices into windows.
-            The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
-            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
-            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
-            independently. These designs process rows one by one, and need far more time and memory.
-            Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
+            windows share. It keeps separate states for each stream, and combines slices into
+            windows. The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
+            The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
+            `tumlmc`, a gate merges the streams. The windows are updated by one thread in `tumlsc`,
+            and by many in `tumlmc`. In `wiml`, the streams are not merged, and each updates the
+            windows independently. The designs from the paper process rows one by one, and need far
+            more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
-            charged for the state that it may add, so every accepted row can be aggregated. The few
-            batches that a poll prepares in advance do not count towards the limit. The property
-            `memory_limit` describes how sources and the state share the limit.
+            charged for the state that it may add, so every accepted row can be aggregated. Batches
+            that a poll prepares in advance do not count towards the limit. The `memory_limit`
+            property describes how sources and the state share the limit.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1898,26 +1898,26 @@ class WindowJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
+            give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the merged order.
+            Partners are aggregated in time order. Partners with equal times keep the merged order.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -1932,40 +1932,40 @@ class WindowJoin(StreamJoin):
             new rows, and looks them up by value if a sample of pairs shows that this is faster.
             `scalejoin`: the threads store the rows round robin, and each thread compares new rows
             with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
-            published, one row at a time: each thread reads from one gate and adds its results to
-            another. `splitjoin`: also one row at a time, with one tree distributing rows to the
-            threads and another collecting their results (SplitJoin). `cell`: the window of each row
-            is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
+            published. Each thread reads rows one at a time from one gate, and adds its results to
+            another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
+            threads and another that collects their results (SplitJoin). `cell`: the window of each
+            row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
             comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
-            chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
-            Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
-            Otherwise, rows are looked up by the first band, in sorted order, as long as few rows
-            are within reach. `handshake`: the two windows flow past each other through the chain
-            (the handshake join of Teubner and Mueller). Results are therefore emitted only after
-            the left window has passed and later rows have pushed the chain forward. The number of
-            results held back until then depends on the number of threads. Taking a snapshot or
-            closing all sources releases them. The memory limit does not count results that are held
-            back. Rows are removed when further rows arrive, not when sources advance. With
-            `scalejoin-gates` and both handshake joins, threads keep processing the rows that a poll
-            has given them, even between polls. With `aggs`, only `auto` is allowed.
+            chain of threads, and each row is kept by one thread in the chain (Low-Latency Handshake
+            Join, Figures 12 to 14). Numbers that must be equal are looked up in a hash table.
+            Otherwise, rows are looked up in sorted order by the first band, as long as few rows are
+            within reach. `handshake`: the two windows flow past each other through the chain (the
+            handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted
+            only after the left window has passed and later rows have moved the chain forward. The
+            number of results held back depends on the number of threads. Taking a snapshot or
+            closing all sources releases these results. The memory limit does not count results that
+            are held back. Expired rows are removed when further rows arrive, not when sources
+            advance. With `scalejoin-gates` and both handshake joins, threads keep processing rows
+            from a poll after it has returned. With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, with time-based windows and `algorithm`
-            set to `auto`, a pair is emitted by the first poll after both of its rows have been
-            pushed, regardless of lateness and of other sources. The rows are the same, but their
-            order depends on the pushes. An unmatched row is emitted once no row of the other side
-            can match it. Rows are then kept longer, until the other side has passed their windows.
-            Row-based windows and the other algorithms depend on the merged order, so their pairs
-            still wait; pairs whose rows are joined in the same step are then emitted in any order.
-            With `aggs`, rows are emitted in order in either case.
+        ordered: Whether results are emitted in the order described above. A pair is then held back
+            until no source can deliver an earlier row. If False, with time-based windows and
+            `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+            have been pushed, regardless of lateness and of other sources. The result contains the
+            same rows, but their order depends on the pushes. An unmatched row is emitted once no
+            row of the other side can match it. Rows are kept longer, until the other side has
+            passed their windows. Row-based windows and the other algorithms depend on the merged
+            order, so their pairs are still held back. Pairs whose rows are joined in the same step
+            are then emitted in any order. With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2064,45 +2064,46 @@ class BandJoin(StreamJoin):
 
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. With
-            None, the rows of the left sources are joined with each other. In that case, give `on`,
-            `by` and `time` as single names rather than pairs of names, give one `window`, and leave
-            `how` at `inner`.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If
+            `right` is None, the rows of the left sources are joined with each other. Such a
+            self-join accepts single names, not pairs, for `on`, `by` and `time`. It has one
+            `window`, and `how` must be `inner`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, it is a timedelta, a numpy timedelta64 or a string such as "250ms". A
+            pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
+            bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
+            give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the merged order.
+            Partners are aggregated in time order. Partners with equal times keep the merged order.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None selects the values that were fastest in benchmarks.
+            only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -2115,33 +2116,33 @@ class BandJoin(StreamJoin):
             to give each side its own value, left first. Each item of the pair may be a list with
             one value per source of that side. If `right` is None, use a single list instead of a
             pair. None and 0 both mean that the rows are in order.
-        algorithm: Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
-            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
-            rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
-            on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-            are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-            never merged. `auto` selects `buckets`, which computes the positions of blocks for many
-            rows at a time instead of searching for them. With `aggs`, `auto` uses the algorithm of
-            `band_join`.
+        algorithm: The index that is used to find matching rows in a side's window: `buckets`,
+            `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All
+            algorithms return the same rows in the same order. With `ibwj` and `ibwj-blocking`,
+            threads run tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only
+            `ibwj` merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks
+            run on shared B+-trees, which are never merged. `auto` selects `buckets`, which computes
+            the positions of blocks for many rows at a time instead of searching for each block.
+            With `aggs`, `auto` uses the algorithm of `band_join`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, with time-based windows and `algorithm`
-            set to `auto`, a pair is emitted by the first poll after both of its rows have been
-            pushed, regardless of lateness and of other sources. The rows are the same, but their
-            order depends on the pushes. An unmatched row is emitted once no row of the other side
-            can match it. Rows are then kept longer, until the other side has passed their windows.
-            Row-based windows and the other algorithms depend on the merged order, so their pairs
-            still wait; pairs whose rows are joined in the same step are then emitted in any order.
-            The same applies when a stream is joined with itself. With `aggs`, rows are emitted in
-            order in either case.
+        ordered: Whether results are emitted in the order described above. A pair is then held back
+            until no source can deliver an earlier row. If False, with time-based windows and
+            `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+            have been pushed, regardless of lateness and of other sources. The result contains the
+            same rows, but their order depends on the pushes. An unmatched row is emitted once no
+            row of the other side can match it. Rows are kept longer, until the other side has
+            passed their windows. Row-based windows and the other algorithms depend on the merged
+            order, so their pairs are still held back. Pairs whose rows are joined in the same step
+            are then emitted in any order. Pairs of a self-join are also held back. With `aggs`,
+            rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 

@@ -100,31 +100,31 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -133,8 +133,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -211,31 +211,31 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         [[8, None], [7]]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -244,8 +244,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -338,67 +338,69 @@ def band_join(  # noqa: PLR0913 - the options of the query
         [7, 6]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, it is a timedelta, a numpy timedelta64 or a string such as "250ms". A
+            pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
+            bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
+            give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None selects the values that were fastest in benchmarks.
+            only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         algorithm: How matching rows are found. All algorithms return the same rows in the same
             order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
-            and `round-robin`) process the rows in time order and look up each row in an index of
-            the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
-            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
-            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`, unless there is a window and a sample shows that
-            `sort` would have to check more than about a thousand pairs per left row; then it is
-            `buckets`.
+            band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+            `ib-chain` and `round-robin`) process rows in time order, and look up each row in an
+            index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
+            a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
+            while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
+            which are never merged. `auto` is usually `sort`. It is `buckets` if there is a window
+            and a sample shows that `sort` would check more than about a thousand pairs per left
+            row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -481,69 +483,71 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         [[6, 7], [6]]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, it is a timedelta, a numpy timedelta64 or a string such as "250ms". A
+            pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
+            bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
+            give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None selects the values that were fastest in benchmarks.
+            only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         algorithm: How matching rows are found. All algorithms return the same rows in the same
             order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
-            and `round-robin`) process the rows in time order and look up each row in an index of
-            the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
-            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
-            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`, unless there is a window and a sample shows that
-            `sort` would have to check more than about a thousand pairs per left row; then it is
-            `buckets`.
+            band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+            `ib-chain` and `round-robin`) process rows in time order, and look up each row in an
+            index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
+            a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
+            while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
+            which are never merged. `auto` is usually `sort`. It is `buckets` if there is a window
+            and a sample shows that `sort` would check more than about a thousand pairs per left
+            row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -640,42 +644,43 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  15   A        30        30    3.0
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        lower: The start of the interval, relative to the left time; a negative value starts the
-            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        lower: The start of the interval, relative to the left row's time. A negative value starts
+            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then serves as
-            the start. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left time. It accepts the same values as
-            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-            than its start, the row matches nothing. None sets no bound.
+            sets no bound. To set the start for each row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then the start itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
+            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
+            row's interval before its start, the row matches nothing. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
-            bounds that are the same for all rows.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
+            `lower` bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -684,8 +689,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -772,42 +777,43 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         3
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        lower: The start of the interval, relative to the left time; a negative value starts the
-            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        lower: The start of the interval, relative to the left row's time. A negative value starts
+            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then serves as
-            the start. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left time. It accepts the same values as
-            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-            than its start, the row matches nothing. None sets no bound.
+            sets no bound. To set the start for each row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then the start itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
+            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
+            row's interval before its start, the row matches nothing. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
-            bounds that are the same for all rows.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
+            `lower` bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -818,8 +824,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -925,32 +931,34 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-            its rows then match the intervals that contain that time. The columns must contain
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
+            twice: a row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Whether intervals include their end; they always include their start. `both`: they
-            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
-            overlap, and an empty interval overlaps nothing.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
+        closed: Whether intervals include their end. They always include their start. `both`:
+            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
+            their end, so intervals that touch do not overlap, and an empty interval overlaps
+            nothing.
         min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
             such as "5s", or an integer if the columns contain integers. None accepts any overlap,
             even a single point.
@@ -962,8 +970,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -1033,32 +1041,34 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         [['x', 'y', 'z'], ['x', 'z']]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-            its rows then match the intervals that contain that time. The columns must contain
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
+            twice: a row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Whether intervals include their end; they always include their start. `both`: they
-            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
-            overlap, and an empty interval overlaps nothing.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
+        closed: Whether intervals include their end. They always include their start. `both`:
+            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
+            their end, so intervals that touch do not overlap, and an empty interval overlaps
+            nothing.
         min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
             such as "5s", or an integer if the columns contain integers. None accepts any overlap,
             even a single point.
@@ -1072,8 +1082,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -1162,49 +1172,51 @@ def window_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
+            give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` uses an index on `by`
-            to find the window of each left row as a range of right rows, and compares all rows in
-            that range. If `where` compares numbers, and a sample of pairs shows that an index of
-            such a number is faster, `auto` uses that index instead. The others are published
-            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
-            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
-            eight bytes per pair, and compare keys like other numbers.
+        algorithm: How matching rows are found. All algorithms return the same result. `auto` uses
+            an index on `by` to find the window of each left row as a range of right rows, and
+            compares all rows in that range. If `where` compares numbers, and a sample of pairs
+            shows that an index on one of these numbers is faster, `auto` uses that index instead.
+            The other algorithms are published ones, which process both tables as streams:
+            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. The published algorithms hold eight bytes per pair, and compare
+            keys like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -1275,51 +1287,53 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         [2, 2]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
+            give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` uses an index on `by`
-            to find the window of each left row as a range of right rows, and compares all rows in
-            that range. If `where` compares numbers, and a sample of pairs shows that an index of
-            such a number is faster, `auto` uses that index instead. The others are published
-            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
-            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
-            eight bytes per pair, and compare keys like other numbers.
+        algorithm: How matching rows are found. All algorithms return the same result. `auto` uses
+            an index on `by` to find the window of each left row as a range of right rows, and
+            compares all rows in that range. If `where` compares numbers, and a sample of pairs
+            shows that an index on one of these numbers is faster, `auto` uses that index instead.
+            The other algorithms are published ones, which process both tables as streams:
+            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. The published algorithms hold eight bytes per pair, and compare
+            keys like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
         lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. Use a pair to give each side its own value, left first. A row that is further
@@ -1397,40 +1411,40 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
             The inputs are numbered from 0 in the order given.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means `size`. If it is greater than `size`, there are gaps
-            between windows.
+        advance: The time from the start of one window to the start of the next. `advance` accepts
+            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
+            are gaps between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. It accepts the same values as `size`, and may also be negative or 0. None means
-            0.
-        session: How long a session stays open after its last row. It accepts the same values as
-            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts the next session.
+            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
+            means 0.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
-            windows share, keeps separate states for each stream, and combines slices into windows.
-            The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
-            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
-            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
-            independently. These designs process rows one by one, and need far more time and memory.
-            Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
+            windows share. It keeps separate states for each stream, and combines slices into
+            windows. The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
+            The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
+            `tumlmc`, a gate merges the streams. The windows are updated by one thread in `tumlsc`,
+            and by many in `tumlmc`. In `wiml`, the streams are not merged, and each updates the
+            windows independently. The designs from the paper process rows one by one, and need far
+            more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, streams may be larger than memory. None sets no limit.
+            the limit. With a limit, streams may be larger than memory. None sets no limit.
         lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. A row that is further out of order raises an `OrderError`. With None, a stream
@@ -1515,40 +1529,40 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
             The inputs are numbered from 0 in the order given.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means `size`. If it is greater than `size`, there are gaps
-            between windows.
+        advance: The time from the start of one window to the start of the next. `advance` accepts
+            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
+            are gaps between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. It accepts the same values as `size`, and may also be negative or 0. None means
-            0.
-        session: How long a session stays open after its last row. It accepts the same values as
-            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts the next session.
+            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
+            means 0.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
-            windows share, keeps separate states for each stream, and combines slices into windows.
-            The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
-            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
-            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
-            independently. These designs process rows one by one, and need far more time and memory.
-            Sessions always use a separate algorithm.
+        algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
+            is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
+            windows share. It keeps separate states for each stream, and combines slices into
+            windows. The other algorithms are the designs from section 5 of the paper, included for
+            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
+            The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
+            `tumlmc`, a gate merges the streams. The windows are updated by one thread in `tumlsc`,
+            and by many in `tumlmc`. In `wiml`, the streams are not merged, and each updates the
+            windows independently. The designs from the paper process rows one by one, and need far
+            more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, streams may be larger than memory. None sets no limit.
+            the limit. With a limit, streams may be larger than memory. None sets no limit.
         lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
             timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
             integers. A row that is further out of order raises an `OrderError`. With None, a stream
@@ -1609,15 +1623,15 @@ def merge(
         streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
             arrays or dicts of arrays. There must be at least one, and all must have the same
             columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in this order.
-        on: The time column. It must contain integers, dates or timestamps.
+            numbered from 0 in the order given.
+        on: The time column, which must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
-            both mean that they are in order.
+            both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of it. None sets no limit.
+            use half of the limit. None sets no limit.
 
     Returns:
         The rows of all streams. The columns are those of the first stream; their names, types and
@@ -1664,15 +1678,15 @@ def merge_batches(
         streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
             arrays or dicts of arrays. There must be at least one, and all must have the same
             columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in this order.
-        on: The time column. It must contain integers, dates or timestamps.
+            numbered from 0 in the order given.
+        on: The time column, which must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
-            both mean that they are in order.
+            both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of it. None sets no limit.
+            use half of the limit. None sets no limit.
 
     Returns:
         A reader of the batches. Together, they contain the rows of all streams. The columns are
