@@ -2,7 +2,7 @@
 
 Long because its docstrings serve as the manual of the native classes.
 
-Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`, `pa` for
+Import the names from `tidegate`, not from this module. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
 
     >>> import pyarrow as pa
@@ -105,21 +105,22 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, with the least and the greatest difference of a pair of rows."""
+"""A left and a right column, with the smallest and the largest difference between their values in a
+pair."""
 
 __version__: Final[str]
 """The version of the package."""
 
 BUILD_PROFILE: Final[Literal["debug", "release"]]
-"""How the native part was built. Only times measured with `release` mean anything."""
+"""The profile with which the native part was built. Measure times only with `release`."""
 
 SIMD: Final[Literal["portable", "neon", "avx2", "avx512"]]
-"""The instructions that loops use. The environment variable `TIDEGATE_SIMD` chooses them."""
+"""The SIMD instructions that loops use. The environment variable `TIDEGATE_SIMD` selects them."""
 
 class TidegateError(ValueError):
-    """Anything that tidegate refuses.
+    """An invalid call or invalid data; the base class of all errors that tidegate defines.
 
-    The text names the column or argument, the given value, the expected one, and what to do.
+    The message names the column or argument, the given value, the expected value, and what to do.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=2, upper=1)
@@ -137,7 +138,7 @@ class SchemaError(TidegateError):
     """
 
 class OrderError(TidegateError):
-    """Rows break a promised order.
+    """Rows violate a promised order.
 
     Example:
         >>> tg.merge([trades, trades.take([2, 1])])
@@ -146,11 +147,12 @@ class OrderError(TidegateError):
     """
 
 class MemoryLimitError(TidegateError):
-    """A limit on rows or memory was reached, or the system has no memory left; none was taken.
+    """A limit on rows or memory was reached, or the system has no memory left.
 
-    A request that the system refuses (`ulimit -v`) fails. On Linux, so does a request of 64 MiB or
-    more that exceeds what is left of the machine's memory or of a container's limit. Memory that
-    others take meanwhile is not foreseen: the system may still end a process then.
+    An allocation that the system refuses (`ulimit -v`) raises this error and uses no memory. On
+    Linux, so does an allocation of 64 MiB or more that exceeds the memory left on the machine or
+    in the container. Allocations by other processes at the same time are not taken into account,
+    so the system may still kill a process.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -229,17 +231,20 @@ _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 class BatchReader(Generic[_StatsT_co]):
     """Read the record batches of a result, in order.
 
-    A result larger than memory can be written as it comes. A reader is a one-time iterator, an
-    Arrow stream and a context manager. Several threads may take batches from one reader; each
-    batch comes to one of them. A process made by `fork()` cannot use a reader of its parent.
+    A result larger than memory can be written batch by batch. A reader is a one-time iterator, an
+    Arrow stream and a context manager. Several threads may read from the same reader; each batch is
+    returned to only one of them. A process created by `fork()` cannot use its parent's readers.
 
-    One of `interval_join_batches` has all threads make batches, which wait when they are a few
-    batches ahead of who reads. Until it is closed or gone it holds both inputs. It also holds 12
-    bytes a left row and 8 a right row, or up to 60 a row for rows out of time order. One of
-    `merge_batches` works while a batch is asked of it, and holds what its streams have given beyond
-    what is merged. A thread of its own reads streams that may wait, such as those of a generator. A
-    stream may ask the merge that reads it for its `stats()`, and close it. Asking it for a batch
-    raises `TidegateError`, as the batch would have to come before itself.
+    For a reader returned by `interval_join_batches`, all worker threads produce batches. They pause
+    when they are a few batches ahead of the consumer. The reader holds both inputs until it is
+    closed or garbage-collected. It also holds 12 bytes per left row and 8 bytes per right row, or
+    up to 60 bytes per row if rows are out of time order.
+
+    A reader returned by `merge_batches` merges rows only while a batch is requested. It holds the
+    rows that its streams have delivered and that have not been merged yet. Streams that may block,
+    such as generators, are read on a separate thread. A stream may call `stats()` and `close()` on
+    the merge that reads it. If the stream requests a batch from that merge, a `TidegateError` is
+    raised, because the batch would depend on itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -249,9 +254,9 @@ class BatchReader(Generic[_StatsT_co]):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch, a `pyarrow.Schema`.
+        """The schema of all batches, a `pyarrow.Schema`.
 
-        It is known before the first batch.
+        The schema is available before the first batch.
 
         Example:
             >>> tg.interval_join_batches(
@@ -261,36 +266,36 @@ class BatchReader(Generic[_StatsT_co]):
         """
 
     def stats(self) -> _StatsT_co:
-        """Return numbers that describe the work so far.
+        """Return statistics about the work so far.
 
         Returns:
-            A dict. The reader of a join has:
+            A dict. For a join, its entries are:
 
-            - `left_rows` and `right_rows`, the rows of the inputs;
-            - `rows`, the result rows handed out;
-            - `left_rows_done`, about how many left rows have been joined, and all of them when the
-              end has been read;
-            - `threads`, the number of threads;
-            - `keys`, how keys were compared;
-            - `where`, how the pairs were found that meet the condition: "looked up by value",
-              "every pair compared", "evaluated on every pair", or "none" without a condition and in
-              algorithms that test it in their own way.
+            - `left_rows` and `right_rows`: the number of rows in the inputs;
+            - `rows`: the number of result rows returned so far;
+            - `left_rows_done`: the approximate number of left rows that have been joined; all of
+              them once the end has been read;
+            - `threads`: the number of threads;
+            - `keys`: how keys were compared;
+            - `where`: how the pairs that satisfy the condition were found: "looked up by value",
+              "every pair compared", "evaluated on every pair", or "none" if there is no condition
+              or the algorithm tests it in another way.
 
-            The reader of a merge has:
+            For a merge, its entries are:
 
-            - `rows_in`, the rows read, which are `rows_used` plus `rows_late`;
-            - `rows_out`, the rows handed out;
-            - `watermark`, below which no row can come any more, in the unit of the time column, and
-              None before every stream has given a row and after all have ended;
-            - `latency`, the seconds from a row's arrival until it was merged, as median, 99th
-              percentile and maximum, and None before the first row;
-            - `memory`, the bytes of the rows that are held, and `memory_limit`, which is None;
-            - `sources`, a dict for each stream with its `name`, `rows_in`, `rows_used`,
+            - `rows_in`: the number of rows read, which is `rows_used` plus `rows_late`;
+            - `rows_out`: the number of rows returned;
+            - `watermark`: the time below which no further row can arrive, in the unit of the time
+              column; None until every stream has delivered a row, and after all have ended;
+            - `latency`: the seconds between a row's arrival and its merge, as median, 99th
+              percentile and maximum; None before the first row;
+            - `memory`: the number of bytes held for rows, and `memory_limit`, which is None;
+            - `sources`: a dict for each stream, with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned`, which is None, and `memory`, the
-              bytes of its rows.
+              number of bytes held for its rows.
 
         Raises:
-            ClosedError: The reader was made before this process was forked.
+            ClosedError: The reader was created before this process was forked.
 
         Example:
             >>> reader = tg.interval_join_batches(
@@ -303,12 +308,12 @@ class BatchReader(Generic[_StatsT_co]):
         """
 
     def close(self) -> None:
-        """End the work and drop the batches that were made ahead.
+        """Stop the work and drop the batches that were produced ahead.
 
-        A second call does nothing. The end of a `with` block closes, too.
+        A second call has no effect. A `with` block closes the reader at its end.
 
         Raises:
-            ClosedError: The reader was made before this process was forked.
+            ClosedError: The reader was created before this process was forked.
 
         Example:
             >>> tg.interval_join_batches(trades, quotes, on="ts", lower=0, upper=0).close()
@@ -330,16 +335,16 @@ class BatchReader(Generic[_StatsT_co]):
 class Source:
     """Feed rows into an operator.
 
-    An operator makes its sources and hands them out (`Operator.sources`). Each is the feeder of one
-    stream, for instance a file, a connection or a partition. A source may be fed from a thread of
-    its own, while others are fed and results are taken. A `Source` is a view: dropping it changes
-    nothing, and the source stays open until `close`. As a context manager it closes at the end of
-    the block, or is abandoned where the block raises.
+    An operator creates its sources, which `Operator.sources` returns. Each source receives the rows
+    of one stream, such as a file, a connection or a partition. A thread may push into a source
+    while other threads push into other sources or poll the operator. A `Source` is a view: dropping
+    it has no effect, and the source stays open until `close` is called. As a context manager, it is
+    closed at the end of the block, or abandoned if the block raises an exception.
 
     The *watermark* of a source is its promise that no later row has a smaller time. It is the
-    largest time so far less the operator's `lateness`, or the time of `advance`, if that is
-    greater. A row below it is late: it is set aside, for `Operator.late`, and is in no result. What
-    is late depends on the rows of the source alone.
+    largest time so far minus the operator's `lateness`, or the time passed to `advance` if that is
+    greater. A row below the watermark is late: it is set aside for `Operator.late`, and appears in
+    no result. Which rows are late depends only on the rows of the source itself.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -353,7 +358,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Of rows of one time, rows of the source with the lower number come first.
+        Among rows with equal times, rows from the source with the lower number come first.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -369,17 +374,17 @@ class Source:
     ) -> None:
         """Add rows.
 
-        All rows are taken, or none if this fails. Data that has the types of the schema is not
-        copied, but for rows that are out of time order.
+        Either all rows are accepted, or none if the call fails. Data whose types match the schema
+        is not copied, except for rows that are out of time order.
 
         Example:
             >>> merge = tg.Merge(trades.schema, lateness=10)
             >>> merge.sources[0].push(trades.take([1, 0, 2]))
-            >>> merge.sources[0].push(trades[:1])  # 30 has come, so that 10 is late
+            >>> merge.sources[0].push(trades[:1])  # 30 was pushed before, so 10 is late
             >>> merge.poll()["ts"].to_pylist(), merge.late()["ts"].to_pylist()
             ([10, 20], [10])
 
-            Rows as Python's dicts, with a column that the operator does not have:
+            Rows as Python dicts, with a column that the operator does not have:
 
             >>> merge = tg.Merge(trades.schema)
             >>> row = {"ts": 10, "sym": "A", "price": 1, "venue": "X"}
@@ -390,35 +395,38 @@ class Source:
 
         Args:
             data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
-                schema. Types may differ where each value stays as it is: strings of another layout,
-                integers of another width, integers for floats, times in another unit. A Python
-                float for a narrower column is rounded to it.
-            extra: What happens to columns that the schema does not have. `error`: there is an
-                error. `ignore`: they are left out.
-            block: Whether the call waits while `memory_limit` has no room for the rows, and room
-                may come. If not, it raises. None waits while the operator runs by itself
-                (`Operator.running`). Late rows that nobody fetches leave no room. Where all others
-                wait for this source, it raises once polls have nothing to do and there is still no
-                room. It raises, too, once the thread that ran the operator has ended with an error,
-                and always on that thread, as from a sink, since it would wait for itself.
+                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
+                order. Types may differ from the schema if every value can be converted exactly:
+                strings with another layout, integers of another width, integers for floats, or
+                times in another unit. A Python float is rounded if the column has a lower
+                precision.
+            extra: What happens to columns that are not in the schema. `error`: an error is raised.
+                `ignore`: the columns are ignored.
+            block: Whether to wait if `memory_limit` leaves no room for the rows, but room may
+                become available. If False, the call raises an error instead. If None, the call
+                waits only while a thread runs the operator (`Operator.running`). Late rows that are
+                never fetched keep their memory. If all other sources wait for this one, the call
+                raises an error once polls have nothing left to do and there is still no room. It
+                also raises an error once the thread that ran the operator has failed. It never
+                waits on that thread itself, for example in a sink, because it would wait for
+                itself.
 
         Raises:
-            SchemaError: A column is missing, or of another kind, or there is one more.
-            MemoryLimitError: The rows do not fit `memory_limit`. The push can be repeated once
-                there is room. Where polls cannot make room, the message has the limit to set.
-            ClosedError: The source or its operator is closed, or of a parent process.
-            TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
-                column's type.
+            SchemaError: A column is missing, has a different kind, or is not in the schema.
+            MemoryLimitError: The rows do not fit into `memory_limit`. The push can be repeated once
+                there is room. If polls cannot make room, the message shows the limit to set.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
+                type of its column.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
-        """Promise that no later row is before a time.
+        """Promise that no later row has a time before `ts`.
 
-        A source without rows to push holds back the rows of all others, since it may still bring
-        earlier ones. With this it says that it will not. A time below the watermark changes
-        nothing.
+        A source that pushes nothing holds back the rows of all other sources, because it may still
+        deliver earlier rows. This call promises that it will not. A time below the watermark has no
+        effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -430,15 +438,15 @@ class Source:
             [10, 20]
 
         Args:
-            ts: A whole number in the unit of the time column. Or, for a timestamp column, a
-                datetime, with a zone if and only if the column has one, or a `numpy.datetime64`;
-                for a date column, a date.
+            ts: An integer in the unit of the time column. For a timestamp column, it may also be a
+                `numpy.datetime64`, or a datetime that has a time zone if and only if the column has
+                one. For a date column, it may also be a date.
 
         Raises:
-            TidegateError: The time is of another kind than the column, or cannot be told in its
-                unit.
-            ClosedError: The source or its operator is closed, or of a parent process.
-            TypeError: The argument is no time.
+            TidegateError: The time is of a different kind than the column, or is not a whole number
+                of its units.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TypeError: The argument is not a time.
         """
 
     def push_async(
@@ -447,10 +455,10 @@ class Source:
         *,
         extra: Literal["error", "ignore"] = "error",
     ) -> Coroutine[Any, Any, None]:
-        """Add rows in asyncio, and wait while `memory_limit` has no room for them.
+        """Add rows in asyncio, waiting while `memory_limit` leaves no room for them.
 
-        The event loop goes on meanwhile. A task that is cancelled while it waits has pushed no
-        row.
+        The event loop keeps running during the wait. A task that is cancelled while it waits has
+        pushed no rows.
 
         Example:
             >>> import asyncio
@@ -468,57 +476,57 @@ class Source:
 
         Args:
             data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
-                schema. Types may differ where each value stays as it is: strings of another layout,
-                integers of another width, integers for floats, times in another unit. A Python
-                float for a narrower column is rounded to it.
-            extra: What happens to columns that the schema does not have. `error`: there is an
-                error. `ignore`: they are left out.
+                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
+                order. Types may differ from the schema if every value can be converted exactly:
+                strings with another layout, integers of another width, integers for floats, or
+                times in another unit. A Python float is rounded if the column has a lower
+                precision.
+            extra: What happens to columns that are not in the schema. `error`: an error is raised.
+                `ignore`: the columns are ignored.
 
         Raises:
-            SchemaError: A column is missing, or of another kind, or there is one more.
-            MemoryLimitError: The rows would never fit `memory_limit`, or there is no room for them
-                while all other sources wait for this one. The message has the limit to set.
-            ClosedError: The source or its operator is closed, or of a parent process.
-            TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
-                column's type.
+            SchemaError: A column is missing, has a different kind, or is not in the schema.
+            MemoryLimitError: The rows would never fit into `memory_limit`, or there is no room for
+                them while all other sources wait for this one. The message shows the limit to set.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
+                type of its column.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
     def idle(self) -> None:
-        """Say that nothing is promised to come until the next push.
+        """Mark the source as idle until the next push.
 
-        The others go on without the source: the operator's watermark is the least one of the
-        sources that are not idle. With the next push of rows the source goes on. Its watermark is
-        then that of the operator at least, or of its side of a join if that is greater, and rows
-        below it are late. So the rows of the result are those of a source that has promised this
-        watermark by `advance`. Where all open sources are idle, the operator's watermark stands
-        still.
+        Other sources do not wait for an idle source: the operator's watermark is the lowest
+        watermark of the sources that are not idle. The source resumes the next time rows are
+        pushed. Its watermark is then at least that of the operator, or that of its side of a join
+        if it is greater. Rows below this watermark are late, as if the source had called `advance`
+        with it. While all open sources are idle, the operator's watermark does not change.
 
-        A second call does nothing. `advance` and `close` can be called for an idle source, too.
+        A second call has no effect. `advance` and `close` can also be called on an idle source.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
             >>> first, second = merge.sources
             >>> first.push(trades[:2])
-            >>> merge.poll() is None  # the second source may bring a row before 10
+            >>> merge.poll() is None  # the second source may deliver a row before 10
             True
             >>> second.idle()
             >>> merge.poll()["ts"].to_pylist()
             [10, 20]
-            >>> second.push(trades)  # the others have come to 20
+            >>> second.push(trades)  # the first source has reached 20
             >>> merge.late()["ts"].to_pylist()
             [10]
 
         Raises:
-            ClosedError: The source or its operator is closed, or of a parent process.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
         """
 
     def close(self) -> None:
         """Promise that there are no more rows.
 
-        A second call does nothing, nor does a call for a source that was abandoned. The rows that
-        were pushed stay.
+        A second call has no effect, and neither does a call on an abandoned source. Rows that were
+        already pushed are kept.
 
         Raises:
             ClosedError: The source was created before this process was forked.
@@ -532,20 +540,20 @@ class Source:
         """
 
     def abandon(self, reason: str) -> None:
-        """Say that rows are missing that will not come.
+        """Report that the remaining rows of this source will never arrive.
 
-        Results that are final without these rows are handed out. Then polls of the operator raise
-        an error that tells the reason, so that no row is taken for one without a partner. If the
-        block of `with source:` raises, the source is abandoned. A snapshot of the operator has the
-        source as one that is open: restored into a new operator, it goes on behind the last row
-        that was pushed.
+        Results that are final without these rows are still returned. After that, polls of the
+        operator raise an error that states the reason, so that no row is mistaken for an unmatched
+        row. If the block of `with source:` raises an exception, the source is abandoned. A snapshot
+        of the operator records the source as open. After a restore into a new operator, the source
+        resumes after the last row that was pushed.
 
         Args:
-            reason: The reason, for people.
+            reason: The reason, in words for the user.
 
         Raises:
             ClosedError: The source was created before this process was forked.
-            TypeError: The reason is no text.
+            TypeError: The reason is not a string.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -569,27 +577,28 @@ class Source:
 class Operator(Generic[_StatsT_co]):
     """Match, aggregate or merge rows while sources push.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin`, `Aggregate` and `Merge` are operators. Each is made
-    from its query, and has this life:
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate` and `Merge` are operators.
+    Data flows through each of them as follows:
 
         sources: push, advance, close  ->  operator  ->  poll or iterate: record batches
                                             |    ^
                                    snapshot v    | restore
 
-    Threads may push into the sources while other threads poll. An operator is an iterator of record
-    batches, which waits for sources until all of them are closed; `poll` does not wait. Each batch
-    comes to one caller. A poll does the work, with the operator's threads. Nothing runs in the
-    background, except in a block of `running`. Which rows come, and in which order, depends on the
-    rows alone. The times of pushes, their sizes and the number of threads do not matter.
+    Threads may push into the sources while other threads poll. An operator is an iterator over
+    record batches that waits for rows until all sources are closed; `poll` does not wait. Each
+    batch is returned to only one caller. A poll does the work, on the operator's threads. Nothing
+    runs in the background, except inside a `running` block. Which rows are emitted, and in which
+    order, depends only on the input rows, not on when or in what batches they are pushed, or on the
+    number of threads.
 
-    `async for` takes the batches in asyncio, where a thread of its own works and waits. Any
-    consumer of Arrow streams can read an operator, too, such as `polars.from_arrow` or DuckDB. It
-    waits until all sources are closed.
+    In asyncio, use `async for` to read the batches; a separate thread then works and waits. Any
+    consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read an operator.
+    Such a consumer waits until all sources are closed.
 
-    As a context manager an operator closes at the end of the block. An operator that is dropped
-    while sources are open, and not closed, tells of the rows in a `ResourceWarning`, which Python
-    shows in its development mode. A process made by `fork()` cannot use an operator of its parent.
-    `Operator` itself cannot be called.
+    As a context manager, an operator is closed at the end of the block. If an operator is dropped
+    while it and some of its sources are open, a `ResourceWarning` reports its rows. Python shows
+    this warning in development mode. A process created by `fork()` cannot use its parent's
+    operators. `Operator` itself cannot be instantiated.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -629,10 +638,10 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def sources(self) -> list[Source]:
-        """The sources, by number; a join has its left sources first.
+        """The sources, in the order of their numbers. In a join, left sources come first.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -678,14 +687,14 @@ class Operator(Generic[_StatsT_co]):
             [10, 20, 20, 30]
 
         Args:
-            side: The side of a join that gets the source.
+            side: The side of a join that the source is added to.
             since: The watermark of the new source: a time as accepted by `Source.advance`. None
                 means the lowest possible watermark.
-            lateness: How far its rows may be out of time order. None means the lateness of the
-                other sources or, in a join, of the other sources on its side.
+            lateness: How far the rows of the new source may be out of time order. None means the
+                lateness of the other sources or, in a join, of the other sources on its side.
 
         Returns:
-            The source.
+            The new source.
 
         Raises:
             OrderError: Rows that sort after the new source's rows at `since` may already have been
@@ -699,26 +708,28 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes that may be held; None for no limit. It can be set while the operator runs.
+        """The maximum number of bytes to hold, or None for no limit; it can be changed at any time.
 
-        A fifth of the limit is divided evenly among the sources, until they are closed. A source
-        can always hold its share, for any load of the others. So a source that runs ahead leaves
-        room for the one that all wait for. Another fifth is the share of an aggregation's state.
-        The rest is for the first to ask.
+        A fifth of the limit is divided evenly among the sources until they are closed. A source
+        can always hold its share, no matter how much the other sources hold. A source that runs
+        ahead therefore leaves room for the source that all others wait for. In an aggregation,
+        another fifth is reserved for the state. The rest is allocated on a first-come, first-served
+        basis.
 
-        A row counts for its source from its push until a poll returns after which nothing needs it.
-        The rows of one push count until all of them have been taken in. A source has to hold the
-        rows that lateness keeps back, and late rows until they are returned. In a join it also
-        holds the rows that later ones may match, each with the other rows of its push. If these, an
-        eighth more, and the next push always fit the share of each source, a push that is refused
-        fits after polls.
+        A row counts towards its source's share from its push until a poll after which nothing needs
+        the row. The rows of one push count until all of them have been processed. A source has to
+        hold the rows that lateness holds back, and late rows until they are returned. In a join, it
+        also holds the rows that later rows may match, each with the other rows of its push. Suppose
+        that these rows, an eighth more, and the next push always fit into the share of each source.
+        Then a push that was refused fits after some polls.
 
-        A limit below what is held refuses pushes until there is room; nothing is lost.
+        If the limit is set below the number of bytes held, pushes are refused until there is room.
+        No rows are lost.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
             TidegateError: The limit is negative.
-            TypeError: The limit is no integer.
+            TypeError: The limit is not an integer.
 
         Example:
             >>> merge = tg.Merge(trades.schema, memory_limit=100)
@@ -734,23 +745,25 @@ class Operator(Generic[_StatsT_co]):
     @memory_limit.setter
     def memory_limit(self, limit: Bytes | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next results that are final, if there are any.
+        """Return the next final results, if there are any.
 
-        It does not wait. None means that nothing is final now, or that all sources have closed
-        and all results were taken. Later pushes do not change a result that was handed out.
+        The call does not wait. None means that no results are final yet, or that all sources are
+        closed and all results have been returned. Later pushes never change a result that has been
+        returned.
 
         Returns:
-            The next results in order, or None. A batch of a join has some 33 thousand rows at most,
-            a batch of a merge some 40 thousand, and more with thousands of sources.
+            The next results in order, or None. A batch has at most about 33,000 rows in a join, and
+            about 40,000 rows in a merge, or more if there are thousands of sources.
 
         Raises:
-            ClosedError: The operator is closed, or was made before this process was forked.
-            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
-                lost, and the poll may be tried again. Or the system has no memory left; where this
-                is found in the middle of the work, the error stays.
+            ClosedError: The operator is closed, or was created before this process was forked.
+            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No rows are
+                lost, and the poll can be repeated. The error is also raised if the system has no
+                memory left. If that happens in the middle of the work, all later polls raise the
+                same error.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window begins or ends beyond 64 bits. The error stays:
-                rows would be missing in later results.
+                a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
+                polls raise the same error, because rows would be missing from their results.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -771,11 +784,11 @@ class Operator(Generic[_StatsT_co]):
         late: Callable[[pa.Table], object] | None = None,
         punctuations: bool = False,
     ) -> None:
-        """Give each result to a sink as soon as it is made, until all sources are closed.
+        """Pass each result to a sink as soon as it is final, until all sources are closed.
 
-        The call does what a loop over the operator does. Feeders push from other threads; their
-        pushes wait while the memory limit has no room. Ctrl-C ends the call. A feeder that begins
-        before the call should push with `block=True`.
+        The call is equivalent to a loop over the operator. Feeders push rows from other threads,
+        and their pushes wait while the memory limit leaves no room. Ctrl-C ends the call. A feeder
+        that starts before the call should push with `block=True`.
 
         Example:
             >>> import threading
@@ -787,7 +800,7 @@ class Operator(Generic[_StatsT_co]):
             >>> merge.run(lambda batch: print(batch["ts"].to_pylist()))
             [10, 20, 30]
 
-            Punctuations among the rows: at the end, that no pair comes below 31.
+            Punctuations among the rows. The last one states that no further pair is below 31:
 
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
             >>> for source, rows in zip(join.sources, [trades, quotes]):
@@ -799,28 +812,31 @@ class Operator(Generic[_StatsT_co]):
             [31]
 
         Args:
-            sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
-                a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
-                is not closed; or a source of another operator, which is closed at the end.
-            late: A function that takes late rows as a table, as `late` returns them. Without it
-                they stay, and count for `memory_limit`, until `late` is called.
-            punctuations: Whether the sink gets punctuations as rows among the results. Each batch
-                then has a last column `watermark`, of 64-bit integers, which is null in results. A
-                punctuation is a batch of one row: `watermark` is what the operator has `promised`,
-                and all other columns are null. One comes once the promise has risen, after the
-                results before it, and not before the end of a batch. Results are the same, and
-                where punctuations are among them depends on when the sink takes batches. A
-                `memory_limit`, a snapshot and a digest know nothing of them. A source of another
-                operator refuses them; in a `Chain` it is told promises without rows.
+            sink: Where results go. A function is called with each record batch. A `queue.Queue`
+                receives the batches, and None at the end. A writer with a method `write_batch`,
+                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
+                is closed at the end.
+            late: A function that is called with late rows, as a table like the one that `late`
+                returns. Without this function, late rows are kept, and count towards
+                `memory_limit`, until `late` is called.
+            punctuations: Whether the sink receives punctuations as rows among the results. Each
+                batch then ends with a column `watermark` of 64-bit integers, which is null in
+                results. A punctuation is a batch of one row: `watermark` is the operator's
+                `promised` value, and all other columns are null. A punctuation is emitted after a
+                batch once `promised` has risen, and after all results below it. The results do not
+                change, but the places of the punctuations depend on when the sink accepts batches.
+                Punctuations do not affect `memory_limit`, snapshots or digests. A source of another
+                operator does not accept them; in a `Chain`, it receives promises without rows.
 
         Raises:
-            ClosedError: The operator is closed, or was made before this process was forked.
-            TidegateError: The operator runs already; or what `poll` raises; or there are to be
-                punctuations, and the sink is a source.
-            SchemaError: There are to be punctuations, and the results have a column `watermark`.
-            TypeError: The sink is none of these.
-            Exception: Whatever the sink raises. The batch that it has not taken comes with the next
-                poll.
+            ClosedError: The operator is closed, or was created before this process was forked.
+            TidegateError: The operator is already running, `poll` fails, or punctuations are
+                requested although the sink is a source.
+            SchemaError: Punctuations are requested, but the results already have a column
+                `watermark`.
+            TypeError: The sink has an unsupported type.
+            Exception: Any exception that the sink raises. The next poll returns the batch that the
+                sink has not accepted.
         """
 
     def running(
@@ -830,10 +846,10 @@ class Operator(Generic[_StatsT_co]):
         late: Callable[[pa.Table], object] | None = None,
         punctuations: bool = False,
     ) -> Running:
-        """Let a thread give all results to a sink while a block runs.
+        """Pass all results to a sink on a separate thread while a block runs.
 
         Example:
-            Trades with their quotes, into a file:
+            Trades with their quotes, written to a file:
 
             >>> import pyarrow.parquet as pq
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -844,27 +860,30 @@ class Operator(Generic[_StatsT_co]):
             3
 
         Args:
-            sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
-                a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
-                is not closed; or a source of another operator, which is closed at the end.
-            late: A function that takes late rows as a table, as `late` returns them. Without it
-                they stay, and count for `memory_limit`, until `late` is called.
-            punctuations: Whether the sink gets punctuations as rows among the results. Each batch
-                then has a last column `watermark`, of 64-bit integers, which is null in results. A
-                punctuation is a batch of one row: `watermark` is what the operator has `promised`,
-                and all other columns are null. One comes once the promise has risen, after the
-                results before it, and not before the end of a batch. Results are the same, and
-                where punctuations are among them depends on when the sink takes batches. A
-                `memory_limit`, a snapshot and a digest know nothing of them. A source of another
-                operator refuses them; in a `Chain` it is told promises without rows.
+            sink: Where results go. A function is called with each record batch. A `queue.Queue`
+                receives the batches, and None at the end. A writer with a method `write_batch`,
+                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
+                is closed at the end.
+            late: A function that is called with late rows, as a table like the one that `late`
+                returns. Without this function, late rows are kept, and count towards
+                `memory_limit`, until `late` is called.
+            punctuations: Whether the sink receives punctuations as rows among the results. Each
+                batch then ends with a column `watermark` of 64-bit integers, which is null in
+                results. A punctuation is a batch of one row: `watermark` is the operator's
+                `promised` value, and all other columns are null. A punctuation is emitted after a
+                batch once `promised` has risen, and after all results below it. The results do not
+                change, but the places of the punctuations depend on when the sink accepts batches.
+                Punctuations do not affect `memory_limit`, snapshots or digests. A source of another
+                operator does not accept them; in a `Chain`, it receives promises without rows.
 
         Returns:
-            A context manager, which runs the thread.
+            A context manager that runs the thread.
 
         Raises:
-            TidegateError: There are to be punctuations, and the sink is a source.
-            SchemaError: There are to be punctuations, and the results have a column `watermark`.
-            TypeError: The sink is none of these.
+            TidegateError: Punctuations are requested, but the sink is a source.
+            SchemaError: Punctuations are requested, but the results already have a column
+                `watermark`.
+            TypeError: The sink has an unsupported type.
         """
 
     def skip(self) -> bool:
@@ -873,8 +892,8 @@ class Operator(Generic[_StatsT_co]):
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
         type. A sum fails if it overflows its type. The operator then computes and keeps all other
         results of that step, and halts: each `poll` raises the error, which shows the values.
-        Sources accept no rows while the operator is halted, so feeders notice the failure at once.
-        No row is lost.
+        Sources accept no rows while the operator is halted, so feeders notice the failure
+        immediately. No rows are lost.
 
         This call resumes the operator. A failed condition counts as false for that pair or row, and
         a sum that overflows is null. If a later step fails, the operator halts again.
@@ -904,23 +923,24 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def late(self) -> pa.Table:
-        """Return the late rows that were not returned yet.
+        """Return the late rows that have not been returned yet.
 
-        A row is late if its time is below the watermark of its source when it is pushed. It is in
-        no result. A row that is too wide (`max_width`) is treated as a late one.
+        A row is late if its time is below the watermark of its source when it is pushed. Late rows
+        appear in no result. A row that is too wide (`max_width`) is treated like a late row.
 
         Returns:
-            A table with the columns of the sources, after `late_source`, the number of the source,
+            A table that begins with three columns: `late_source`, the number of the source,
             `late_position`, the row's number among all rows of the source, and `late_watermark`,
-            the watermark that the row came below. A join has `late_side` before them, which is
-            `left` or `right`, and numbers the sources of each side from 0. It has the columns of a
-            full join; the columns of the other side are null. An operator with `max_width` has
-            `late_reason` behind `late_watermark`. It is `late`, or `wide` for a row with an end too
-            far away, whose `late_watermark` is null. Rows are in order of source and position.
-            Until they are returned, late rows count for `memory_limit`.
+            the watermark at the time of the push. The columns of the sources follow. In a join, the
+            first column is `late_side`, which is `left` or `right`, and the sources of each side
+            are numbered from 0. The other columns are those of a full join, with nulls for the
+            other side. An operator with `max_width` adds `late_reason` after `late_watermark`. The
+            reason is `late`, or `wide` for a row with an end too far away, whose `late_watermark`
+            is null. Rows are ordered by source and position. Until they are returned, late rows
+            count towards `memory_limit`.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -934,39 +954,40 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def stats(self) -> _StatsT_co:
-        """Return numbers that describe the operator so far.
+        """Return statistics about the operator so far.
 
         Returns:
-            A dict. Every operator has:
+            A dict. Every operator has these entries:
 
-            - `rows_in`, the rows pushed, which are `rows_used` plus `rows_late`;
-            - `rows_out`, the result rows handed out;
-            - `watermark`, below which no row can come any more, in the unit of the time column (the
-              finer of two). It is None before every source has made a promise, and after all have
-              closed;
-            - `latency`, the seconds from a row's push until the results were made that were final
-              with it: median, 99th percentile and maximum, or None before the first row;
-            - `memory`, the bytes that count for `memory_limit`, and `memory_limit`;
-            - `waiting`, None or, while rows wait for a source that may bring earlier ones, a dict
-              with the `source` that has the lowest watermark, the `seconds` since it has brought
-              anything, and the number of `rows` that wait;
-            - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
+            - `rows_in`: the number of rows pushed, which is `rows_used` plus `rows_late`;
+            - `rows_out`: the number of result rows returned;
+            - `watermark`: the time below which no further row can arrive, in the unit of the time
+              column (the finer of the two); None until every source has made a promise, and after
+              all sources are closed;
+            - `latency`: the seconds from the push of a row until the results that it made final
+              were computed, as median, 99th percentile and maximum; None before the first row;
+            - `memory`: the number of bytes that count towards `memory_limit`, and `memory_limit`;
+            - `waiting`: None, unless rows wait for a source that may deliver earlier rows. Then it
+              is a dict with the `source` that has the lowest watermark, the `seconds` since that
+              source last delivered anything, and the number of waiting `rows`;
+            - `sources`: a dict for each source, with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned`, which is a reason or None, and
-              `memory`, the bytes of its rows.
+              `memory`, the number of bytes held for its rows.
 
-            A join has `state_rows`, the rows kept for later ones, and `state_bytes`, the bytes held
-            beside them. A join of pairs has `comparisons`, the pairs that each thread has looked
-            at. An interval join of pairs has `split_keys`, the keys on several threads. A band join
-            of pairs has `index`, the column that is indexed and how, and `merges`, how often trees
-            have merged new rows with the others.
+            A join also has `state_rows`, the number of rows kept for later rows, and `state_bytes`,
+            the number of additional bytes held. A join of pairs has `comparisons`, the number of
+            pairs that each thread has examined. An interval join of pairs has `split_keys`, the
+            number of keys that several threads share. A band join of pairs has `index`, the indexed
+            column and the kind of index, and `merges`, the number of times that trees have merged
+            new rows.
 
-            An aggregation has `state_keys`, the keys that are known, `state_cells`, the states of
-            each function, and `state_bytes`, the bytes of the state. If a function needs all values
-            of a window, it has `state_rows`, the rows kept, and `state_bytes`, the bytes held
-            beside them.
+            An aggregation also has `state_keys`, the number of known keys, `state_cells`, the
+            number of states per function, and `state_bytes`, the size of the state. If a function
+            needs all values of a window, the entries are `state_rows`, the number of rows kept, and
+            `state_bytes`, the number of additional bytes held.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -978,17 +999,18 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def promised(self) -> int | None:
-        """The place below which no further result comes: a punctuation of the results.
+        """The time below which no further results are emitted: a punctuation of the results.
 
-        The place of a result is the time of its later row or the end of its window, in the unit of
-        the time column (the finer of two). That of a row without a partner is the last time at
-        which one could have come, or its own time if that is later. So results can be written whole
-        up to here, and results of `ordered=False` can be sorted. A reader that is behind others may
-        still have results below it. It rises with polls. It is None before every source has made a
-        promise, while results wait to be polled, and of a snapshot until rows or promises come.
+        The time of a result is that of its later row or the end of its window, in the unit of the
+        time column (the finer of the two). For an unmatched row, it is the last time at which a
+        match was possible, or the row's own time if that is later. All results up to `promised` are
+        therefore complete, and results of `ordered=False` can be sorted up to it. A reader that is
+        behind other readers may still return results below it. The value increases with polls. It
+        is None until every source has made a promise, and while results wait to be polled. After a
+        restore, it is None until rows or promises arrive.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1003,18 +1025,19 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def digest(self) -> Digest:
-        """Return the digest of all results that were handed out so far.
+        """Return the digest of all results that have been returned so far.
 
-        Two runs have given the same rows if their digests are equal, whatever their threads, polls
-        and machines. A snapshot has the digest, so a run that goes on from one has the digest of
-        the whole. With `ordered=False` rows come in any order; compare `unordered` then.
+        Two runs with equal digests have returned the same rows, regardless of threads, polls and
+        machines. A snapshot includes the digest, so a run that resumes from a snapshot has the
+        digest of the whole run. With `ordered=False`, rows are emitted in any order; compare
+        `unordered` in that case.
 
         Returns:
-            A copy, which later results do not change.
+            A copy that later results do not change.
 
         Raises:
-            TidegateError: The operator was made without `digest=True`.
-            ClosedError: The operator was made before this process was forked.
+            TidegateError: The operator was created without `digest=True`.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema, digest=True)
@@ -1026,13 +1049,13 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def explain(self) -> str:
-        """Say what the operator does, as `tidegate.explain` would.
+        """Describe what the operator does, in the form used by `tidegate.explain`.
 
         Returns:
-            A few lines of text.
+            A description of a few lines.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> print(tg.Merge(trades.schema, sources=2, threads=1).explain())
@@ -1046,24 +1069,25 @@ class Operator(Generic[_StatsT_co]):
     def snapshot(self) -> bytes:
         """Return the state as bytes.
 
-        An operator of the same arguments that restores them goes on as if nothing had happened. It
-        may be in another process, with another number of threads, another `parallelism`, or another
-        algorithm of an aggregation. They hold all rows that were pushed and may still matter, late
-        rows that were not returned, and results that were not handed out. All that is ready is
-        worked on first; its results do not count for `memory_limit`, so poll them. Equal histories
-        give equal bytes.
+        An operator with the same arguments can restore the snapshot and resume as if it had never
+        stopped. That operator may run in another process, with another number of threads, another
+        `parallelism`, or another aggregation algorithm. A snapshot contains all pushed rows that
+        may still be needed, late rows that have not been returned, and results that have not been
+        returned. Before the snapshot is taken, all rows that are ready are processed. Their results
+        do not count towards `memory_limit`, so poll them. Equal histories result in equal bytes.
 
         Returns:
-            The bytes, which have a version and a checksum.
+            The bytes, which include a version and a checksum.
 
         Raises:
-            ClosedError: The operator is closed, or was made before this process was forked.
-            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
-                lost, and the call may be tried again. Or the system has no memory left; where this
-                is found in the middle of the work, the error stays.
+            ClosedError: The operator is closed, or was created before this process was forked.
+            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No rows are
+                lost, and the call can be repeated. The error is also raised if the system has no
+                memory left. If that happens in the middle of the work, all later polls raise the
+                same error.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window begins or ends beyond 64 bits. The error stays:
-                rows would be missing in later results.
+                a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
+                polls raise the same error, because rows would be missing from their results.
 
         Example:
             >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
@@ -1078,7 +1102,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot.
+        """Resume from a snapshot.
 
         Example:
             >>> tg.Merge(trades.schema).restore(b"something else")
@@ -1086,25 +1110,25 @@ class Operator(Generic[_StatsT_co]):
             tidegate.StateError: ...
 
         Args:
-            snapshot: What `snapshot` returned.
+            snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, of another version or of another query, or this
-                operator was used before. The operator is as it was; or closed, where the damage was
-                found late.
-            MemoryLimitError: The rows and the state do not fit `memory_limit`. The operator is as
-                it was, so that the limit can be raised and the snapshot restored.
-            ClosedError: The operator was made before this process was forked.
-            TypeError: The argument is no bytes.
+            StateError: The snapshot is damaged, or comes from another version or another query, or
+                this operator was used before. The operator is unchanged, or closed if the damage
+                was detected late.
+            MemoryLimitError: The rows and the state do not fit into `memory_limit`. The operator is
+                unchanged, so you can raise the limit and restore the snapshot.
+            ClosedError: The operator was created before this process was forked.
+            TypeError: The argument is not a `bytes` object.
         """
 
     def close(self) -> None:
-        """Drop what is held; sources and polls fail from now on.
+        """Drop all rows and results. Pushes and polls fail after this call.
 
-        A second call does nothing. The end of a `with` block closes, too.
+        A second call has no effect. A `with` block closes the operator at its end.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> with tg.Merge(trades.schema) as merge:
@@ -1198,16 +1222,16 @@ class Merge(Operator[_OperatorStats]):
         digest: bool = False,
     ) -> Self: ...
     def reader(self) -> MergeReader:
-        """Make one more reader of the rows.
+        """Create another reader of the rows.
 
-        Each reader gets every row, in order, from its own thread, as the readers of T-Gate do. It
-        begins with the rows that no reader and no poll has got yet, so readers that are made before
-        the first row get all. While there are readers, the merge itself cannot be polled. A batch
-        is made once, by the reader that comes first, and is kept until the slowest reader has it.
-        Its rows count towards `memory_limit` until then. Feeders that are to wait for slow readers
-        push with `block=True`.
+        Each reader receives every row, in order, and may run on its own thread, like the readers of
+        T-Gate. It starts with the rows that no reader and no poll has received yet, so readers
+        created before the first row receive all rows. While there are readers, the merge itself
+        cannot be polled. Each batch is produced once, by the first reader that needs it, and is
+        kept until the slowest reader has received it. Until then, its rows count towards
+        `memory_limit`. If feeders should wait for slow readers, push with `block=True`.
 
-        A snapshot needs readers that have all come to the same row.
+        A snapshot requires that all readers have reached the same row.
 
         Example:
             >>> import threading
@@ -1227,17 +1251,17 @@ class Merge(Operator[_OperatorStats]):
             [60, 60]
 
         Raises:
-            ClosedError: The merge is closed, or was made before this process was forked.
+            ClosedError: The merge is closed, or was created before this process was forked.
         """
 
 @final
 class MergeReader:
-    """Read all rows of a merge, beside other readers; `Merge.reader` makes one.
+    """Read all rows of a merge, alongside other readers; `Merge.reader` creates one.
 
-    It is an iterator of record batches, which waits for sources until all of them are closed;
-    `poll` does not wait. `async for` takes the batches in asyncio. A reader that is closed or
-    dropped lets go of the rows that it has not read. As a context manager it closes at the end of
-    the block. `MergeReader` itself cannot be called.
+    A reader is an iterator over record batches that waits for rows until all sources are closed;
+    `poll` does not wait. In asyncio, use `async for` to read the batches. A reader that is closed
+    or dropped releases the rows that it has not read. As a context manager, it is closed at the end
+    of the block. `MergeReader` itself cannot be instantiated.
 
     Example:
         >>> merge = tg.Merge(trades.schema)
@@ -1257,10 +1281,10 @@ class MergeReader:
         """
 
     def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next rows that are final, if this reader has not read them.
+        """Return the next final rows that this reader has not read, if there are any.
 
-        It does not wait. None means that nothing is final now, or that all sources have closed and
-        this reader has read all.
+        The call does not wait. None means that no such rows are final yet, or that all sources are
+        closed and this reader has read all rows.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -1270,25 +1294,25 @@ class MergeReader:
             True
 
         Raises:
-            ClosedError: The reader or its merge is closed, or was made before this process was
+            ClosedError: The reader or its merge is closed, or was created before this process was
                 forked.
             TidegateError: A source was abandoned.
         """
 
     def close(self) -> None:
-        """Let go of what this reader has not read.
+        """Release the rows that this reader has not read.
 
-        A second call does nothing.
+        A second call has no effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
             >>> with merge.reader() as reader:
             ...     merge.sources[0].push(trades)
-            >>> merge.poll()["ts"].to_pylist()  # nobody else reads
+            >>> merge.poll()["ts"].to_pylist()  # there are no other readers
             [10, 20, 30]
 
         Raises:
-            ClosedError: The merge was made before this process was forked.
+            ClosedError: The merge was created before this process was forked.
         """
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...
@@ -1305,8 +1329,8 @@ class MergeReader:
 class StreamJoin(Operator[_StreamJoinStats]):
     """Join the rows of a left and a right side while sources push.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has sources of
-    its own.
+    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
+    sources.
 
     Example:
         >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -1319,7 +1343,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
         """The sources of the left side.
 
         Raises:
-            ClosedError: The join was made before this process was forked.
+            ClosedError: The join was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1334,7 +1358,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
         """The sources of the right side.
 
         Raises:
-            ClosedError: The join was made before this process was forked.
+            ClosedError: The join was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1349,8 +1373,8 @@ class AsofJoin(StreamJoin):
     """Match each left row with the right row that is nearest in time, while sources push rows.
 
     This is the as-of join for push sources, with any number of sources on each side. For all rows
-    that are not late, it returns the same rows as `asof_join`. A left row is emitted once no
-    further row can become its match:
+    that are not late, it returns the same rows as `asof_join`. A left row is emitted once no later
+    row can become its match:
 
     - `backward`: once its own time has passed;
     - `forward`: once the time of the matching row has passed;
@@ -1358,12 +1382,13 @@ class AsofJoin(StreamJoin):
       later row can be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    it is emitted at the end if a match was possible until then: if `strategy` is not `backward`,
-    its key is not null, and the part of `where` that reads only left columns holds.
+    it is emitted at the end if a match was possible until then. This is the case if `strategy` is
+    not `backward`, the row's key is not null, and the part of `where` that reads only left columns
+    holds.
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, or on the number of threads. Rows are ordered by the times above,
-    and ties are in *merged order*: by time, then source, then position.
+    what batches they are pushed, or on the number of threads. Rows are ordered by the times above.
+    Rows with equal times are in *merged order*: by time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1386,7 +1411,7 @@ class AsofJoin(StreamJoin):
         >>> join.poll().to_pylist()
         [{'ts': 30, 'sym': 'A', 'bid': 7}]
 
-        The first quote after each trade, if it is at most 20 later:
+        The first quote at most 20 time units after each trade:
 
         >>> join = tg.AsofJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", strategy="forward", tolerance=20,
@@ -1457,10 +1482,10 @@ class AsofJoin(StreamJoin):
         until you call `skip`. Otherwise, rows could be missing from later results.
 
         `backward` and `nearest` keep the last right row of each key, and the right rows that
-        waiting left rows may match; `forward` keeps no right row whose time has passed. Up to the
-        same number of other rows may stay for a while, because rows are removed in groups. A
-        `where` that reads both sides, or that can fail, may need older rows. In that case, all
-        right rows within `tolerance` are kept, or all of them if there is no `tolerance`.
+        waiting left rows may match. `forward` keeps no right row whose time has passed. Rows are
+        removed in groups, so up to the same number of other rows may remain for a while. A `where`
+        that reads both sides, or that can fail, may need older rows. In that case, all right rows
+        within `tolerance` are kept, or all right rows if there is no `tolerance`.
 
         If any left rows are final, a poll costs as much as an `asof_join` of the waiting left rows
         with the kept right rows.
@@ -1506,9 +1531,9 @@ class IntervalJoin(StreamJoin):
     what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
     by their later row in merged order, then by their earlier row. An unmatched row is emitted after
     all pairs of the last time at which it could have matched. For a left row, this is its time plus
-    `upper`; for a right row, it is its time minus `lower`. It is never earlier than the row's own
-    time. If `closed` excludes that end, the last time is one unit earlier. An end that is given as
-    an expression is treated as being `max_width` away.
+    `upper`; for a right row, it is its time minus `lower`. The last time is never earlier than the
+    row's own time. If `closed` excludes that end, the last time is one unit earlier. If an end is
+    given as an expression, `max_width` is used instead.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1523,7 +1548,8 @@ class IntervalJoin(StreamJoin):
         >>> join.poll()["bid"].to_pylist()
         [9, 8, 7]
 
-        Nothing later than 30 is final, because the left source may still deliver another row at 30:
+        Results later than 30 are not final, because the left source may still deliver another row
+        at 30:
 
         >>> right.push(pa.table({"ts": [32], "sym": ["B"], "bid": [6]}))
         >>> left.push(pa.table({"ts": [33], "sym": ["B"], "price": [4.0]}))
@@ -1560,8 +1586,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        Orders that are valid for a limited time, at most 20, with the trades during that time. An
-        order that is valid for longer is set aside:
+        Orders that are valid for at most 20 time units, with the trades during that time. An order
+        that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1668,13 +1694,13 @@ class IntervalJoin(StreamJoin):
 
         If `lower` or `upper` is None, the rows of one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
-        in the result as if its time were the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `interval_join` for the rows in merged order.
-        With `prevailing`, the last right row of each key is also kept. If a Python function fails,
-        the next poll calls it again.
+        With `aggs`, a left row is emitted once no further row can become its partner. In the
+        result, the row is placed at the last time at which it could have had a partner. The result
+        is bit-for-bit identical to that of `interval_join` for the rows in merged order. With
+        `prevailing`, the last right row of each key is also kept. If a Python function fails, the
+        next poll calls it again.
 
-        A poll that emits such rows costs as much as a call to `interval_join` with these left rows
+        A poll that emits left rows costs as much as a call to `interval_join` with these left rows
         and all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes.
@@ -1737,7 +1763,7 @@ class Aggregate(Operator[_AggregateStats]):
         ...     print(row)
         {'window_start': 0, 'window_end': 20, 'sym': 'A', 'n': 2, 'mean': 2.5}
 
-        Nothing later is final, because the second source may still deliver another row at 25:
+        Later windows are not final, because the second source may still deliver another row at 25:
 
         >>> second.advance(30)
         >>> [row["n"] for batch in iter(windows.poll, None) for row in batch.to_pylist()]
@@ -1818,10 +1844,10 @@ class Aggregate(Operator[_AggregateStats]):
         TypeError: An argument has the wrong type.
 
     Note:
-        Each row is added to one state per function. The row itself is kept only if you request a
-        first or last value. The starts and ends of windows divide time into slices. The state holds
-        8 to 32 bytes per function, key and slice, for the slices of two windows. Each open session
-        needs another 56 bytes. Keys without rows in these slices are removed from the state, as are
+        Each row is added to one state per function. The row itself is kept only for first and last
+        values. The starts and ends of windows divide time into slices. The state holds 8 to 32
+        bytes per function, key and slice, for the slices of two windows. Each open session needs
+        another 56 bytes. Keys without rows in these slices are removed from the state, as are
         values of string, binary and decimal columns that are neither the smallest nor the largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
@@ -1869,8 +1895,8 @@ class WindowJoin(StreamJoin):
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
     their later row in *merged order* (by time, then source with left sources first, then position),
     then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
-    it could have matched. With time-based windows, this is its own time plus the window of its
-    side. With row-based windows, it is the time of the row that replaces it in the window.
+    it could have matched. With time-based windows, this is the row's own time plus the window of
+    its side. With row-based windows, it is the time of the row that replaces the row in its window.
     Unmatched rows that remain in row-based windows at the end are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
@@ -1981,13 +2007,13 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers, without an index. If each key has few rows and windows
         are time-based, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
-        in the result as if its time were the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `window_join` for the rows in merged order.
-        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. In the
+        result, the row is placed at the last time at which it could have had a partner. The result
+        is bit-for-bit identical to that of `window_join` for the rows in merged order. Row-based
+        windows are not allowed. If a Python function fails, the next poll calls it again. With
+        `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call to `window_join` with these left rows
+        A poll that emits left rows costs as much as a call to `window_join` with these left rows
         and all right rows that are still kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row takes an additional 90 to 260 bytes for the values that are
@@ -2031,13 +2057,13 @@ class BandJoin(StreamJoin):
     what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
     their later row in *merged order* (by time, then source with left sources first, then position),
     then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
-    it could have matched. With time-based windows, this is its own time plus the window of its
-    side. With row-based windows, it is the time of the row that replaces it in the window.
+    it could have matched. With time-based windows, this is the row's own time plus the window of
+    its side. With row-based windows, it is the time of the row that replaces the row in its window.
 
-    With `right=None`, the rows of one stream are joined with each other. Each row, as a left row,
-    is matched with the rows in the window that precede it in merged order, which act as right rows.
-    Each pair of rows therefore appears once, and no row matches itself. One index is kept instead
-    of two.
+    With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
+    row, and is matched with the rows in the window that precede it in merged order, which act as
+    right rows. Each pair of rows therefore appears once, and no row matches itself. One index is
+    kept instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2157,20 +2183,20 @@ class BandJoin(StreamJoin):
 
         With several columns, or with `by`, one column is indexed, and the others are compared. The
         indexed column is the one that yields the fewest candidates in a sample of the first rows.
-        Later samples may select a different one.
+        Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
-        in the result as if its time were the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `band_join` for the rows in merged order.
-        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. In the
+        result, the row is placed at the last time at which it could have had a partner. The result
+        is bit-for-bit identical to that of `band_join` for the rows in merged order. Row-based
+        windows are not allowed. If a Python function fails, the next poll calls it again. With
+        `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call to `band_join` with these left rows and
+        A poll that emits left rows costs as much as a call to `band_join` with these left rows and
         all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
-        values, each such column adds about 16 bytes, because it is also kept row by row. `explain`
-        shows how many bytes a row needs.
+        values, each of these columns adds about 16 bytes, because it is also kept row by row.
+        `explain` shows how many bytes a row needs.
     """
 
     def __new__(
@@ -2200,10 +2226,10 @@ class BandJoin(StreamJoin):
     ) -> Self: ...
 
 def default_threads() -> int:
-    """Return the number of threads that a call uses when it does not say.
+    """Return the number of threads that a call uses by default.
 
-    It is the least of three numbers: the processors that this process may use, its share of them in
-    a container, and `OMP_NUM_THREADS`, by which Spark tells a worker how many are its own.
+    The number is the smallest of three: the processors that this process may use, its CPU share in
+    a container, and `OMP_NUM_THREADS`, which Spark sets to the number of cores of each worker.
 
     Example:
         >>> tg.default_threads() >= 1
@@ -2211,32 +2237,33 @@ def default_threads() -> int:
     """
 
 def release_memory() -> bool:
-    """Give the memory that is kept for later calls back to the system.
+    """Return memory that is kept for later calls to the system.
 
-    Large arrays lie in memory that is kept when they are dropped, so that the next call finds it
-    warm: up to 320 MiB, and up to 4 GiB more that Linux takes as soon as anybody needs memory.
-    Memory that results still use stays. The environment variable `TIDEGATE_POOL_BYTES`, read at the
-    import, is the most bytes that are kept. With 0, all goes back at once, and calls are slower.
-    On Linux with glibc, `malloc_trim` then gives back the free pages among small arrays, also of
-    arrays of other libraries.
+    When large arrays are dropped, their memory is kept, so that the next call can reuse it. Up to
+    320 MiB are kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory.
+    Memory that results still use is not released. The environment variable `TIDEGATE_POOL_BYTES`,
+    which is read on import, sets the maximum number of bytes to keep. With 0, all memory is
+    returned immediately, and calls are slower. On Linux with glibc, this function also calls
+    `malloc_trim`, which returns free pages between small arrays, including those of other
+    libraries.
 
     Example:
         >>> tg.release_memory() in (True, False)
         True
 
     Returns:
-        Whether any large arrays' memory was kept.
+        Whether the memory of any large arrays had been kept.
     """
 
 @final
 class Digest:
-    """The digest of rows that come batch by batch.
+    """The digest of rows that arrive batch by batch.
 
-    It has a fixed size, however many rows come. `digest` is the function for a whole table, and
-    says which rows have equal digests.
+    A digest has a fixed size, regardless of the number of rows. The function `digest` computes the
+    digest of a whole table, and describes which rows have equal digests.
 
     Args:
-        schema: The columns of the rows: a `pyarrow.Schema`, or data that has it.
+        schema: The columns of the rows: a `pyarrow.Schema`, or data with this schema.
 
     Raises:
         TypeError: The argument has no schema.
@@ -2256,7 +2283,7 @@ class Digest:
     def __new__(cls, schema: pa.Schema | Table) -> Self: ...
     def _update(self, data: ArrowSource, threads: int | None) -> None: ...
     def update(self, data: Table, *, threads: int | None = None) -> None:
-        """Add rows after all others.
+        """Add rows after the rows that were added before.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2266,19 +2293,19 @@ class Digest:
             tidegate.SchemaError: column 2: expected `price` of kind float, ...
 
         Args:
-            data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by
+            data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by
                 batch.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
             SchemaError: A column has a different name or kind. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
-            TypeError: The data is of an unsupported kind.
+            TypeError: The data has an unsupported type.
         """
 
     @property
     def rows(self) -> int:
-        """How many rows were added.
+        """The number of rows that were added.
 
         Example:
             >>> tg.Digest(trades.schema).rows
@@ -2298,7 +2325,7 @@ class Digest:
 
     @property
     def unordered(self) -> str:
-        """The digest of the rows in any order: 32 hexadecimal digits.
+        """The digest of the rows regardless of their order: 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2309,11 +2336,11 @@ class Digest:
 
     @property
     def sum(self) -> str:
-        """The sum behind `unordered`: 32 hexadecimal digits.
+        """The sum from which `unordered` is computed: 32 hexadecimal digits.
 
-        The sums of parts of the rows, added modulo 2^128, are the sum of all rows. So it can be
-        made where the rows are, as streams on Spark do. Names and types of the columns do not show
-        in it.
+        The sums of several sets of rows, added modulo 2^128, equal the sum of all their rows. A sum
+        can therefore be computed where the rows are, as streams on Spark do. It does not depend on
+        the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2368,7 +2395,7 @@ class JoinPlan:
     def left_columns(self) -> list[str]:
         """The columns that the join reads from the left input, in input order.
 
-        These are the columns that it compares, the columns that the condition reads, and the
+        These are the columns that the join compares, the columns that the condition reads, and the
         columns of the result.
 
         Example:
@@ -2397,8 +2424,8 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must have for the join to return the same result.
 
-        These are the columns that it reads, plus the left columns whose names cause a suffix to be
-        added to right columns.
+        These are the columns that the join reads, plus the left columns whose names cause a suffix
+        to be added to right columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2439,9 +2466,9 @@ class JoinPlan:
     def bands(self) -> list[_Reach]:
         """The columns of a band join, with the smallest and largest `right - left` allowed.
 
-        A difference is a float if either side is a float, and an integer otherwise. For times, it
-        is in the finer of the two sides' units; for decimals, in units of their last decimal
-        place. None means that there is no bound.
+        A difference is a float if either side is a float, and an integer otherwise. Differences
+        between times are in the finer of the two sides' units, and differences between decimals in
+        units of their last decimal place. None means that there is no bound.
 
         Example:
             >>> from tidegate._tidegate import band_join_query
@@ -2490,7 +2517,7 @@ class JoinPlan:
 
     @property
     def looks_back(self) -> bool:
-        """Whether the last right row of a key may match, however old it is.
+        """Whether the last right row of a key may match regardless of its age.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query
@@ -2532,7 +2559,7 @@ class JoinPlan:
 
         Raises:
             TidegateError: The duration is negative, or is a plain number although times have a
-            unit.
+                unit.
             TypeError: `length` is not a duration.
 
         Example:
@@ -2542,11 +2569,11 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Return where the intervals of rows start and end, if ends are computed from columns.
+        """Return the start and end of each row's interval, if ends are computed from columns.
 
-        Two rows match only if their intervals overlap, but not all rows whose intervals overlap
-        match. The Spark form of the join divides rows by these intervals. If a row matches nothing,
-        its start and end both equal its time.
+        Two rows match only if their intervals overlap, but rows with overlapping intervals do not
+        always match. The Spark form of the join divides rows by these intervals. If a row matches
+        nothing, its start and end both equal its time.
 
         Args:
             side: The side that the rows belong to, `"left"` or `"right"`.
@@ -2644,7 +2671,7 @@ class AggregationPlan:
 class JoinQuery:
     """The description of a join, independent of its inputs.
 
-    It is created by `interval_join_query` and similar functions. It is immutable and can be
+    `interval_join_query` and similar functions create a query, which is immutable and can be
     pickled. Calls on tables and files, the command and Spark all use it, so that each option is
     read in one place.
 
@@ -2721,7 +2748,7 @@ def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
 class AggregationQuery:
     """The description of an aggregation, independent of its streams.
 
-    It is immutable and can be pickled. `tidegate.aggregate` explains the options.
+    An aggregation query is immutable and can be pickled. `tidegate.aggregate` explains the options.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2798,19 +2825,19 @@ class InputRows:
     def __new__(cls, data: ArrowSource, name: str) -> Self: ...
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the data."""
 
 def is_arrow(ob: object) -> bool:
     """Return whether native functions accept an object without conversion."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
-    """Return the number of bytes that a string such as `"2GB"` specifies."""
+    """Convert a size, such as `"2GB"`, to a number of bytes."""
 
 def reader_of(rows: object, made_by: str) -> BatchReader[Any]:
     """Return a reader of the batches that an iterator with a schema produces.
 
     The reader's thread produces the batches, one batch ahead of the consumer. The iterator
-    occasionally yields None, so that a closed reader is noticed.
+    occasionally yields None, so that the thread notices when the reader is closed.
     """
 
 def merge(
