@@ -1,6 +1,6 @@
 """The functions that users call: one per query, plus a variant that returns batches.
 
-Each function passes its arguments on unchanged, by name. An option therefore appears only in the
+Each function passes its arguments on by name, unchanged. An option therefore appears only in the
 signature, the docstring and the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
@@ -79,8 +79,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as earlier, unless `strategy` is `forward`.
 
-    This corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas, with an
-    optional condition.
+    The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
+    with an optional condition.
 
     Example:
         Each trade with the last quote for its symbol:
@@ -91,7 +91,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         [{'ts': 10, 'sym': 'A', 'ts_right': 10, 'bid': 8},
          {'ts': 20, 'sym': 'B', 'ts_right': None, 'bid': None}]
 
-        The last quote before each trade that has a high enough bid and is at most 25 older:
+        The last quote with a high enough bid in the 25 time units before each trade:
 
         >>> tg.asof_join(
         ...     trades, quotes, on="ts", by="sym", allow_exact_matches=False, tolerance=25,
@@ -143,8 +143,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Each left row produces at most one result row. Rows are in left
-        row order, regardless of the number of threads.
+        on both sides appears once. Each left row produces at most one result row. Rows are in the
+        order of the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
@@ -165,7 +165,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
         With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
         next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
-        one.
+        row.
 
         The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
         row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80 with
@@ -202,8 +202,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as earlier, unless `strategy` is `forward`.
 
-    Matching rows are found before the call returns. Columns are built as you read batches, so the
-    result may be larger than memory.
+    Matching rows are found before the call returns. Result columns are built as you read batches,
+    so the result may be larger than memory.
 
     Example:
         >>> reader = tg.asof_join_batches(trades, quotes, on="ts", by="sym", batch_rows=2)
@@ -256,8 +256,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
         columns. A key column that has the same name on both sides appears once. Each left row
-        produces at most one result row. Rows are in left row order, regardless of the number of
-        threads.
+        produces at most one result row. Rows are in the order of the left rows, regardless of the
+        number of threads.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
@@ -305,11 +305,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
-    each other's sliding windows; a row-based window counts the rows of all keys. Without a window,
-    times do not matter. This is the band join of Shahvarani and Jacobsen, section 5, over whole
-    tables or windows.
+    each other's sliding windows. A row-based window counts the rows of all keys. Without a window,
+    times do not matter. The function computes the band join of Shahvarani and Jacobsen, section 5,
+    over whole tables or windows.
 
-    The join never looks at pairs of rows that are far apart, so neither time nor memory grows with
+    The join never examines pairs of rows that are far apart, so neither time nor memory grows with
     the product of the input sizes.
 
     Example:
@@ -321,8 +321,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         1  30   A    3.0        29         A    7
         2  30   A    3.0        31         C    6
 
-        With two columns, each with a separate band; in the second column, the right value must not
-        be lower:
+        Two columns with separate bands, where the right value of the second column must not be
+        lower:
 
         >>> tg.band_join(
         ...     trades, quotes, on=["ts", ("price", "bid")], within=[2, (0, 8)],
@@ -330,7 +330,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 10, 20, 30, 30], 'ts_right': [8, 10, None, 29, 31]}
 
-        Only with the last quote before each trade, and the last trade before each quote:
+        Only the last quote before each trade, and the last trade before each quote:
 
         >>> tg.band_join(
         ...     trades, quotes, on=[("price", "bid")], within=4.5, time="ts", window=tg.rows(1)
@@ -409,12 +409,12 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -427,18 +427,18 @@ def band_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if the
-        sum of a value and the distance does not fit in 64 bits. Floats are subtracted and compared
-        according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
-        0.3 are not. Two equal infinities do not match, because their difference is NaN.
+        Null and NaN values match nothing. Integers, decimals and times are compared exactly, even
+        if the sum of a value and the distance does not fit in 64 bits. Floats are subtracted and
+        compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but
+        0.4 and 0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
-        If one side has signed and the other unsigned integers, they are compared as int64. Before
-        decimals are compared, both sides are converted to the larger number of decimal places. A
-        number that does not fit in 64 bits after this conversion raises an error, as do decimals
-        that together need more than 38 digits.
+        If one side has signed integers and the other side unsigned integers, they are compared as
+        int64. Before decimals are compared, both sides are converted to the larger number of
+        decimal places. A number that does not fit in 64 bits after this conversion raises an error,
+        as do decimals that together need more than 38 digits.
 
-        With several columns, a sample determines which band leaves the fewest pairs. That column is
-        indexed, and the others are checked pair by pair.
+        With several columns, a sample determines which band leaves the fewest pairs. The column of
+        that band is indexed, and the other columns are checked pair by pair.
     """
     return joins.table(_tidegate.band_join_query, locals())
 
@@ -472,8 +472,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
     each other's sliding windows.
 
-    With one band column, pairs are found before the call returns. With several, the other
-    columns are checked as batches are produced.
+    With one band column, pairs are found before the call returns. With several band columns, the
+    other columns are checked as batches are produced.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -557,13 +557,13 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        columns. A key column that has the same name on both sides appears once. Rows are in the
+        order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -602,8 +602,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     """Match rows of two inputs that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
-    `l.on + lower <= r.on <= l.on + upper`, and `where` holds. This is the online interval join of
-    PPOIJ, section 2.2, applied to whole tables.
+    `l.on + lower <= r.on <= l.on + upper`, and `where` holds. The function computes the online
+    interval join of PPOIJ, section 2.2, over whole tables.
 
     Example:
         The quotes for a trade's symbol in the two seconds up to the trade:
@@ -614,7 +614,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  10   A    1.0        10    8
         2  30   A    3.0        29    7
 
-        The same, but with every trade, and only quotes with a high enough bid:
+        Every trade, with only those quotes that have a high enough bid:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0,
@@ -622,7 +622,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 20, 30], 'bid': [9, None, None]}
 
-        One row per trade, with the number of quotes and the mean bid in these two seconds:
+        One row per trade, with the number of quotes and the mean bid in the two seconds before it:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, columns=["ts", "sym"],
@@ -699,13 +699,13 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. The cost per left row does not depend on the number of partners, unless `where` reads
-        both sides or an end is an expression.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. The cost per left row does not depend on the number of partners, unless
+        `where` reads both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -755,7 +755,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. Pairs are found before the call
-    returns. Their columns are built as you read batches, so the result may be larger than memory.
+    returns. Result columns are built as you read batches, so the result may be larger than memory.
 
     Example:
         >>> reader = tg.interval_join_batches(
@@ -835,14 +835,14 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        columns. A key column that has the same name on both sides appears once. Rows are in the
+        order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. The cost per left row does not depend on the number of partners, unless `where` reads
-        both sides or an end is an expression.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. The cost per left row does not depend on the number of partners, unless
+        `where` reads both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -887,11 +887,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
-    Neither time nor memory grows with the product of the input sizes. A few very long rows do not
-    slow the others down. At selected times, the join lists the right rows that are open. A left row
-    is therefore compared with at most twice as many rows as it matches, or seven more (the window
-    lists of Chazelle, "Filtering Search", 1986). If all `aggs` are counts, no pairs are examined
-    unless `where` reads both sides.
+    Neither time nor memory grows with the product of the input sizes. A few very long intervals do
+    not slow down the other rows. At selected times, the join lists the right rows whose intervals
+    are open. A left row is therefore compared with at most twice as many rows as it matches, or
+    with seven more rows than it matches (the window lists of Chazelle, "Filtering Search", 1986).
+    If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -980,12 +980,12 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1031,7 +1031,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
-    Pairs are found as batches are produced, so a result may have more pairs than fit in memory.
+    Pairs are found as batches are produced, so the result may have more pairs than fit in memory.
 
     Example:
         >>> alarms = pa.table({"start": [10, 20], "end": [15, 29], "alarm": ["A", "B"]})
@@ -1093,13 +1093,13 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        columns. A key column that has the same name on both sides appears once. Rows are in the
+        order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1138,17 +1138,17 @@ def window_join(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. This uses the
-    merged order: by time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row in merged order: by
+    time, left before right, then by row.
 
-    The pairs are those of Kang's three-step procedure applied to whole tables, as in the handshake
-    join of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is
-    compared, unless `by` rules it out. A scan evaluates numeric comparisons between the two sides,
-    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, using the widest SIMD
-    instructions that the processor supports.
+    The result contains the same pairs as Kang's three-step procedure applied to whole tables, as in
+    the handshake join of Teubner and Mueller and in ScaleJoin (section II). Every pair of rows
+    within the windows is compared, unless the rows differ in `by`. A scan evaluates numeric
+    comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y
+    > 3`, using the widest SIMD instructions that the processor supports.
 
     Example:
-        Trades and quotes at most two seconds apart whose prices are near each other:
+        Trades and quotes that are at most two seconds apart and have similar prices:
 
         >>> near = abs(tg.left.price - tg.right.bid) <= 7
         >>> tg.window_join(trades, quotes, on="ts", window=2, where=near).to_pandas()
@@ -1225,13 +1225,13 @@ def window_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. With time windows, the cost per left row does not depend on the number of partners,
-        unless `where` reads both sides.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. With time windows, the cost per left row does not depend on the number
+        of partners, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1275,11 +1275,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. This uses the
-    merged order: by time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row in merged order: by
+    time, left before right, then by row.
 
-    Windows are found before the call returns. Conditions are tested and columns are built as you
-    read batches.
+    Windows are determined before the call returns. Conditions are evaluated and columns are built
+    as you read batches.
 
     Example:
         >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
@@ -1343,14 +1343,14 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        columns. A key column that has the same name on both sides appears once. Rows are in the
+        order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. With time windows, the cost per left row does not depend on the number of partners,
-        unless `where` reads both sides.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. With time windows, the cost per left row does not depend on the number
+        of partners, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1390,9 +1390,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     windows: a window starts at a row, and ends `session` after the last row that falls into it. The
     result has one row for each combination of window and key that contains rows.
 
-    This is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
-    Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
-    and new abstract data types", section 2, applied to streams that have ended.
+    The function computes the multiway aggregate of Cederman, Gulisano, Nikolakopoulos,
+    Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation through concurrent
+    algorithmic designs and new abstract data types", section 2, applied to streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
@@ -1452,9 +1452,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the columns `window_start` and `window_end`, the key columns, and one column
-        per aggregate. The first two are int64 if times are integers, date32 if they are dates, and
-        otherwise timestamps in the finest unit. Rows are ordered by window, then by key in
-        ascending order, with nulls last.
+        per aggregate. The type of `window_start` and `window_end` is int64 if times are integers,
+        date32 if they are dates, and otherwise timestamp in the finest unit. Rows are ordered by
+        window, then by key in ascending order, with nulls last.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1471,20 +1471,21 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     Note:
         Streams do not need to be in time order. A stream that is out of order is sorted first,
         which takes time and requires a copy. `first` and `last` order rows by time, then stream,
-        then position. The time columns may have different units, which are reconciled without loss.
-        Either all time columns have a time zone, or none has.
+        then position. The time columns may have different units, which are converted without loss.
+        Either all time columns or none of them must have a time zone.
 
-        Results depend on the data alone: floats are added in an order that does not depend on
-        threads or batches. Within a slice of time, the rows of each stream are added in time order,
-        and the streams are combined in order. The slices of a window are then combined in two
-        parts, which meet at the last multiple of the number of slices per window: slices before
-        that point are combined from latest to earliest, the others from earliest to latest. The
-        rows of a session are added one by one, by time, then stream, then position.
+        Results depend only on the data, because floats are added in an order that does not depend
+        on threads or batches. Within a slice of time, the rows of each stream are added in time
+        order, and the streams are combined in order. The slices of a window are then combined in
+        two parts, which meet at the last multiple of the number of slices per window. Slices before
+        that point are combined from latest to earliest, and the other slices from earliest to
+        latest. The rows of a session are added one by one, in order of time, then stream, then
+        position.
 
-        The running time is proportional to the number of input and result rows, regardless of how
-        many windows contain a row. The call needs memory for the inputs, 8 bytes per row, and 4 to
-        24 bytes for each combination of function, slice and key. Sessions take O(n log n) time and
-        56 bytes per row.
+        The running time is proportional to the number of input and result rows, regardless of the
+        number of windows that contain each row. The call needs memory for the inputs, 8 bytes per
+        row, and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n
+        log n) time and 56 bytes per row.
     """
     return aggregates.table(locals())
 
@@ -1587,8 +1588,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Temporary files are created in the folder given by `TMPDIR`. They have no directory entry,
-        so they disappear however the process ends.
+        Temporary files are created in the folder given by `TMPDIR`. These files have no directory
+        entry, so they disappear when the process ends, even if it is killed.
     """
     return aggregates.batches(locals())
 
@@ -1634,7 +1635,7 @@ def merge(
             use half of the limit. None sets no limit.
 
     Returns:
-        The rows of all streams. The columns are those of the first stream; their names, types and
+        The rows of all streams. The columns are those of the first stream. Their names, types and
         order must be the same in all streams.
 
     Raises:
@@ -1665,8 +1666,8 @@ def merge_batches(
     """Merge sorted streams into one, batch by batch.
 
     The result is ordered by `(on, stream number, row number within the stream)`. The next batch of
-    a stream is read only when no more rows can be merged without it, so streams may be larger than
-    memory.
+    a stream is read only when no more rows can be merged without that batch, so streams may be
+    larger than memory.
 
     Example:
         >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
@@ -1690,7 +1691,7 @@ def merge_batches(
 
     Returns:
         A reader of the batches. Together, they contain the rows of all streams. The columns are
-        those of the first stream; their names, types and order must be the same in all streams.
+        those of the first stream. Their names, types and order must be the same in all streams.
         After an error, the reader is closed.
 
     Raises:
@@ -1719,13 +1720,13 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     or on the layout of the values:
 
     - The width of integers or floats makes no difference. NaN equals NaN, and -0.0 equals 0.0.
-    - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
-      dates, lists and maps.
+    - Strings are equal in all layouts, including dictionaries. Binary values, dates, lists and maps
+      are also equal in all layouts.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
       time zone are compared as instants.
 
-    Values of other types differ even if they look alike: 1 equals neither 1.0 nor "1". Column names
-    and column order matter. Metadata and the nullability of columns do not matter.
+    Values of different types differ even if they look alike: 1 equals neither 1.0 nor "1". Column
+    names and column order matter. Metadata and the nullability of columns do not matter.
 
     The digest detects accidental differences. It does not protect against someone who deliberately
     constructs different rows with the same digest.
@@ -1741,7 +1742,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
 
     Raises:
         TidegateError: `threads` is out of range, or the data cannot be read.
-        TypeError: The data is of an unsupported kind.
+        TypeError: The data has an unsupported type.
 
     Example:
         >>> tg.digest(trades)
