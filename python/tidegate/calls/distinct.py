@@ -1,4 +1,4 @@
-"""Rejects a stream that is passed twice in one call, because it can be read only once."""
+"""Rejects streams that are passed twice in one call, because a stream can be read only once."""
 
 from __future__ import annotations
 

@@ -1732,9 +1732,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     constructs different rows with the same digest.
 
     Args:
-        data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
-        ordered: Whether the order of the rows matters. Even if it does not, duplicate rows are
-            counted separately.
+        data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by batch.
+        ordered: Whether the order of the rows matters. In either case, duplicate rows are counted.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Returns:
