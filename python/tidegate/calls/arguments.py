@@ -301,7 +301,7 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
     if name == "period" and "size" in known:
         return f"size={_shown(value)}", ""
     if name == "suffixes" and "suffix" in known and isinstance(value, list | tuple) and value:
-        return f"suffix={_shown(value[-1])}", "right columns get it if their name exists on the left"
+        return f"suffix={_shown(value[-1])}", "right columns get it if the left has their name"
     if SAME.get(name) in known:
         return f"{SAME[name]}={_shown(value)}", ""
     if near := get_close_matches(name, known, 1):
