@@ -289,7 +289,7 @@ def test_a_folder_is_replaced_only_if_asked_and_only_if_it_is_such_a_folder(fold
     (folder / "out" / "notes.txt").write_text("mine")
     refused = run(*PARTITIONED, "--force", "-o", "out")
     assert refused.exit_code == 1
-    assert "out: holds more than folders such as symbol=..." in refused.stderr
+    assert "out: contains more than folders such as symbol=..." in refused.stderr
     assert (folder / "out" / "notes.txt").read_text() == "mine"
 
 

@@ -264,7 +264,7 @@ def test_a_damaged_state_is_refused(interrupted):
 def test_a_state_of_another_version_is_refused(interrupted):
     state = interrupted / "state"
     state.write_bytes(state.read_bytes().replace(b"tidegate-state 1 ", b"tidegate-state 2 ", 1))
-    assert "is a state of version '2', and this tidegate reads" in refused(
+    assert "is a state of version '2', but this tidegate reads" in refused(
         *command("join", "out.csv")
     )
     state.write_bytes(b"PK\x03\x04 as states were before")
@@ -279,8 +279,8 @@ def test_a_state_of_other_work_is_refused(interrupted):
     )
     assert "belongs to a join of left.arrows and right" in refused("join", *INPUTS[::-1], *join[3:])
     assert "belongs to a join" in refused(*join, "--csv-null", "NA")
-    assert "belongs to an output as csv with ts (int64)" in refused(*join, "--columns", "ts")
-    assert "belongs to an output as csv" in refused(*command("join", "out.arrows"))
+    assert "belongs to a csv output with ts (int64)" in refused(*join, "--columns", "ts")
+    assert "belongs to a csv output" in refused(*command("join", "out.arrows"))
     assert "another query" in refused(*join, "--lower", "-41")
     assert "another query" in refused(*join, "--lateness", "5")
     assert "which --force would replace" in refused(*join, "--force")
@@ -380,7 +380,7 @@ def test_a_state_that_cannot_be_written_is_an_error_at_the_start(folder):
     assert "state: is not a file" in refused(*arguments)
     (folder / "state").rmdir()
     nowhere = [("nowhere/state" if one == "state" else one) for one in arguments]
-    assert "nowhere/state: cannot be kept: No such file or directory" in refused(*nowhere)
+    assert "nowhere/state: cannot be used: No such file or directory" in refused(*nowhere)
     for name in ("left.arrows", "out.csv"):
         assert "give another file to --state" in refused(
             *[(name if one == "state" else one) for one in arguments]
@@ -433,7 +433,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(folder):
         (["--checkpoint", "10s"], "needs --state"),
         (["--state", "s", "--checkpoint", "soon"], "expected a duration above 0"),
         (["--state", "s", "--checkpoint", "0s"], "expected a duration above 0"),
-        (["-o", "out/"], "a folder is written as parquet, with --follow and --state"),
+        (["-o", "out/"], "a folder is written as parquet, and only with --follow"),
         (["-o", "out/", "--state", "s", "--format", "csv"], "a folder is written as parquet"),
     ],
 )
