@@ -159,7 +159,7 @@ def test_json_lines_hold_text_decimals_dates_and_nested_values(folder: Path) -> 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (pa.array([b"x"]), "column `x`: JSON cannot hold binary; write Parquet or Arrow"),
+        (pa.array([b"x"]), "column `x`: JSON cannot represent binary; write Parquet or Arrow"),
         (pa.array([float("nan")]), "column `x`: JSON has no NaN or infinity"),
     ],
 )

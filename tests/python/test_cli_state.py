@@ -308,10 +308,10 @@ def copy_and_add(out: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (Path.unlink, "the state belongs to this output, but the output is gone"),
+        (Path.unlink, "the state belongs to this output, but the file does not exist"),
         (change_first, "but these bytes have changed: it was replaced"),
         (change_last, "but these bytes have changed: it was replaced"),
-        (cut, "it was cut or replaced"),
+        (cut, "it was truncated or replaced"),
         (copy_and_add, "it is a copy or another file and has "),
     ],
 )
@@ -330,7 +330,7 @@ def test_parts_that_are_not_as_they_were_are_refused(folder):
     first = folder / "out" / "part-000000001.parquet"
     content = first.read_bytes()
     first.unlink()
-    assert "out: the state counts" in refused(*command("join", "out/"))
+    assert "out: the state includes" in refused(*command("join", "out/"))
     first.write_bytes(content + b"more")
     assert "some of them are missing or have changed" in refused(*command("join", "out/"))
     first.write_bytes(content)
@@ -350,7 +350,7 @@ def test_a_replaced_input_is_refused(interrupted, name):
         writer.write_table(other, max_chunksize=40)
         writer.write_table(other, max_chunksize=40)
     said = refused(*command("join", "out.csv"))
-    assert said.startswith(f"{name}: the state counts its first ")
+    assert said.startswith(f"{name}: the state includes its first ")
     assert "but these bytes have changed: it was replaced" in said
 
 
@@ -362,7 +362,7 @@ def test_two_runs_with_one_state_are_refused(folder, started):
     (folder / "linked").symlink_to("state")
     for state in ("state", "linked"):
         arguments = [(state if one == "state" else one) for one in command("join", "other.csv")]
-        assert f"{state}: another run is going on with it" in refused(*arguments)
+        assert f"{state}: is in use by another run" in refused(*arguments)
     (folder / "linked").unlink()
     # A kill releases it.
     process.kill()
@@ -419,7 +419,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(folder):
     (folder / "out").mkdir()
     (folder / "out" / "precious").write_text("precious")
     assert "out.csv exists; give --force" in refused(*command("join", "out.csv"))
-    assert "out has files already, such as precious" in refused(*command("join", "out/"))
+    assert "out already has files, such as precious" in refused(*command("join", "out/"))
     assert "precious" in refused(*command("join", "out/", "--force"))
     assert (folder / "out.csv").read_text() == "precious"
     assert names(folder) == {"out.csv", "out", "out/precious"}

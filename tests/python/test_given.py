@@ -258,8 +258,8 @@ def test_files_that_make_no_table_are_named() -> None:
     Path("delta/_delta_log").mkdir()
     for text, given in (
         ("left: nope.parquet: cannot be read: No such file or directory", "nope.parquet"),
-        ("left: nope/*.parquet: no file has a path of this form", "nope/*.parquet"),
-        ("left: empty: the folder has no file of a table", "empty"),
+        ("left: nope/*.parquet: no file matches this pattern", "nope/*.parquet"),
+        ("left: empty: the folder contains no tables", "empty"),
         ("left: mixed: its files have several formats, csv and parquet", "mixed"),
         ("left: delta: is a Delta table", "delta"),
         ("left: e.parquet: cannot be read as parquet: Could not open", "e.parquet"),
@@ -358,7 +358,7 @@ def test_files_behind_http(server, has_parts) -> None:
         assert tg.interval_join(f"{address}/{name}", QUOTES, **CHOSEN).equals(PAIRS)
     missing = "nope.parquet: cannot be read: No such file"
     refuses(tg.TidegateError, missing, f"{address}/nope.parquet")
-    refuses(tg.TidegateError, "HTTP lists no files; give the URLs", f"{address}/*.parquet")
+    refuses(tg.TidegateError, "HTTP cannot list files; give the URLs", f"{address}/*.parquet")
 
 
 def test_parts_of_a_file_behind_http_are_read(server: http.server.ThreadingHTTPServer) -> None:
