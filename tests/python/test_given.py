@@ -235,7 +235,7 @@ def test_a_left_name_that_gives_a_right_column_its_suffix_stays() -> None:
 )
 def test_other_inputs_get_the_list_of_kinds(given, found) -> None:
     refuses(TypeError, f"expected a table, got {found}", given)
-    refuses(TypeError, "a Dataset, Scanner or ParquetFile of pyarrow, a LazyFrame of polars", given)
+    refuses(TypeError, "a pyarrow Dataset, Scanner or ParquetFile, a polars LazyFrame", given)
 
 
 def test_a_lazy_frame_of_an_older_polars_is_refused_by_name(monkeypatch) -> None:
@@ -268,7 +268,7 @@ def test_files_that_make_no_table_are_named() -> None:
     ):
         refuses(tg.TidegateError, text, given)
     Path("x.txt").touch()
-    refuses(tg.TidegateError, "x.txt: the ending names no format, expected one of .parq", "x.txt")
+    refuses(tg.TidegateError, "x.txt: the extension is unknown; expected one of .parq", "x.txt")
     for text, given in (
         ("b.parquet: there is no column `price`, which a.parquet has", ["a.parquet", "b.parquet"]),
         ("b.parquet: there is no column `price`, which a.parquet has", ["b.parquet", "a.parquet"]),
@@ -279,7 +279,7 @@ def test_files_that_make_no_table_are_named() -> None:
         ("there is no column `ts`, which `on` names; it has no columns", {}),
     ):
         refuses(tg.SchemaError, text, given)
-    refuses(TypeError, "expected the names of columns as the keys of the dict, got 1", {1: [2]})
+    refuses(TypeError, "expected column names as the keys of the dict, got 1", {1: [2]})
 
 
 @pytest.mark.usefixtures("folder")

@@ -221,7 +221,7 @@ class GrowingFile:
         raise TidegateError(message)
 
     def _has_news(self) -> bool:
-        """Wait briefly for input from a pipe; Windows does not support this, so return immediately."""
+        """Wait briefly for input from a pipe; on Windows, which does not support this, return."""
         return os.name != "posix" or bool(select.select([self._descriptor], [], [], PATIENCE_S)[0])
 
     def read(self, size: int) -> bytes:
