@@ -22,15 +22,15 @@ class Limits:
     memory: int
     lateness: Bound | tuple[Bound, Bound]
     in_batches: bool
-    """Whether the call returns batches. A table of all rows may use half of the limit."""
+    """Whether the call returns batches. Otherwise, the result table may use half of the limit."""
 
     @classmethod
     def of(cls, memory_limit: Bytes | None, lateness: Any, *, in_batches: bool) -> Limits | None:  # noqa: ANN401 - of any kind
         """Return the limits, or None if there is no memory limit.
 
         Raises:
-            TidegateError: Only `lateness` is given or is not one bound or two, or `memory_limit` is
-                too small or not a number of bytes.
+            TidegateError: `lateness` is given without `memory_limit`, or is not one bound or a pair
+                of bounds, or `memory_limit` is too small or not a number of bytes.
         """
         limit = _tidegate.byte_count("memory_limit", memory_limit)
         if isinstance(lateness, tuple) and len(lateness) != SIDES:
@@ -41,12 +41,12 @@ class Limits:
             if limits.of_batches < shares.LEAST:
                 least = shares.LEAST if in_batches else 2 * shares.LEAST
                 message = f"memory_limit: {limit} bytes leave no room for the few batches that are "
-                message += f"in work at a time; give {least} or more, or leave it out"
+                message += f"held at a time; give {least} or more, or omit the limit"
                 raise _tidegate.TidegateError(message)
             return limits
         if lateness is not None:
-            message = "lateness: without memory_limit, rows may be in any order; leave "
-            message += 'lateness out, or give memory_limit, such as memory_limit="2GB"'
+            message = "lateness: without memory_limit, rows may be in any order; omit lateness, "
+            message += 'or give memory_limit, such as memory_limit="2GB"'
             raise _tidegate.TidegateError(message)
         return None
 
@@ -57,5 +57,5 @@ class Limits:
 
     @property
     def of_batches(self) -> int:
-        """The bytes for all work except a table of all rows."""
+        """The number of bytes available for all work except the result table."""
         return self.memory if self.in_batches else self.memory // 2
