@@ -235,16 +235,16 @@ class BatchReader(Generic[_StatsT_co]):
     Arrow stream and a context manager. Several threads may read from the same reader; each batch is
     returned to only one of them. A process created by `fork()` cannot use its parent's readers.
 
-    For a reader returned by `interval_join_batches`, all worker threads produce batches. They pause
-    when they are a few batches ahead of the consumer. The reader holds both inputs until it is
-    closed or garbage-collected. It also holds 12 bytes per left row and 8 bytes per right row, or
-    up to 60 bytes per row if rows are out of time order.
+    For a reader returned by `interval_join_batches`, all worker threads produce batches. The
+    threads pause when they are a few batches ahead of the consumer. The reader holds both inputs
+    until it is closed or garbage-collected. The reader also holds 12 bytes per left row and 8 bytes
+    per right row, or up to 60 bytes per row if rows are out of time order.
 
-    A reader returned by `merge_batches` merges rows only while a batch is requested. It holds the
-    rows that its streams have delivered and that have not been merged yet. Streams that may block,
-    such as generators, are read on a separate thread. A stream may call `stats()` and `close()` on
-    the merge that reads it. If the stream requests a batch from that merge, a `TidegateError` is
-    raised, because the batch would depend on itself.
+    A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
+    holds the rows that its streams have delivered and that have not been merged yet. Streams that
+    may block, such as generators, are read on a separate thread. A stream may call `stats()` and
+    `close()` on the merge that reads it. If the stream requests a batch from that merge, a
+    `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -338,13 +338,13 @@ class Source:
     An operator creates its sources, which `Operator.sources` returns. Each source receives the rows
     of one stream, such as a file, a connection or a partition. A thread may push into a source
     while other threads push into other sources or poll the operator. A `Source` is a view: dropping
-    it has no effect, and the source stays open until `close` is called. As a context manager, it is
-    closed at the end of the block, or abandoned if the block raises an exception.
+    it has no effect, and the source stays open until `close` is called. As a context manager, a
+    source is closed at the end of the block, or abandoned if the block raises an exception.
 
-    The *watermark* of a source is its promise that no later row has a smaller time. It is the
-    largest time so far minus the operator's `lateness`, or the time passed to `advance` if that is
-    greater. A row below the watermark is late: it is set aside for `Operator.late`, and appears in
-    no result. Which rows are late depends only on the rows of the source itself.
+    The *watermark* of a source is its promise that no later row has a smaller time. The watermark
+    is the largest time so far minus the operator's `lateness`, or the time passed to `advance` if
+    that is greater. A row below the watermark is late: it is set aside for `Operator.late`, and
+    appears in no result. Which rows are late depends only on the rows of the source itself.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -406,9 +406,9 @@ class Source:
                 become available. If False, the call raises an error instead. If None, the call
                 waits only while a thread runs the operator (`Operator.running`). Late rows that are
                 never fetched keep their memory. If all other sources wait for this one, the call
-                raises an error once polls have nothing left to do and there is still no room. It
-                also raises an error once the thread that ran the operator has failed. It never
-                waits on that thread itself, for example in a sink, because it would wait for
+                raises an error once polls have nothing left to do and there is still no room. The
+                call also raises an error once the thread that ran the operator has failed. A push
+                on that thread itself, for example in a sink, never waits, because it would wait for
                 itself.
 
         Raises:
@@ -425,8 +425,8 @@ class Source:
         """Promise that no later row has a time before `ts`.
 
         A source that pushes nothing holds back the rows of all other sources, because it may still
-        deliver earlier rows. This call promises that it will not. A time below the watermark has no
-        effect.
+        deliver earlier rows. `advance` promises that no such rows will follow. A time below the
+        watermark has no effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -438,9 +438,9 @@ class Source:
             [10, 20]
 
         Args:
-            ts: An integer in the unit of the time column. For a timestamp column, it may also be a
-                `numpy.datetime64`, or a datetime that has a time zone if and only if the column has
-                one. For a date column, it may also be a date.
+            ts: An integer in the unit of the time column. For a timestamp column, `ts` may also be
+                a `numpy.datetime64`, or a datetime that has a time zone if and only if the column
+                has one. For a date column, `ts` may also be a date.
 
         Raises:
             TidegateError: The time is of a different kind than the column, or is not a whole number
@@ -499,9 +499,10 @@ class Source:
 
         Other sources do not wait for an idle source: the operator's watermark is the lowest
         watermark of the sources that are not idle. The source resumes the next time rows are
-        pushed. Its watermark is then at least that of the operator, or that of its side of a join
-        if it is greater. Rows below this watermark are late, as if the source had called `advance`
-        with it. While all open sources are idle, the operator's watermark does not change.
+        pushed. The source's watermark is then at least the operator's watermark or, in a join, the
+        watermark of its side if that is greater. Rows below this watermark are late, as if the
+        source had passed it to `advance`. While all open sources are idle, the operator's watermark
+        does not change.
 
         A second call has no effect. `advance` and `close` can also be called on an idle source.
 
@@ -638,7 +639,7 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def sources(self) -> list[Source]:
-        """The sources, in the order of their numbers. In a join, left sources come first.
+        """The sources, ordered by number. In a join, left sources come first.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -663,16 +664,16 @@ class Operator(Generic[_StatsT_co]):
         The result contains the same rows in the same order as if the new source had existed from
         the beginning and had promised the watermark `since`. The new source is the last one in
         `sources`. Among rows with equal times, its rows follow those from the other sources. In a
-        join, they follow the other rows on the same side, and left rows precede right rows.
+        join, the new rows follow the other rows on the same side, and left rows precede right rows.
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
-        watermark of its open sources that are not idle. In a join, it begins at the watermark of
-        its side if that is higher. While all left sources are idle, right rows with that time may
-        already have been emitted, so a new left source begins one time unit later. If several
-        threads feed the sources, the operator's watermark depends on their progress. Pass `since`
-        if the feeder knows the time of its first row. A snapshot includes the added sources, and
-        `restore` recreates them.
+        watermark of its open sources that are not idle. In a join, the source begins at the
+        watermark of its side if that is higher. While all left sources are idle, right rows with
+        that time may already have been emitted, so a new left source begins one time unit later. If
+        several threads feed the sources, the operator's watermark depends on their progress. Pass
+        `since` if the feeder knows the time of its first row. A snapshot includes the added
+        sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -716,12 +717,12 @@ class Operator(Generic[_StatsT_co]):
         another fifth is reserved for the state. The rest is allocated on a first-come, first-served
         basis.
 
-        A row counts towards its source's share from its push until a poll after which nothing needs
-        the row. The rows of one push count until all of them have been processed. A source has to
-        hold the rows that lateness holds back, and late rows until they are returned. In a join, it
-        also holds the rows that later rows may match, each with the other rows of its push. Suppose
-        that these rows, an eighth more, and the next push always fit into the share of each source.
-        Then a push that was refused fits after some polls.
+        A row counts towards its source's share from its push until a poll after which the row is no
+        longer needed. The rows of one push count until all of them have been processed. A source
+        has to hold the rows that lateness holds back, and late rows until they are returned. In a
+        join, it also holds the rows that later rows may match, each with the other rows of its
+        push. A refused push always fits after some polls if each source's share has room for these
+        rows, an eighth more, and the next push.
 
         If the limit is set below the number of bytes held, pushes are refused until there is room.
         No rows are lost.
@@ -763,7 +764,7 @@ class Operator(Generic[_StatsT_co]):
                 same error.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
                 a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
-                polls raise the same error, because rows would be missing from their results.
+                polls raise the same error, because rows would be missing from later results.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -887,7 +888,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def skip(self) -> bool:
-        """Resume after a condition or a sum has failed, omitting what cannot be computed.
+        """Resume after a condition or a sum has failed, omitting values that cannot be computed.
 
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
         type. A sum fails if it overflows its type. The operator then computes and keeps all other
@@ -1002,12 +1003,12 @@ class Operator(Generic[_StatsT_co]):
         """The time below which no further results are emitted: a punctuation of the results.
 
         The time of a result is that of its later row or the end of its window, in the unit of the
-        time column (the finer of the two). For an unmatched row, it is the last time at which a
+        time column (the finer of the two). The time of an unmatched row is the last time at which a
         match was possible, or the row's own time if that is later. All results up to `promised` are
         therefore complete, and results of `ordered=False` can be sorted up to it. A reader that is
-        behind other readers may still return results below it. The value increases with polls. It
-        is None until every source has made a promise, and while results wait to be polled. After a
-        restore, it is None until rows or promises arrive.
+        behind other readers may still return results below `promised`. The value increases with
+        polls. `promised` is None until every source has made a promise, and while results wait to
+        be polled. After a restore, it is None until rows or promises arrive.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1087,7 +1088,7 @@ class Operator(Generic[_StatsT_co]):
                 same error.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
                 a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
-                polls raise the same error, because rows would be missing from their results.
+                polls raise the same error, because rows would be missing from later results.
 
         Example:
             >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
@@ -1225,10 +1226,10 @@ class Merge(Operator[_OperatorStats]):
         """Create another reader of the rows.
 
         Each reader receives every row, in order, and may run on its own thread, like the readers of
-        T-Gate. It starts with the rows that no reader and no poll has received yet, so readers
-        created before the first row receive all rows. While there are readers, the merge itself
-        cannot be polled. Each batch is produced once, by the first reader that needs it, and is
-        kept until the slowest reader has received it. Until then, its rows count towards
+        T-Gate. A reader starts with the rows that no reader and no poll has received yet, so
+        readers created before the first row receive all rows. While there are readers, the merge
+        itself cannot be polled. Each batch is produced once, by the first reader that needs it, and
+        is kept until the slowest reader has received it. Until then, its rows count towards
         `memory_limit`. If feeders should wait for slow readers, push with `block=True`.
 
         A snapshot requires that all readers have reached the same row.
@@ -1260,8 +1261,8 @@ class MergeReader:
 
     A reader is an iterator over record batches that waits for rows until all sources are closed;
     `poll` does not wait. In asyncio, use `async for` to read the batches. A reader that is closed
-    or dropped releases the rows that it has not read. As a context manager, it is closed at the end
-    of the block. `MergeReader` itself cannot be instantiated.
+    or dropped releases the rows that it has not read. As a context manager, a reader is closed at
+    the end of the block. `MergeReader` itself cannot be instantiated.
 
     Example:
         >>> merge = tg.Merge(trades.schema)
@@ -1382,9 +1383,9 @@ class AsofJoin(StreamJoin):
       later row can be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    it is emitted at the end if a match was possible until then. This is the case if `strategy` is
-    not `backward`, the row's key is not null, and the part of `where` that reads only left columns
-    holds.
+    such a row is emitted at the end if a match was possible until then. This is the case if
+    `strategy` is not `backward`, the row's key is not null, and the part of `where` that reads only
+    left columns holds.
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, or on the number of threads. Rows are ordered by the times above.
@@ -1636,8 +1637,8 @@ class IntervalJoin(StreamJoin):
             must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
             `lower` bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
-            expression. `max_width` accepts the same values as `lateness`. It is required if there
-            is such an end, because it determines how long rows are kept and which rows are
+            expression. `max_width` accepts the same values as `lateness`. This option is required
+            if there is such an end, because it determines how long rows are kept and which rows are
             compared. A greater width means more work. A row whose end is farther away is set aside,
             like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
@@ -1741,9 +1742,9 @@ class Aggregate(Operator[_AggregateStats]):
     This is the sliding-window aggregation of push sources (the multiway aggregate of Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that are not
     late, it returns the same rows as `aggregate`, bit for bit, with each source as a stream. The
-    rows of a window are emitted as soon as no source can deliver a row that falls into it. They are
-    ordered by window, then by key. Sessions are ordered by their end, then by key, so that an open
-    session does not hold others back.
+    rows of a window are emitted as soon as no source can deliver a row that falls into it. Result
+    rows are ordered by window, then by key. Sessions are ordered by their end, then by key, so that
+    an open session does not hold others back.
 
     Which rows are emitted, and in which order, depends only on the input rows, not on when or in
     what batches they are pushed, or on the number of threads.
@@ -1821,7 +1822,7 @@ class Aggregate(Operator[_AggregateStats]):
             to give each source its own value. None and 0 both mean that the rows are in order.
         algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
             is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
-            windows share. It keeps separate states for each stream, and combines slices into
+            windows share. `slices` keeps separate states for each stream, and combines slices into
             windows. The other algorithms are the designs from section 5 of the paper, included for
             comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
             The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
@@ -1896,8 +1897,9 @@ class WindowJoin(StreamJoin):
     their later row in *merged order* (by time, then source with left sources first, then position),
     then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
     it could have matched. With time-based windows, this is the row's own time plus the window of
-    its side. With row-based windows, it is the time of the row that replaces the row in its window.
-    Unmatched rows that remain in row-based windows at the end are emitted in merged order.
+    its side. With row-based windows, it is the time of the newer row that displaces the row from
+    its window. Unmatched rows that remain in row-based windows at the end are emitted in merged
+    order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2058,12 +2060,13 @@ class BandJoin(StreamJoin):
     their later row in *merged order* (by time, then source with left sources first, then position),
     then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
     it could have matched. With time-based windows, this is the row's own time plus the window of
-    its side. With row-based windows, it is the time of the row that replaces the row in its window.
+    its side. With row-based windows, it is the time of the newer row that displaces the row from
+    its window.
 
     With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
     row, and is matched with the rows in the window that precede it in merged order, which act as
-    right rows. Each pair of rows therefore appears once, and no row matches itself. One index is
-    kept instead of two.
+    right rows. Each pair of rows therefore appears once, and no row matches itself. The join keeps
+    one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2092,7 +2095,7 @@ class BandJoin(StreamJoin):
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If
             `right` is None, the rows of the left sources are joined with each other. Such a
-            self-join accepts single names, not pairs, for `on`, `by` and `time`. It has one
+            self-join accepts single names, not pairs, for `on`, `by` and `time`. The join has one
             `window`, and `how` must be `inner`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Band columns must contain integers, floats, decimals, dates or timestamps.
@@ -2100,9 +2103,9 @@ class BandJoin(StreamJoin):
         within: The maximum distance between the values of two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, it is a timedelta, a numpy timedelta64 or a string such as "250ms". A
-            pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
-            bound.
+            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
+            None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
         window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
@@ -2237,7 +2240,7 @@ def default_threads() -> int:
     """
 
 def release_memory() -> bool:
-    """Return memory that is kept for later calls to the system.
+    """Release the memory that is kept for later calls.
 
     When large arrays are dropped, their memory is kept, so that the next call can reuse it. Up to
     320 MiB are kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory.
@@ -2339,8 +2342,8 @@ class Digest:
         """The sum from which `unordered` is computed: 32 hexadecimal digits.
 
         The sums of several sets of rows, added modulo 2^128, equal the sum of all their rows. A sum
-        can therefore be computed where the rows are, as streams on Spark do. It does not depend on
-        the names and types of the columns.
+        can therefore be computed where the rows are, as streams on Spark do. The sum does not
+        depend on the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2580,8 +2583,8 @@ class JoinPlan:
             rows: Rows with the columns that the plan was created for.
 
         Returns:
-            The integer columns `start` and `end`, in the finer of the two sides' units. None if no
-            end is computed from columns.
+            The integer columns `start` and `end`, in the finer of the two sides' units. The result
+            is None if no end is computed from columns.
 
         Raises:
             TypeError: The rows are not Arrow data.

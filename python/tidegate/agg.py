@@ -129,13 +129,14 @@ class Udf:
                 found = pa.array(found, type=self.returns)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 message = (
-                    f"the function returned {type(found).__name__}, and pyarrow cannot make an "
-                    f"array of {self.returns} from it ({error}); return one value for each list"
+                    f"the function returned {type(found).__name__}, "
+                    f"and pyarrow cannot build an array of {self.returns} from it ({error}); "
+                    "return one value for each list"
                 )
                 raise TidegateError(message) from error
         if found.type != self.returns:
             message = (
-                f"the function returned {found.type}, but returns= says {self.returns}; "
+                f"the function returned {found.type}, but returns= specifies {self.returns}; "
                 f"give returns={found.type}, or cast the results"
             )
             raise TidegateError(message)
@@ -146,8 +147,8 @@ class Udf:
 class Aggregate:
     """A function with its columns, its parameters, and a condition on the rows, as SQL text.
 
-    Aggregates are created by the functions of this module. They can be compared and pickled, and
-    the same aggregate can be used in several calls.
+    Aggregates are created by the functions of this module. Aggregates can be compared and pickled,
+    and the same aggregate can be used in several calls.
     """
 
     function: Function
@@ -471,11 +472,11 @@ def udf(
     """Call a user-defined function for many windows at a time.
 
     The function receives one Arrow list array per input, with one list per window. Lists include
-    nulls. It returns one value per list: an Arrow array of the type `returns`, or any object that
-    `pyarrow.array` can convert to this type. A window without rows has no list, and its result is
-    null. The result must depend only on the values, because the function may be called from any
-    thread, in any order, and with any groups of windows. `tidegate.Aggregate` keeps rows until
-    their windows are complete.
+    nulls. The function returns one value per list: an Arrow array of the type `returns`, or any
+    object that `pyarrow.array` can convert to this type. A window without rows has no list, and its
+    result is null. The result must depend only on the values, because the function may be called
+    from any thread, in any order, and with any groups of windows. `tidegate.Aggregate` keeps rows
+    until their windows are complete.
 
     Args:
         function: The function. Spark pickles it.

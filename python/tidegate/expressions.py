@@ -80,8 +80,9 @@ class Expr:
 
     def __bool__(self) -> NoReturn:
         message = (
-            f"`{self}` has a value for each pair of rows, but no truth value: use & for and, | for "
-            "or, ~ for not, with each comparison in parentheses, and between() for a < x < b"
+            f"`{self}` has a value for each pair of rows, but no truth value: "
+            "use & for and, | for or, ~ for not, with each comparison in parentheses, "
+            "and between() for a < x < b"
         )
         raise TypeError(message)
 
@@ -419,8 +420,8 @@ def case(*branches: tuple[Expr | bool, Operand], otherwise: Operand = None) -> E
     parts = []
     for branch in branches:
         if not isinstance(branch, tuple) or len(branch) != 2:  # noqa: PLR2004 - a pair
-            message = f"case() expects pairs of a condition and a value, got {branch!r}; write "
-            message += 'case((left.side == "buy", right.ask), otherwise=right.bid)'
+            message = f"case() expects pairs of a condition and a value, got {branch!r}; "
+            message += 'write case((left.side == "buy", right.ask), otherwise=right.bid)'
             raise TypeError(message)
         condition, value = branch
         if not isinstance(condition, Expr | bool):
@@ -463,8 +464,8 @@ def _condition(operator: str, value: object) -> Expr | bool:
     if isinstance(value, Expr | bool):
         return value
     message = (
-        f"{operator} expects conditions on both sides, got {value!r}: put each comparison in "
-        f"parentheses, as in (left.a > 1) {operator} (left.b > 2)"
+        f"{operator} expects conditions on both sides, got {value!r}: "
+        f"put each comparison in parentheses, as in (left.a > 1) {operator} (left.b > 2)"
     )
     raise TypeError(message)
 
@@ -500,9 +501,9 @@ def _literal(value: object) -> Expr:  # noqa: C901, PLR0911 - a line for each ty
         case timedelta():
             return _interval(value)
     message = (
-        f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
-        "tidegate.left, tidegate.right or tidegate.row columns, or a bool, int, float, str, bytes, "
-        "finite Decimal, datetime, date, timedelta, numpy scalar or None"
+        f"{value!r} of type {type(value).__name__} cannot be part of an expression: "
+        "expected tidegate.left, tidegate.right or tidegate.row columns, or a bool, int, float, "
+        "str, bytes, finite Decimal, datetime, date, timedelta, numpy scalar or None"
     )
     raise TypeError(message)
 
@@ -539,8 +540,8 @@ def _numpy_literal(value: object) -> Expr:
     plain = value.item() if isinstance(value, np.generic) else value
     if type(plain).__module__ == "numpy":
         message = (
-            f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
-            "a numpy scalar that has a plain Python value"
+            f"{value!r} of type {type(value).__name__} cannot be part of an expression: "
+            "expected a numpy scalar that has a plain Python value"
         )
         raise TypeError(message)
     return _literal(plain)

@@ -155,8 +155,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If `right` is
         None, the rows of the left sources are joined with each other. Such a self-join accepts
-        single names, not pairs, for `on`, `by` and `time`. It has one `window`, and `how` must be
-        `inner`.
+        single names, not pairs, for `on`, `by` and `time`. The join has one `window`, and `how`
+        must be `inner`.
         """,
         is_input=True,
     ),
@@ -213,8 +213,8 @@ OPTIONS: tuple[Option, ...] = (
         The maximum distance between the values of two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
         distance is a number, which must be an integer for integer times. For dates and timestamps,
-        it is a timedelta, a numpy timedelta64 or a string such as "250ms". A pair `(below, above)`
-        means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A pair
+        `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         """,
         command=OfCommand(
             "The maximum distance between values: once for all columns, or once per column.",
@@ -513,8 +513,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         How rows are assigned to windows. All algorithms return the same result. `auto` is `slices`,
-        the fastest algorithm, which aggregates rows into slices of time that all windows share. It
-        keeps separate states for each stream, and combines slices into windows. The other
+        the fastest algorithm, which aggregates rows into slices of time that all windows share.
+        `slices` keeps separate states for each stream, and combines slices into windows. The other
         algorithms are the designs from section 5 of the paper, included for comparison. In `mq` and
         `mq-lf`, one thread merges the streams and updates the windows. The queues of `mq` have
         locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate merges the
@@ -633,8 +633,8 @@ OPTIONS: tuple[Option, ...] = (
         The maximum distance between the values of two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
         distance is a number, which must be an integer for integer times. For dates and timestamps,
-        it is a duration. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
-        where None sets no bound.
+        the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on <= l.on +
+        above`, where None sets no bound.
         """,
     ),
     Option(
@@ -929,10 +929,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. It is required if there is
-        such an end, because it determines how long rows are kept and which rows are compared. A
-        greater width means more work. A row whose end is farther away is set aside, like a late
-        row.
+        expression. `max_width` accepts the same values as `lateness`. This option is required if
+        there is such an end, because it determines how long rows are kept and which rows are
+        compared. A greater width means more work. A row whose end is farther away is set aside,
+        like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -1037,7 +1037,7 @@ OPTIONS: tuple[Option, ...] = (
         side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
         PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
         With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is usually `sort`. It is `buckets` if there is a window and a sample shows that
+        `auto` is usually `sort`, but it is `buckets` if there is a window and a sample shows that
         `sort` would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
@@ -1483,14 +1483,14 @@ OPTIONS: tuple[Option, ...] = (
         time. For each key, each slice also receives the nearest right rows outside it: each task
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
         rows are divided into buckets by key, and heavy keys are split by time. `auto` is
-        `broadcast` if the right side is small. Otherwise, it keeps the existing partitions of both
-        sides if they are balanced and each contains all rows of its keys. If not, it uses the
-        division whose fullest partition is the smallest in a sample. Without `by`, it uses slices
-        of time. For streams, `key` divides the rows only by key. `time` assigns slices of time to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
-        assigns slices in turn, but starts each key at a different bucket. Both `time` and `hybrid`
-        require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-        `tolerance`, the join has a single bucket, and therefore a single task.
+        `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
+        both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
+        the division whose fullest partition is the smallest in a sample. Without `by`, it uses
+        slices of time. For streams, `key` divides the rows only by key. `time` assigns slices of
+        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
+        and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+        neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1519,7 +1519,7 @@ OPTIONS: tuple[Option, ...] = (
         "str | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        For streams: the name of an additional result column that marks late rows. This column is
+        For streams: the name of an additional result column that marks late rows. The column is
         null in regular result rows. In a late row, it contains the row's side, `left` or `right`,
         and the columns of the other side are null. Without this column, late rows are dropped.
         """,

@@ -735,7 +735,7 @@ def test_chains_of_other_shapes_are_refused():
         tg.Chain("last", {last.sources[0]: first})
     with pytest.raises(TypeError, match=r"feeds: expected a source, .* got Merge"):
         tg.Chain(last, {last: first})
-    with pytest.raises(TypeError, match=r"expected an operator before a source, .* got int"):
+    with pytest.raises(TypeError, match=r"expected an operator that feeds a source, .* got int"):
         tg.Chain(last, {last.sources[0]: 7})
     with pytest.raises(tg.TidegateError, match="belongs to no operator of the chain"):
         tg.Chain(last, {sorted_out(first).sources[0]: first})

@@ -133,9 +133,9 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
         raise tidegate.TidegateError(message)
     starts, (lower, upper) = plan.time
     if name in {"window_join", "band_join"} and lower is None and upper is None:
-        message = "memory_limit: a row-based window counts the rows of whole inputs, which cannot "
-        message += 'be divided by time; give a time-based window, such as window="5s", or omit '
-        message += "memory_limit"
+        message = "memory_limit: a row-based window counts rows of whole inputs, "
+        message += "which cannot be divided by time; "
+        message += 'give a time-based window, such as window="5s", or omit memory_limit'
         raise tidegate.TidegateError(message)
     steps = [step_of(schemas[side].field(starts[side]).type) for side in (0, 1)]
     factors = (steps[0] // min(steps), steps[1] // min(steps))
@@ -216,8 +216,8 @@ class _Join:
     """The size in bytes of the last rows of all keys when they were last determined."""
 
     before: int = 0
-    """The size of the right rows that precede all intervals, in bytes. They are kept because the
-    last row of a key may match."""
+    """The size of the right rows that precede all intervals, in bytes. These rows are kept because
+    the last row of a key may match."""
 
     told: dict[str, Any] = field(default_factory=dict)
     left_done: int = 0
@@ -316,8 +316,9 @@ class _Join:
             message = (
                 f"{side.table.name}: a row has {batch.column(start)[at]} in column `{start}`, "
             )
-            message += f"after {batch.column(end)[at]} in column `{end}`, expected a start that is "
-            message += "not after its end; swap the two, or filter such rows out first"
+            message += f"after {batch.column(end)[at]} in column `{end}`, "
+            message += "expected a start that is not after its end; "
+            message += "swap the two, or filter such rows out first"
             raise tidegate.TidegateError(message)
 
     def _slice(self, held: deque[_Part], rights: Iterator[_Part | None]) -> Steps:
@@ -386,8 +387,8 @@ class _Join:
                 held.appendleft(part.cut(rows, count))
                 break
         if not kept:
-            message = f"{self.query.function}: the right rows within reach of one left row need "
-            message += f"more than {self.shares.window} bytes, their share of memory_limit; "
+            message = f"{self.query.function}: the right rows within reach of one left row "
+            message += f"need more than {self.shares.window} bytes, their share of memory_limit; "
             message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return kept
@@ -540,12 +541,9 @@ class _Join:
         self.kept_back = sum(part.size for part in found)
         if self.shares.is_bound and self.kept_back > self.shares.window // 3:
             message = f"{self.query.function}: the last right rows of all keys need "
-            message += (
-                f"{self.kept_back} bytes, more than {self.shares.window // 3}, their share of "
-            )
-            message += (
-                f"memory_limit; raise memory_limit, read fewer columns, or give {self.reach.advice}"
-            )
+            message += f"{self.kept_back} bytes, more than {self.shares.window // 3}, "
+            message += "their share of memory_limit; "
+            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return found
 

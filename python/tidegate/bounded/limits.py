@@ -40,13 +40,14 @@ class Limits:
             limits = cls(limit, lateness, in_batches)
             if limits.of_batches < shares.LEAST:
                 least = shares.LEAST if in_batches else 2 * shares.LEAST
-                message = f"memory_limit: {limit} bytes leave no room for the few batches that are "
-                message += f"held at a time; give {least} or more, or omit the limit"
+                message = f"memory_limit: {limit} bytes leave no room for "
+                message += "the few batches that are held at a time; "
+                message += f"give {least} or more, or omit the limit"
                 raise _tidegate.TidegateError(message)
             return limits
         if lateness is not None:
-            message = "lateness: without memory_limit, rows may be in any order; omit lateness, "
-            message += 'or give memory_limit, such as memory_limit="2GB"'
+            message = "lateness: without memory_limit, rows may be in any order; "
+            message += 'omit lateness, or give memory_limit, such as memory_limit="2GB"'
             raise _tidegate.TidegateError(message)
         return None
 

@@ -94,8 +94,8 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
             size += size_of(batch)
             if size > limit // 2:
                 message = f"the result needs more than {limit // 2} bytes, half of memory_limit; "
-                message += f"raise memory_limit, or write tidegate.{batches}(...), whose result "
-                message += "may be larger than memory"
+                message += f"raise memory_limit, or write tidegate.{batches}(...), "
+                message += "whose result may be larger than memory"
                 raise tidegate.MemoryLimitError(message)
             found.append(batch)
         return pa.Table.from_batches(found, reader.schema)

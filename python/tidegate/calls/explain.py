@@ -111,12 +111,14 @@ def of_aggregation(
 
 
 OF_JOIN = (
-    "  limit      {} bytes: rows in time order, one slice of left rows at a time with the right "
-    "rows within its reach; an input that is not known to be in order is sorted in temporary files"
+    "  limit      {} bytes: rows in time order, "
+    "one slice of left rows at a time with the right rows within its reach; "
+    "an input that is not known to be in order is sorted in temporary files"
 )
 OF_AGGREGATION = (
-    "  limit      {} bytes: rows in time order, so that each window is dropped once it is "
-    "complete; a stream that is not known to be in order is sorted in temporary files"
+    "  limit      {} bytes: rows in time order, "
+    "so that each window is dropped once it is complete; "
+    "a stream that is not known to be in order is sorted in temporary files"
 )
 
 

@@ -350,9 +350,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         within: The maximum distance between the values of two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, it is a timedelta, a numpy timedelta64 or a string such as "250ms". A
-            pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
-            bound.
+            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
+            None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
         window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
@@ -392,9 +392,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
             index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
             a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
             while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
-            which are never merged. `auto` is usually `sort`. It is `buckets` if there is a window
-            and a sample shows that `sort` would check more than about a thousand pairs per left
-            row.
+            which are never merged. `auto` is usually `sort`, but it is `buckets` if there is a
+            window and a sample shows that `sort` would check more than about a thousand pairs per
+            left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -495,9 +495,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         within: The maximum distance between the values of two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, it is a timedelta, a numpy timedelta64 or a string such as "250ms". A
-            pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
-            bound.
+            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
+            None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
         window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
@@ -537,9 +537,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
             a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
             while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
-            which are never merged. `auto` is usually `sort`. It is `buckets` if there is a window
-            and a sample shows that `sort` would check more than about a thousand pairs per left
-            row.
+            which are never merged. `auto` is usually `sort`, but it is `buckets` if there is a
+            window and a sample shows that `sort` would check more than about a thousand pairs per
+            left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before the
@@ -1432,7 +1432,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             or give it as SQL text.
         algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
             is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
-            windows share. It keeps separate states for each stream, and combines slices into
+            windows share. `slices` keeps separate states for each stream, and combines slices into
             windows. The other algorithms are the designs from section 5 of the paper, included for
             comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
             The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
@@ -1551,7 +1551,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             or give it as SQL text.
         algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
             is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
-            windows share. It keeps separate states for each stream, and combines slices into
+            windows share. `slices` keeps separate states for each stream, and combines slices into
             windows. The other algorithms are the designs from section 5 of the paper, included for
             comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
             The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and

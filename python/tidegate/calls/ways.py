@@ -266,8 +266,8 @@ def in_time_order(
         elif found := stretches(one, on):
             groups = sum(map(len, found))
             told.append(
-                f"{name}: {groups} row groups in {len(found)} stretches of time, each sorted as it "
-                "is read"
+                f"{name}: {groups} row groups in {len(found)} stretches of time, "
+                "each sorted as it is read"
             )
         else:
             told.append(f"{name}: sorted as a whole, unless its times ascend")

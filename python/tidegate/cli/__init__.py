@@ -23,7 +23,7 @@ class _NoPandas:
     """Hides pandas from imports, even if it is installed.
 
     pyarrow imports pandas before it converts its first value, which may be a pandas object. The
-    command uses no pandas objects, and would take 1.5 times as long to start.
+    command uses no pandas objects, and would take 1.5 times as long to start with pandas.
     """
 
     @staticmethod

@@ -160,8 +160,8 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
             if given.name != STANDARD_STREAM and not Path(given.name).exists():
                 continue
             label = "standard input" if given.name == STANDARD_STREAM else given.name
-            message = f"{label}: --state needs files, and a pipe cannot be read again; write "
-            message += "the pipe to a file first"
+            message = f"{label}: --state needs files, and a pipe cannot be read again; "
+            message += "write the pipe to a file first"
             raise TidegateError(message)
     if output.layout is Format.PARQUET:
         return
@@ -193,7 +193,7 @@ def _check_state(path: Path, inputs: Sequence[Input], output: Output) -> None:
 def _check_unforced(keeping: Keeping, output: Output) -> None:
     if output.force:
         message = (
-            f"{keeping.state}: resumes {output.name}, which --force would replace; omit --force, "
-            "or remove the state to start over"
+            f"{keeping.state}: resumes {output.name}, which --force would replace; "
+            "omit --force, or remove the state to start over"
         )
         raise StateError(message)

@@ -53,7 +53,7 @@ class Work:
 
 
 def joined(job: joining.Job, lateness: Length | None, max_width: Length | None = None) -> Work:
-    """Return the work of joining two growing files."""
+    """Create the `Work` that joins two growing files."""
 
     def make(schemas: list[pa.Schema]) -> Made:
         left, right = schemas
@@ -72,7 +72,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
 
 
 def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
-    """Return the work of aggregating growing files that all have the columns of the first file."""
+    """Create the `Work` that aggregates growing files, all with the columns of the first file."""
 
     def make(schemas: list[pa.Schema]) -> Made:
         first, names = schemas[0], [given.name for given in job.streams]

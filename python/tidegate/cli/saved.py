@@ -17,9 +17,9 @@ A checkpoint has four steps:
 
 A kill or a power failure leaves one of two cases, depending on whether the rename happened:
 
-- Before the rename in step 3, the previous state exists. Step 2 of its checkpoint preceded its
-  rename, so the output contains everything that it records. The next run truncates the output to
-  this point and reads the remaining rows again.
+- Before the rename in step 3, the previous state exists. The output was synced before that state
+  was renamed, so it contains everything that the state records. The next run truncates the output
+  to this point and reads the remaining rows again.
 - After the rename, the new state exists, and step 2 has synced the output that it records. If
   step 4 is missing, the next run repeats it.
 
@@ -95,9 +95,9 @@ class Saved:
             raise StateError(message)
         if version != VERSION:
             message = (
-                f"{state}: is a state of version {version.decode(errors='replace')!r}, but this "
-                f"tidegate reads version {VERSION.decode()!r}; resume with the tidegate that wrote "
-                f"it, or {ANEW}"
+                f"{state}: is a state of version {version.decode(errors='replace')!r}, "
+                f"but this tidegate reads version {VERSION.decode()!r}; "
+                f"resume with the tidegate that wrote it, or {ANEW}"
             )
             raise StateError(message)
         if digest.decode(errors="replace") != _digest(rest):
@@ -141,8 +141,8 @@ class Saved:
         if (self.layout, self.columns) != (layout, columns):
             message = (
                 f"{state}: belongs to {_a(self.layout)} output with {_columns(self.columns)}; "
-                f"found {layout} with {_columns(columns)}; give the same options as before, "
-                f"or {ANEW}"
+                f"found {layout} with {_columns(columns)}; "
+                f"give the same options as before, or {ANEW}"
             )
             raise StateError(message)
 
@@ -173,7 +173,7 @@ def temporary_name(path: Path) -> str:
 
 
 def remove(state: str) -> None:
-    """Remove a state, if it exists. If it reappears, its run has nothing left to do."""
+    """Remove a state, if it exists. If it reappears, a run has nothing left to do."""
     with naming(state, "cannot be removed"):
         Path(state).unlink(missing_ok=True)
 

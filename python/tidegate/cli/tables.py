@@ -153,8 +153,8 @@ class Output:
         """Raise an error if the folder contains anything other than a partitioned table."""
         first = f"{self.partition_by[0]}="
         if not path.is_dir() or any(not one.name.startswith(first) for one in path.iterdir()):
-            message = f"{self.name}: contains more than folders such as {first}..., and --force "
-            message += "replaces only such folders; give another -o"
+            message = f"{self.name}: contains more than folders such as {first}..., "
+            message += "and --force replaces only such folders; give another -o"
             raise tidegate.TidegateError(message)
         for name in (name for given in inputs for name in given.local_files()):
             if path.resolve() in Path(name).resolve().parents:

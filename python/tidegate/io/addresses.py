@@ -1,7 +1,7 @@
 """Addresses of tables: finds the files that a path, a folder, a pattern or a URL refers to.
 
-Every place is a file system of `pyarrow.fs`, so that local folders and folders in an object store
-are listed by the same code.
+All places are accessed through file systems of `pyarrow.fs`, so that the same code lists local
+folders and folders in an object store.
 """
 
 import errno
@@ -135,8 +135,8 @@ def local_files(address: str) -> list[str]:
 def _place(address: str, *, mapped: bool) -> Place:
     """Return the file system of an address, and the path in it."""
     if not address:
-        message = "the path is empty; give a file, a folder, a pattern or a URL, or . for the "
-        message += "working directory"
+        message = "the path is empty; "
+        message += "give a file, a folder, a pattern or a URL, or . for the working directory"
         raise TidegateError(message)
     scheme = SCHEME.match(address)
     if scheme is None:
@@ -205,8 +205,8 @@ def _of_folder(place: Place) -> Files:
     """Return all files below a folder that are not hidden."""
     paths = _below(place, place.path)
     if not paths:
-        message = f"{place.address}: the folder contains no tables; expected "
-        message += f"names that end in {', '.join(ENDINGS)}"
+        message = f"{place.address}: the folder contains no tables; "
+        message += f"expected names that end in {', '.join(ENDINGS)}"
         raise TidegateError(message)
     return Files(place, tuple(paths), place.path)
 
@@ -220,8 +220,8 @@ def _below(place: Place, folder: str) -> list[str]:
         for name in inside:
             if name in TABLE_LOGS:
                 kind, call = TABLE_LOGS[name]
-                message = f"{place.named(folder)}: is a {kind} table, whose files have more rows "
-                message += f"than the table; read it as {call}"
+                message = f"{place.named(folder)}: is a {kind} table, "
+                message += f"whose files have more rows than the table; read it as {call}"
                 raise TidegateError(message)
         if info.type == pafs.FileType.File and not any(name.startswith(HIDDEN) for name in inside):
             paths.append(info.path)

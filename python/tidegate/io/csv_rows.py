@@ -1,7 +1,7 @@
 """Reads rows of CSV files, with specified or inferred column types.
 
 pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
-becomes a string column, since numbers have no leading zeros. If rows are read block by block, the
+becomes a string column, because numbers have no leading zeros. If rows are read block by block, the
 first block determines the types. Numeric columns are then read as strings and converted here, so a
 code in a later block raises an error instead of losing its zeros.
 """
@@ -97,7 +97,7 @@ class Dialect:
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
         """Return the specified types of the columns that the file contains.
 
-        A plain `timestamp` gets a time zone if the first values have one.
+        A plain `timestamp` has a time zone if the first values have one.
         """
         found = {}
         for name, text in self.types.items():
@@ -133,7 +133,7 @@ def type_named(text: str) -> pa.DataType:
 
 
 def advice(column: str) -> str:
-    """Return advice for the case that the inferred type of a column is wrong."""
+    """Return advice on what to do if the inferred type of a column is wrong."""
     return (
         f"give the type of the column: --types {column}=string (or double, timestamp) in the "
         "command, or column_types of pyarrow.csv in Python"
@@ -357,15 +357,15 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
     if pc.any(codes).as_py():
         value = texts.filter(codes)[0].as_py()
         message = (
-            f"column `{one.name}` is {one.type} in its first rows, but the value {value!r:.80} "
+            f"column `{one.name}` is {one.type} in its first rows, "
+            f"but the value {value!r:.80} has a leading zero; {advice(one.name)}"
         )
-        message += f"has a leading zero; {advice(one.name)}"
         raise pa.ArrowInvalid(message)
     try:
         return pc.utf8_trim(texts, " \t").cast(one.type)
     except pa.ArrowInvalid as error:
-        message = f"column `{one.name}` is {one.type} in its first rows, but a later value is not: "
-        message += f"{error}; {advice(one.name)}"
+        message = f"column `{one.name}` is {one.type} in its first rows, "
+        message += f"but a later value is not: {error}; {advice(one.name)}"
         raise pa.ArrowInvalid(message) from error
 
 

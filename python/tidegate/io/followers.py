@@ -285,8 +285,8 @@ class _CsvFollower:
         advice = (
             "expected a line feed at the end of each line"
             if place is None
-            else f"line {line:,} opens a quote that is never closed; close it, or write a quote "
-            'within a quoted value as ""'
+            else f"line {line:,} opens a quote that is never closed; "
+            'close it, or write a quote within a quoted value as ""'
         )
         message = f"{self._name}: line {self._lines + 1:,} {fault}: {advice}"
         raise TidegateError(message)
@@ -294,8 +294,8 @@ class _CsvFollower:
 
 def _raise_other_columns(name: str, found: pa.Schema, wanted: pa.Schema) -> NoReturn:
     message = (
-        f"{name}: the new file with this name has other columns than the previous one: found "
-        f"{_columns(found)}; expected {_columns(wanted)}"
+        f"{name}: the new file with this name has other columns than the previous one: "
+        f"found {_columns(found)}; expected {_columns(wanted)}"
     )
     raise TidegateError(message)
 

@@ -197,8 +197,8 @@ class GrowingFile:
             more = os.fstat(descriptor).st_size - size
             if more != 0:
                 self._raise(
-                    f"{more:,} bytes were written to the previous file with this name after the "
-                    "new one had been created"
+                    f"{more:,} bytes were written to the previous file with this name "
+                    "after the new one had been created"
                 )
 
     def _check_between(self) -> None:
@@ -234,7 +234,7 @@ class GrowingFile:
         return b"".join(parts)
 
     def unread(self, found: bytes) -> None:
-        """Return bytes that were read last to the buffer."""
+        """Put bytes that were just read back into the buffer."""
         self._unread = found + self._unread
 
     # The members that pyarrow requires of a file in addition to `read`.

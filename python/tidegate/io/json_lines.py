@@ -51,8 +51,8 @@ class JsonLines:
         try:
             lines = [self._encode(row) for row in rows]
         except ValueError as error:
-            message = f"{_not_finite(batch)}: JSON has no NaN or infinity; write Parquet, CSV "
-            message += "or Arrow, or exclude such rows with --where"
+            message = f"{_not_finite(batch)}: JSON has no NaN or infinity; "
+            message += "write Parquet, CSV or Arrow, or exclude such rows with --where"
             raise TidegateError(message) from error
         if lines:
             self._file.write(("\n".join(lines) + "\n").encode())

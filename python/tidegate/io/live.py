@@ -158,8 +158,8 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
             return
         if known is not None and not path.is_file():
             message = (
-                f"{path}: the state belongs to this output, but the file does not exist; restore "
-                f"it, or {ANEW}"
+                f"{path}: the state belongs to this output, but the file does not exist; "
+                f"restore it, or {ANEW}"
             )
             raise StateError(message)
         with path.open("r+b" if path.exists() else "x+b") as file:
@@ -279,8 +279,8 @@ def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> No
     is_same = (found.st_dev, found.st_ino) == (mark.device, mark.inode)
     if not is_same and found.st_size > mark.position:
         message = (
-            f"{counted}, but it is a copy or another file and has {found.st_size:,}; truncate it "
-            f"to {mark.position} bytes, or {ANEW}"
+            f"{counted}, but it is a copy or another file and has {found.st_size:,}; "
+            f"truncate it to {mark.position} bytes, or {ANEW}"
         )
         raise StateError(message)
 
@@ -327,8 +327,8 @@ class LiveParts:
         self._sizes += [(self._folder / name).stat().st_size for name in sorted(own)]
         if self._digest() != known.sizes:
             message = (
-                f"{self._folder}: the state includes {known.parts:,} parts, but some of them "
-                f"are missing or have changed; restore them, or {ANEW}"
+                f"{self._folder}: the state includes {known.parts:,} parts, "
+                f"but some of them are missing or have changed; restore them, or {ANEW}"
             )
             raise StateError(message)
         found = self._folder.stat()
@@ -337,8 +337,9 @@ class LiveParts:
             if self._NAME.fullmatch(name) and name not in own:
                 if not is_same:
                     message = (
-                        f"{self._folder}: is a copy or another folder, and the state does not "
-                        f"include {name}; move this file elsewhere, or {ANEW}"
+                        f"{self._folder}: is a copy or another folder, "
+                        f"and the state does not include {name}; "
+                        f"move this file elsewhere, or {ANEW}"
                     )
                     raise StateError(message)
                 (self._folder / name).unlink()

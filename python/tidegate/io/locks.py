@@ -37,8 +37,8 @@ def held(path: Path, what: str) -> Iterator[None]:
         if not try_lock(descriptor):
             os.close(descriptor)
             message = (
-                f"{what}: is in use by another run, which has locked {path}; stop that run, or "
-                "give another state and another OUT"
+                f"{what}: is in use by another run, which has locked {path}; "
+                "stop that run, or give another state and another OUT"
             )
             raise StateError(message)
         # The previous holder may have removed the file since it was opened here.

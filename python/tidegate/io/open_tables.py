@@ -31,10 +31,11 @@ from tidegate.io.read_files import (
 )
 
 KINDS = (
-    "Arrow data (a pyarrow table, batches or reader, a polars or pandas DataFrame, a DuckDB "
-    "relation), a path or a list of paths (a file, a folder, a pattern such as "
-    '"trades/*.parquet", or a URL such as "s3://bucket/trades/"), a pyarrow Dataset, Scanner or '
-    "ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of arrays"
+    "Arrow data (a pyarrow table, batches or reader, a polars or pandas DataFrame, "
+    "a DuckDB relation), a path or a list of paths (a file, a folder, "
+    'a pattern such as "trades/*.parquet", or a URL such as "s3://bucket/trades/"), '
+    "a pyarrow Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, "
+    "or a dict of arrays"
 )
 
 WHOLE = Reading()
@@ -350,9 +351,9 @@ def _refuse_objects(column: str, dtype: object) -> None:
     """Reject Polars `Object` columns, which would export object addresses as values."""
     if str(dtype) == "Object":
         message = (
-            f"column `{column}` contains Python objects (polars type Object), for which Arrow has "
+            f"column `{column}` contains Python objects (polars type Object), "
+            "for which Arrow has no type; convert it to another type, or remove it with .drop()"
         )
-        message += "no type; convert it to another type, or remove it with .drop()"
         raise SchemaError(message)
 
 
@@ -385,8 +386,8 @@ def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
     for column, length in lengths.items():
         first = next(iter(lengths))
         if length != lengths[first]:
-            message = f"column `{column}` has {length} values, but column `{first}` has "
-            message += f"{lengths[first]}; give columns of equal length"
+            message = f"column `{column}` has {length} values, "
+            message += f"but column `{first}` has {lengths[first]}; give columns of equal length"
             raise SchemaError(message)
     table = pa.table(columns)
 

@@ -133,8 +133,8 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
         is_cut = pc.or_(pc.match_substring(texts, "\0"), pc.equal(texts, NULL_FOLDER))
         if pc.any(is_cut).as_py():
             value = texts.filter(is_cut)[0].as_py()
-            message = f"--partition-by: column `{name}` has the value {value!r:.80}, which no "
-            message += "folder name can represent; exclude such rows with --where"
+            message = f"--partition-by: column `{name}` has the value {value!r:.80}, "
+            message += "which no folder name can represent; exclude such rows with --where"
             raise TidegateError(message)
 
 
@@ -178,8 +178,8 @@ def _take_permissions(folder: Path, target: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
-            message = f"{folder}: belongs to another user, who has replaced the new folder with "
-            message += "it; write to a folder in which only you can create files"
+            message = f"{folder}: belongs to another user, who has replaced the new folder; "
+            message += "write to a folder in which only you can create files"
             raise TidegateError(message)
         take_permissions(descriptor, target.stat())
     finally:

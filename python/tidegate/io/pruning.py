@@ -110,7 +110,7 @@ def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
 def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
     """Return the first and the last time of each row group.
 
-    The result is None if the statistics of a row group lack them, or report a null time.
+    The result is None if the statistics of a row group lack these times, or report a null time.
     """
     found = []
     for group in groups:

@@ -365,8 +365,9 @@ def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
         for field in first:
             found = schema.field(field.name).type
             if found != field.type:
-                message = f"{name}: column `{field.name}` is {found}, but in {names[0]} it is "
-                message += f"{field.type}; files of one table must have the same columns"
+                message = f"{name}: column `{field.name}` is {found}, "
+                message += f"but in {names[0]} it is {field.type}; "
+                message += "files of one table must have the same columns"
                 raise SchemaError(message)
 
 

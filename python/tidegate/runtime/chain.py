@@ -36,15 +36,15 @@ _SUM = struct.Struct("<I")
 class Chain:
     """A chain of operators, in which the results of one operator feed a source of another.
 
-    Each source in `feeds` receives the results of its operator. Their times are in the column that
-    is the source's time column. Watermarks are passed along: a row is emitted by the last operator
-    as soon as the outer sources have promised that it is final. A fed source needs no `lateness`.
-    The preceding query determines how far times are out of order, and no rows are late. A fed
-    source closes when the preceding operator ends.
+    Each source in `feeds` receives the results of its operator. The times of these results are in
+    the source's time column. Watermarks are passed along: a row is emitted by the last operator as
+    soon as the outer sources have promised that it is final. A fed source needs no `lateness`. The
+    preceding query determines how far times are out of order, and no rows are late. A fed source
+    closes when the preceding operator ends.
 
-    As with a single operator, the results depend only on the rows of the outer sources. They are
-    the same as for calls on tables, each on the result of the previous one. If an operator has
-    `ordered=False`, the rows that it passes on are in any order among rows with equal times.
+    As with a single operator, the results depend only on the rows of the outer sources. The results
+    are the same as for a sequence of calls on tables, each on the previous result. If an operator
+    has `ordered=False`, the rows that it passes on are in any order among rows with equal times.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
     thread. `snapshot` returns a single state of all operators and of the rows between them. Rows
@@ -96,8 +96,8 @@ class Chain:
             raise TypeError(message)
         if not feeds:
             message = (
-                "feeds: expected a source and the operator that feeds it; poll a single operator "
-                "directly"
+                "feeds: expected a source and the operator that feeds it; "
+                "poll a single operator directly"
             )
             raise TidegateError(message)
         given = [_given(source, fed) for source, fed in feeds.items()]
@@ -129,8 +129,8 @@ class Chain:
     def poll(self) -> pa.RecordBatch | None:
         """Return the next final batch of the last operator, or None.
 
-        The call does not wait for sources. Before it returns, batches are passed from operator to
-        operator.
+        The call does not wait for sources. Before `poll` returns, batches are passed from operator
+        to operator.
 
         Example:
             >>> import pyarrow as pa
@@ -252,8 +252,8 @@ class Chain:
         if text.decode(errors="replace") != self._shape or len(states) != len(self._operators):
             message = (
                 "the snapshot is of another chain: "
-                f"({text.decode(errors='replace')[:400]}), not ({self._shape}); create the same "
-                "chain as when the snapshot was taken"
+                f"({text.decode(errors='replace')[:400]}), not ({self._shape}); "
+                "create the same chain as when the snapshot was taken"
             )
             raise StateError(message)
         with self._turns.alone():
@@ -467,8 +467,8 @@ def _given(source: object, fed: Fed) -> tuple[Source, Operator[Any], str | None]
         raise TypeError(message)
     if not isinstance(operator, Operator):
         message = (
-            "feeds: expected an operator before a source, or a pair of it and 'later' or "
-            f"'earlier', got {type(operator).__name__}"
+            "feeds: expected an operator that feeds a source, or a pair of it and "
+            f"'later' or 'earlier', got {type(operator).__name__}"
         )
         raise TypeError(message)
     return source, operator, of
@@ -484,8 +484,8 @@ def _in_order(
     def enter(operator: Operator[Any]) -> None:
         if any(one is operator for one in entered):
             message = (
-                "feeds: an operator feeds two sources, or itself; use a separate operator for each "
-                "source"
+                "feeds: an operator feeds two sources, or itself; "
+                "use a separate operator for each source"
             )
             raise TidegateError(message)
         entered.append(operator)
@@ -498,8 +498,8 @@ def _in_order(
     enter(last)
     if len(ordered) != len(given) + 1:
         message = (
-            "feeds: a source belongs to no operator of the chain; each operator except the last "
-            "must feed a source of another one"
+            "feeds: a source belongs to no operator of the chain; "
+            "each operator except the last must feed a source of another one"
         )
         raise TidegateError(message)
     return ordered
@@ -522,8 +522,8 @@ def _parts(snapshot: bytes) -> list[bytes]:
     _check("its checksum does not match its content", is_whole=zlib.crc32(body) == checksum)
     if version != _VERSION:
         message = (
-            f"the snapshot has version {version}, but this tidegate reads version {_VERSION} of "
-            "chain snapshots; use the tidegate that wrote it"
+            f"the snapshot has version {version}, but this tidegate reads version {_VERSION} "
+            "of chain snapshots; use the tidegate that wrote it"
         )
         raise StateError(message)
     parts, at = [], _HEAD.size

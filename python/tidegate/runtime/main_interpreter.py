@@ -1,4 +1,4 @@
-"""Rejects subinterpreters: NumPy and pyarrow do not support them, and exits would hang."""
+"""Rejects subinterpreters, which NumPy and pyarrow do not support and which hang at exit."""
 
 import importlib
 
@@ -17,7 +17,7 @@ def in_subinterpreter() -> bool:
 
 if in_subinterpreter():
     message = (
-        "tidegate cannot be used in a subinterpreter, and neither can pyarrow and NumPy; import it "
-        "in the main interpreter, or start a process instead"
+        "tidegate cannot be used in a subinterpreter, and neither can pyarrow and NumPy; "
+        "import it in the main interpreter, or start a process instead"
     )
     raise ImportError(message)

@@ -43,8 +43,8 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
     """Return the statistics of an operator in the text format of Prometheus.
 
     The text contains counts of pushed, late and returned rows, watermarks, bytes held, rows kept,
-    latencies, and the number of rows that wait for a silent source. Some of these are reported in
-    total and for each source. Statistics that an operator does not have are omitted.
+    latencies, and the number of rows that wait for a silent source. Some statistics are reported
+    both in total and for each source. Statistics that an operator does not have are omitted.
 
     Example:
         >>> import pyarrow as pa

@@ -21,8 +21,8 @@ class Punctuated(Taker):
     def __init__(self, operator: Any, sink: Sink) -> None:  # noqa: ANN401 - of Rust
         if isinstance(sink, Source):
             message = (
-                "punctuations: a source of another operator accepts only results; omit "
-                "punctuations, or use a tidegate.Chain, which passes watermarks to the source"
+                "punctuations: a source of another operator accepts only results; "
+                "omit punctuations, or use a tidegate.Chain, which passes watermarks to the source"
             )
             raise TidegateError(message)
         self.schema = _with_watermark(operator.schema)
@@ -72,8 +72,8 @@ def _with_watermark(schema: pa.Schema) -> pa.Schema:
     """Return the schema of results with punctuations, whose columns may all be null."""
     if _WATERMARK in schema.names:
         message = (
-            f"punctuations: the results already have a column `{_WATERMARK}`; rename it in the "
-            "sources"
+            f"punctuations: the results already have a column `{_WATERMARK}`; "
+            "rename it in the sources"
         )
         raise SchemaError(message)
     fields = [field.with_nullable(nullable=True) for field in schema]

@@ -52,8 +52,8 @@ def _values(
             raise SchemaError(message)
         extra = [] if ignores_extra else [key for key in row if key not in names]
         if extra:
-            message = f"{place} has a value for `{extra[0]}`, which is not a column; omit it, or "
-            message += 'push with extra="ignore"'
+            message = f"{place} has a value for `{extra[0]}`, which is not a column; "
+            message += 'omit it, or push with extra="ignore"'
             raise SchemaError(message)
         return [row[column] for column in names]
     if isinstance(row, tuple):
@@ -62,8 +62,8 @@ def _values(
             message += ", ".join(names)
             raise SchemaError(message)
         return row
-    message = f"{name}: expected rows as dicts or tuples, or Arrow data, got a list whose row "
-    message += f"{number} is {type(row).__name__}"
+    message = f"{name}: expected rows as dicts or tuples, or Arrow data, "
+    message += f"got a list whose row {number} is {type(row).__name__}"
     raise TypeError(message)
 
 
@@ -136,8 +136,8 @@ def _whole(value: timedelta) -> timedelta | np.timedelta64:
 
 
 def _unfit(name: str, field: pa.Field, number: int, value: object, why: str) -> TidegateError:
-    message = f"{name}: column `{field.name}`, row {number} of the list: {value!r:.80} is not a "
-    message += f"value of {field.type}: {why}"
+    message = f"{name}: column `{field.name}`, row {number} of the list: "
+    message += f"{value!r:.80} is not a value of {field.type}: {why}"
     return TidegateError(message)
 
 

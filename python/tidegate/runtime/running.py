@@ -342,9 +342,9 @@ def sink_of(sink: Any) -> Taker:  # noqa: ANN401 - any of several
     if callable(sink):
         return Taker(sink)
     message = (
-        "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch`, "
-        "such as pyarrow.parquet.ParquetWriter, or a source of another operator, got "
-        f"{type(sink).__name__}"
+        "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch` "
+        "such as pyarrow.parquet.ParquetWriter, or a source of another operator, "
+        f"got {type(sink).__name__}"
     )
     raise TypeError(message)
 

@@ -95,13 +95,13 @@ class Turns:
         """Raise an error instead of waiting forever."""
         if self._alone == thread:
             message = (
-                "a signal handler called the chain during another call to it; set a flag in the "
-                "handler, and check the flag between calls"
+                "a signal handler called the chain during another call to it; "
+                "set a flag in the handler, and check the flag between calls"
             )
             raise StateError(message)
         if thread in self._stepping and self._alone is not None:
             message = (
-                "another thread is taking a snapshot and waits for this sink; take snapshots on a "
-                "single thread"
+                "another thread is taking a snapshot and waits for this sink; "
+                "take snapshots on a single thread"
             )
             raise StateError(message)

@@ -182,7 +182,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             with `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an
             end. Without `by`, a join with such intervals has a single bucket, and therefore a
             single task.
-        late_as: For streams: the name of an additional result column that marks late rows. This
+        late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
@@ -338,7 +338,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             with `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an
             end. Without `by`, a join with such intervals has a single bucket, and therefore a
             single task.
-        late_as: For streams: the name of an additional result column that marks late rows. This
+        late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
@@ -441,8 +441,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         within: The maximum distance between the values of two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, it is a duration. A pair `(below, above)` means `l.on - below <= r.on <=
-            l.on + above`, where None sets no bound.
+            and timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below
+            <= r.on <= l.on + above`, where None sets no bound.
         time: If there is a window: the time column, or a pair of names if it has different names on
             the two sides. For streams, the time column must have the watermark, and a window is
             required.
@@ -497,7 +497,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not
             support bands without an end. Without `by`, a join with such a band has a single bucket,
             and therefore a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. This
+        late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
@@ -651,16 +651,16 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             divided into slices of time. For each key, each slice also receives the nearest right
             rows outside it: each task that reads right rows sends at most one row before the slice
             and one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto` is `broadcast` if the right side is small. Otherwise, it keeps the
-            existing partitions of both sides if they are balanced and each contains all rows of its
-            keys. If not, it uses the division whose fullest partition is the smallest in a sample.
-            Without `by`, it uses slices of time. For streams, `key` divides the rows only by key.
-            `time` assigns slices of time to the buckets in turn, and copies all right rows within
-            `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key at a
-            different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key` with
-            `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a single
-            bucket, and therefore a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. This
+            split by time. `auto` is `broadcast` if the right side is small. Otherwise, `auto` keeps
+            the existing partitions of both sides if they are balanced and each contains all rows of
+            its keys. If not, `auto` uses the division whose fullest partition is the smallest in a
+            sample. Without `by`, it uses slices of time. For streams, `key` divides the rows only
+            by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
+            within `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key
+            at a different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key`
+            with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
+            single bucket, and therefore a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.

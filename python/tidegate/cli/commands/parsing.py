@@ -22,8 +22,8 @@ CHECKPOINT_S = 10.0
 
 NEEDS_FOLLOW = "needs --follow; add it, or omit this option"
 FOLDER = (
-    "a folder is written as parquet, and only with --follow and --state; give a file name, or add "
-    "--partition-by to write a folder of files"
+    "a folder is written as parquet, and only with --follow and --state; "
+    "give a file name, or add --partition-by to write a folder of files"
 )
 
 # The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
@@ -118,8 +118,8 @@ def out_layout(
     if follow and layout is Format.PARQUET and not is_folder:
         misused(
             "--format",
-            "--follow writes csv or arrow, because an incomplete parquet file cannot be read; with "
-            "--state, it also writes parquet files to a folder, as in -o DIR/",
+            "--follow writes csv or arrow, because an incomplete parquet file cannot be read; "
+            "with --state, it also writes parquet files to a folder, as in -o DIR/",
         )
     if follow and layout is Format.JSON:
         misused("--format", "--follow writes csv or arrow; give one of these")

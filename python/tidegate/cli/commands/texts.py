@@ -57,20 +57,20 @@ Arrow stream, or, if it ends in /, a folder of Parquet files. A Parquet file rec
 a checkpoint includes it. Standard streams and pipes are rejected, because they cannot be read or
 written again. FILE is removed when all inputs have ended, and FILE.lock when a run ends.
 
-With --agg, one row is written for each row of LEFT. It contains the columns of LEFT, then a
-FUNCTION of the row's partners: the rows of RIGHT that match it. FUNCTION is count(), or count, sum,
-mean, min, max, first, last, var, std, product, any, all, median, count_distinct or collect of a
-COLUMN of RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of
-(COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition is optional: "count() where bid > 3".
---how inner omits rows without partners. With --follow, a row is written as soon as RIGHT can
-deliver no further partners.
+With --agg, one row is written for each row of LEFT. The row contains the columns of LEFT, then a
+FUNCTION of its partners: the rows of RIGHT that match it. FUNCTION is count(), or count, sum, mean,
+min, max, first, last, var, std, product, any, all, median, count_distinct or collect of a COLUMN of
+RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of (COLUMN, BY),
+or covar or corr of (COLUMN, OTHER). A condition is optional: "count() where bid > 3". --how inner
+omits rows without partners. With --follow, a row is written as soon as RIGHT can deliver no further
+partners.
 
-A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, it is an integer
-in the same unit. "none" means no bound. An EXPR over the columns of one side, such as
-left.tolerance or -right.reach, gives each row its own bound. It returns a duration or an integer;
-over columns of LEFT, it may also return a time, which is then the bound itself. With --follow, such
-a bound requires --max-width. Rows with a bound farther away are omitted and counted, like late
-rows.
+A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, a duration is an
+integer in the same unit. "none" means no bound. An EXPR over the columns of one side, such as
+left.tolerance or -right.reach, gives each row its own bound. An EXPR returns a duration or an
+integer. An EXPR over columns of LEFT may also return a time, which is then the bound itself. With
+--follow, such a bound requires --max-width. Rows with a bound farther away are omitted and counted,
+like late rows.
 
 \b
 Examples:
@@ -142,8 +142,8 @@ RIGHT can deliver no row that is nearer. With backward, this is when the row's o
 with forward, when the time of the matching row has passed. An unmatched row waits until --tolerance
 has passed. For the ends of files, late rows and --state, see the help of tidegate join.
 
-A duration is a number with a unit, such as 1h30m or 250ms. For integer times, it is an integer in
-the unit of the column.
+A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
+integer in the unit of the column.
 
 \b
 Examples:
@@ -245,13 +245,13 @@ its own windows, which end this duration after their last row. Result rows are o
 then by key.
 
 STREAMS are one or more files, folders, quoted patterns such as 'trades/*.parquet', or URLs such as
-s3://bucket/trades/. They must have the same columns, and their rows may be in any order. Use - for
-standard input or output. The format is determined by the extension: .parquet .pq; .csv .csv.gz
-.csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). Standard input and
-output are Arrow streams, unless an option specifies another format.
+s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
+- for standard input or output. The format is determined by the extension: .parquet .pq; .csv
+.csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). Standard input
+and output are Arrow streams, unless an option specifies another format.
 
-A duration is a number with a unit, such as 1h30m or 250ms. For integer times, it is an integer in
-the unit of the column.
+A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
+integer in the unit of the column.
 
 With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
 no file can deliver a row that belongs to it. Sessions are ordered by their end. A file ends only if
