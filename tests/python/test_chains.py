@@ -492,7 +492,7 @@ def test_snapshots_of_a_sink_and_of_another_thread_do_not_wait_for_each_other():
         source.push(pa.table([range(40), [0] * 40, range(40)], schema=schema))
     other = threading.Thread(target=net.chain.snapshot)
     with (  # noqa: PT012 - in turn
-        pytest.raises(tg.StateError, match="take snapshots on one thread"),
+        pytest.raises(tg.StateError, match="take snapshots on a single thread"),
         net.chain.running(take),
     ):
         assert inside.wait(30)

@@ -390,7 +390,7 @@ def small_table() -> pa.Table:
             lambda t: tg.interval_join(
                 t, t, on="ts", lower=0, upper=0, memory_limit="1GB", lateness=1
             ),
-            "raise lateness, or leave it out, so that the input is sorted",
+            "raise lateness, or omit it, so that the input is sorted",
         ),
     ],
 )
