@@ -588,9 +588,8 @@ class Operator(Generic[_StatsT_co]):
     Threads may push into the sources while other threads poll. An operator is an iterator over
     record batches that waits for rows until all sources are closed; `poll` does not wait. Each
     batch is returned to only one caller. A poll does the work, on the operator's threads. Nothing
-    runs in the background, except inside a `running` block. Which rows are emitted, and in which
-    order, depends only on the input rows, not on when or in what batches they are pushed, or on the
-    number of threads.
+    runs in the background, except inside a `running` block. The emitted rows and their order depend
+    only on the input rows, not on the timing or size of pushes, or on the number of threads.
 
     In asyncio, use `async for` to read the batches; a separate thread then works and waits. Any
     consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read an operator.
@@ -701,9 +700,10 @@ class Operator(Generic[_StatsT_co]):
             OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
-            TidegateError: The operator is an aggregation, whose set of sources is fixed; the side
-                is missing, or the operator has no sides; the sources differ in lateness, so
-                `lateness` is required; or the operator has already had 65536 sources.
+            TidegateError: The operator is an aggregation, whose set of sources is fixed. The error
+                is also raised if the side is missing, or is given for an operator without sides.
+                Other causes are a missing `lateness` if the sources differ in lateness, and more
+                than 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
@@ -1158,8 +1158,8 @@ class Merge(Operator[_OperatorStats]):
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
     source. A row is emitted as soon as no source can deliver a row that sorts before it (ScaleJoin,
-    section IV.A, *ScaleGate*). Which rows are emitted, and in which order, depends only on the
-    input rows, not on when or in what batches they are pushed, or on the number of threads.
+    section IV.A, *ScaleGate*). The emitted rows and their order depend only on the input rows, not
+    on the timing or size of pushes, or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1387,9 +1387,9 @@ class AsofJoin(StreamJoin):
     `strategy` is not `backward`, the row's key is not null, and the part of `where` that reads only
     left columns holds.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, or on the number of threads. Rows are ordered by the times above.
-    Rows with equal times are in *merged order*: by time, then source, then position.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, or on the number of threads. Rows are ordered by the times above. Rows with equal times
+    are in *merged order*: by time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1471,9 +1471,9 @@ class AsofJoin(StreamJoin):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or `tolerance` is an
-            integer although times are dates or timestamps, or a duration although times are
-            integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type. An integer
+            `tolerance` for dates or timestamps, or a duration for integer times, also raises this
+            error.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument is
             invalid.
         TypeError: An argument has the wrong type.
@@ -1528,13 +1528,13 @@ class IntervalJoin(StreamJoin):
     first), then position. In a left, right, full or anti join, an unmatched row is emitted once no
     further row can match it. Rows are kept only as long as later rows may match them.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
-    by their later row in merged order, then by their earlier row. An unmatched row is emitted after
-    all pairs of the last time at which it could have matched. For a left row, this is its time plus
-    `upper`; for a right row, it is its time minus `lower`. The last time is never earlier than the
-    row's own time. If `closed` excludes that end, the last time is one unit earlier. If an end is
-    given as an expression, `max_width` is used instead.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, the number of threads, or `parallelism`. Pairs are ordered by their later row in merged
+    order, then by their earlier row. An unmatched row is emitted after all pairs of the last time
+    at which it could have matched. For a left row, this is its time plus `upper`; for a right row,
+    it is its time minus `lower`. The last time is never earlier than the row's own time. If
+    `closed` excludes that end, the last time is one unit earlier. If an end is given as an
+    expression, `max_width` is used instead.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1746,8 +1746,8 @@ class Aggregate(Operator[_AggregateStats]):
     rows are ordered by window, then by key. Sessions are ordered by their end, then by key, so that
     an open session does not hold others back.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, or on the number of threads.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1892,14 +1892,13 @@ class WindowJoin(StreamJoin):
     numeric columns of the two sides, and between their sums and differences, using the widest SIMD
     instructions that the processor supports. If few pairs match, the rows are looked up instead.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
-    their later row in *merged order* (by time, then source with left sources first, then position),
-    then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
-    it could have matched. With time-based windows, this is the row's own time plus the window of
-    its side. With row-based windows, it is the time of the newer row that displaces the row from
-    its window. Unmatched rows that remain in row-based windows at the end are emitted in merged
-    order.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
+    order* (by time, then source with left sources first, then position), then by their earlier row.
+    An unmatched row is emitted after all pairs of the last time at which it could have matched.
+    With time-based windows, this is the row's own time plus the window of its side. With row-based
+    windows, it is the time of the newer row that displaces the row from its window. Unmatched rows
+    that remain in row-based windows at the end are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2055,13 +2054,12 @@ class BandJoin(StreamJoin):
     value, and is looked up in the index of the other side. Pairs outside the band are never
     examined.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
-    their later row in *merged order* (by time, then source with left sources first, then position),
-    then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
-    it could have matched. With time-based windows, this is the row's own time plus the window of
-    its side. With row-based windows, it is the time of the newer row that displaces the row from
-    its window.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
+    order* (by time, then source with left sources first, then position), then by their earlier row.
+    An unmatched row is emitted after all pairs of the last time at which it could have matched.
+    With time-based windows, this is the row's own time plus the window of its side. With row-based
+    windows, it is the time of the newer row that displaces the row from its window.
 
     With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
     row, and is matched with the rows in the window that precede it in merged order, which act as

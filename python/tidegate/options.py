@@ -38,7 +38,7 @@ def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OfCommand:
-    """How an option appears on the command line.
+    """The command-line form of an option.
 
     Args:
         help: The help text, on one line.
@@ -195,8 +195,8 @@ OPTIONS: tuple[Option, ...] = (
         ("overlap_join",),
         """
         The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice:
-        a row then matches the intervals that contain its time. The columns must contain integers,
+        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
+        A row then matches the intervals that contain its time. The columns must contain integers,
         dates or timestamps.
         """,
         command=OfCommand(
@@ -585,8 +585,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice:
-        a row then matches the intervals that contain its time. The type of the columns must be
+        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
+        A row then matches the intervals that contain its time. The type of the columns must be
         timestamp, timestamp_ntz, date or integer.
         """,
     ),
@@ -1037,8 +1037,8 @@ OPTIONS: tuple[Option, ...] = (
         side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
         PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
         With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is usually `sort`, but it is `buckets` if there is a window and a sample shows that
-        `sort` would check more than about a thousand pairs per left row.
+        `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+        would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1050,10 +1050,10 @@ OPTIONS: tuple[Option, ...] = (
         How matching rows are found. All algorithms return the same result. `auto` uses an index on
         `by` to find the window of each left row as a range of right rows, and compares all rows in
         that range. If `where` compares numbers, and a sample of pairs shows that an index on one of
-        these numbers is faster, `auto` uses that index instead. The other algorithms are published
-        ones, which process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
-        `cell`, `three-step`, `handshake` and `low-latency-handshake`. The published algorithms hold
-        eight bytes per pair, and compare keys like other numbers.
+        these numbers is faster, `auto` uses that index instead. The other algorithms are from
+        papers, and process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
+        `cell`, `three-step`, `handshake` and `low-latency-handshake`. These algorithms hold eight
+        bytes per pair, and compare keys like other numbers.
         """,
         default="'auto'",
     ),
@@ -1193,7 +1193,7 @@ OPTIONS: tuple[Option, ...] = (
         (*in_batches(PAIRS),),
         """
         The maximum number of rows in the result. None sets no limit. If pairs are checked while
-        batches are produced, as with `where`, you may receive some batches before the error is
+        batches are produced, as with `where`, you may receive some batches before an error is
         raised.
         """,
         default="None",
@@ -1401,8 +1401,8 @@ OPTIONS: tuple[Option, ...] = (
         The number of partitions. The default depends on the number of cores and the number of rows.
         A side that is not shuffled keeps its partitions, unless there are more than this number;
         then some are merged. For streams, `partitions` is the number of buckets that keys are
-        divided into. Its default is then the value of `spark.sql.shuffle.partitions`, but at most
-        64. A restarted query must use the same number.
+        divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
+        at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1432,17 +1432,17 @@ OPTIONS: tuple[Option, ...] = (
         are sent to Python. A sample determines the width of the bins. `bins` requires tables and
         intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
         tables, `auto` chooses the form with the lowest cost according to a model, which `explain`
-        shows: `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
-        partitions of both sides, if they are balanced and each contains all rows of its keys, or
-        the division whose fullest partition is the smallest. Rows are not sampled if a side is
-        small and an estimate shows that the other forms would cost more. Sampling is also skipped
-        if file metadata shows that there are few rows, or that bins are not clearly more expensive.
-        For streams, `key` divides the rows only by key. `time` assigns slices of time to the
-        buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
-        border of a slice. `hybrid` also assigns slices in turn, but starts each key at a different
-        bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not support
-        intervals without an end. Without `by`, a join with such intervals has a single bucket, and
-        therefore a single task.
+        shows. The candidates are `broadcast` if a side is small, `bins` if they are clearly
+        cheaper, the existing partitions of both sides if they are balanced and each contains all
+        rows of its keys, and the division whose fullest partition is the smallest. Rows are not
+        sampled if a side is small and an estimate shows that the other forms would cost more.
+        Sampling is also skipped if file metadata shows that there are few rows, or that bins are
+        not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
+        slices of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
+        the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
+        has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1506,11 +1506,11 @@ OPTIONS: tuple[Option, ...] = (
         partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
         each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
         divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with
-        the lowest cost according to a model, which `explain` shows: `broadcast` if a side is small,
-        the existing partitions of both sides, if they are balanced and each contains all rows of
-        its keys, or the division whose fullest partition is the smallest. Rows are not sampled if a
-        side is small and an estimate shows that the other forms would cost more, or if file
-        metadata shows that there are few rows.
+        the lowest cost according to a model, which `explain` shows. The candidates are `broadcast`
+        if a side is small, the existing partitions of both sides if they are balanced and each
+        contains all rows of its keys, and the division whose fullest partition is the smallest.
+        Rows are not sampled if a side is small and an estimate shows that the other forms would
+        cost more, or if file metadata shows that there are few rows.
         """,
         default="'auto'",
     ),

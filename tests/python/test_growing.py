@@ -215,7 +215,7 @@ def test_rows_that_come_to_a_renamed_file_after_its_successor_are_an_error(folde
     assert times(pieces, 1) == [2]
     old.add(3)
     new.add(4)
-    with pytest.raises(TidegateError, match="bytes were written to the previous file with this name"):
+    with pytest.raises(TidegateError, match="were written to the previous file with this name"):
         times(pieces, 2)
 
 

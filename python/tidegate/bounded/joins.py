@@ -387,8 +387,9 @@ class _Join:
                 held.appendleft(part.cut(rows, count))
                 break
         if not kept:
-            message = f"{self.query.function}: the right rows within reach of one left row "
-            message += f"need more than {self.shares.window} bytes, their share of memory_limit; "
+            message = f"{self.query.function}: "
+            message += "the right rows within reach of one left row need more than "
+            message += f"{self.shares.window} bytes, their share of memory_limit; "
             message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return kept
@@ -541,8 +542,8 @@ class _Join:
         self.kept_back = sum(part.size for part in found)
         if self.shares.is_bound and self.kept_back > self.shares.window // 3:
             message = f"{self.query.function}: the last right rows of all keys need "
-            message += f"{self.kept_back} bytes, more than {self.shares.window // 3}, "
-            message += "their share of memory_limit; "
+            message += f"{self.kept_back} bytes, more than their share of memory_limit, "
+            message += f"which is {self.shares.window // 3} bytes; "
             message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return found

@@ -40,8 +40,8 @@ class Limits:
             limits = cls(limit, lateness, in_batches)
             if limits.of_batches < shares.LEAST:
                 least = shares.LEAST if in_batches else 2 * shares.LEAST
-                message = f"memory_limit: {limit} bytes leave no room for "
-                message += "the few batches that are held at a time; "
+                message = "memory_limit: "
+                message += f"{limit} bytes leave no room for the batches that are held at a time; "
                 message += f"give {least} or more, or omit the limit"
                 raise _tidegate.TidegateError(message)
             return limits

@@ -252,8 +252,8 @@ class Ordered:
 
     def _check_statistics(self, batch: pa.RecordBatch, last: int) -> None:
         if batch.column(PLACE)[0].as_py() < last:
-            message = f"{self.table.name}: a row has {batch.column(self.on)[0]} in column "
-            message += f"`{self.on}`, which the statistics of its row group rule out; "
+            message = f"{self.table.name}: a row has {batch.column(self.on)[0]} "
+            message += f"in column `{self.on}`, which the statistics of its row group rule out; "
             message += "rewrite the file"
             raise tidegate.TidegateError(message)
 

@@ -147,9 +147,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         order of the left rows, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
-            malformed, or `tolerance` is an integer although times are dates or timestamps, or a
-            duration although times are integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
+            times, also raises this error.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
@@ -167,9 +167,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
         row.
 
-        The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80 with
-        `where`.
+        The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
+        per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
+        or up to 80 with `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 
@@ -254,15 +254,15 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Each left row
-        produces at most one result row. Rows are in the order of the left rows, regardless of the
-        number of threads.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Each left
+        row produces at most one result row. Rows are in the order of the left rows, regardless of
+        the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
-            malformed, or `tolerance` is an integer although times are dates or timestamps, or a
-            duration although times are integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
+            times, also raises this error.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
@@ -272,9 +272,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs, a few batches that have been produced but not read,
-        and 12 bytes per left row and 4 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, or up to 80 with `where`.
+        The call needs memory for the inputs and a few batches that have been produced but not read,
+        plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time order,
+        the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -392,9 +392,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
             a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
             while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
-            which are never merged. `auto` is usually `sort`, but it is `buckets` if there is a
-            window and a sample shows that `sort` would check more than about a thousand pairs per
-            left row.
+            which are never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if
+            a sample shows that `sort` would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -537,12 +536,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
             a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
             while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
-            which are never merged. `auto` is usually `sort`, but it is `buckets` if there is a
-            window and a sample shows that `sort` would check more than about a thousand pairs per
-            left row.
+            which are never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if
+            a sample shows that `sort` would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
@@ -556,9 +554,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in the
-        order of the left rows, then of the right rows, regardless of the number of threads.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
         Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -722,9 +720,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         time plus a bound is compared exactly, even if the sum does not fit in 64 bits. Neither side
         needs to be sorted, but sorted inputs are faster.
 
-        The call needs memory for the inputs, the result, and 12 bytes per left row and 8 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 126 if
-        an end is an expression. If the result is too large for memory, use `interval_join_batches`.
+        The call needs memory for the inputs and the result, plus 12 bytes per left row and 8 bytes
+        per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
+        or up to 126 if an end is an expression. If the result is too large for memory, use
+        `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
 
@@ -820,7 +819,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
@@ -834,9 +833,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in the
-        order of the left rows, then of the right rows, regardless of the number of threads.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
         Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -855,9 +854,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs, a few batches that have been produced but not read,
-        and 12 bytes per left row and 8 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, or up to 126 if an end is an expression.
+        The call needs memory for the inputs and a few batches that have been produced but not read,
+        plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time order,
+        the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -939,7 +938,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         right: The right input. Any kind of input that `left` accepts is allowed.
         on: The start and end columns of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice: a row then matches the intervals that contain its time. The columns must contain
+            twice. A row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
@@ -1049,7 +1048,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         right: The right input. Any kind of input that `left` accepts is allowed.
         on: The start and end columns of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice: a row then matches the intervals that contain its time. The columns must contain
+            twice. A row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
@@ -1078,7 +1077,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
@@ -1092,9 +1091,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in the
-        order of the left rows, then of the right rows, regardless of the number of threads.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
         Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1138,8 +1137,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row in merged order: by
-    time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row. Rows are in merged
+    order: by time, left before right, then by row.
 
     The result contains the same pairs as Kang's three-step procedure applied to whole tables, as in
     the handshake join of Teubner and Mueller and in ScaleJoin (section II). Every pair of rows
@@ -1207,10 +1206,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
             an index on `by` to find the window of each left row as a range of right rows, and
             compares all rows in that range. If `where` compares numbers, and a sample of pairs
             shows that an index on one of these numbers is faster, `auto` uses that index instead.
-            The other algorithms are published ones, which process both tables as streams:
-            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. The published algorithms hold eight bytes per pair, and compare
-            keys like other numbers.
+            The other algorithms are from papers, and process both tables as streams: `scalejoin`,
+            `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1244,8 +1243,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs, the result, up to 60 bytes per row, up to 17 bytes per
-        row for each comparison that is scanned, and up to 84 bytes per right row to find matches.
+        The call needs memory for the inputs and the result. It also needs up to 60 bytes per row,
+        up to 17 bytes per row for each comparison that is scanned, and up to 84 bytes per right row
+        to find matches.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1275,8 +1275,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row in merged order: by
-    time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row. Rows are in merged
+    order: by time, left before right, then by row.
 
     Windows are determined before the call returns. Conditions are evaluated and columns are built
     as you read batches.
@@ -1322,13 +1322,13 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             an index on `by` to find the window of each left row as a range of right rows, and
             compares all rows in that range. If `where` compares numbers, and a sample of pairs
             shows that an index on one of these numbers is faster, `auto` uses that index instead.
-            The other algorithms are published ones, which process both tables as streams:
-            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. The published algorithms hold eight bytes per pair, and compare
-            keys like other numbers.
+            The other algorithms are from papers, and process both tables as streams: `scalejoin`,
+            `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
@@ -1342,9 +1342,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in the
-        order of the left rows, then of the right rows, regardless of the number of threads.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
         Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1387,7 +1387,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows: a window starts at a row, and ends `session` after the last row that falls into it. The
+    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
     result has one row for each combination of window and key that contains rows.
 
     The function computes the multiway aggregate of Cederman, Gulisano, Nikolakopoulos,
@@ -1483,8 +1483,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         position.
 
         The running time is proportional to the number of input and result rows, regardless of the
-        number of windows that contain each row. The call needs memory for the inputs, 8 bytes per
-        row, and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n
+        number of windows that contain each row. The call needs memory for the inputs, plus 8 bytes
+        per row and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n
         log n) time and 56 bytes per row.
     """
     return aggregates.table(locals())
@@ -1512,7 +1512,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows: a window starts at a row, and ends `session` after the last row that falls into it. The
+    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
     result has one row for each combination of window and key that contains rows.
 
     With `memory_limit`, the streams and the result may be larger than memory: once no further row
@@ -1570,10 +1570,10 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A reader of the batches. Together, they form the table that `aggregate` returns, with the
-        columns `window_start` and `window_end`, the key columns, and one column per aggregate. Rows
-        are ordered by window, then by key in ascending order, with nulls last. With `memory_limit`,
-        sessions are ordered by their end, then by key.
+        A reader of the batches. Together, the batches form the table that `aggregate` returns, with
+        the columns `window_start` and `window_end`, the key columns, and one column per aggregate.
+        Rows are ordered by window, then by key in ascending order, with nulls last. With
+        `memory_limit`, sessions are ordered by their end, then by key.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1690,8 +1690,8 @@ def merge_batches(
             use half of the limit. None sets no limit.
 
     Returns:
-        A reader of the batches. Together, they contain the rows of all streams. The columns are
-        those of the first stream. Their names, types and order must be the same in all streams.
+        A reader of the batches. Together, the batches contain the rows of all streams. The columns
+        are those of the first stream. Their names, types and order must be the same in all streams.
         After an error, the reader is closed.
 
     Raises:
@@ -1728,8 +1728,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     Values of different types differ even if they look alike: 1 equals neither 1.0 nor "1". Column
     names and column order matter. Metadata and the nullability of columns do not matter.
 
-    The digest detects accidental differences. It does not protect against someone who deliberately
-    constructs different rows with the same digest.
+    The digest detects accidental differences, but does not protect against someone who
+    deliberately constructs different rows with the same digest.
 
     Args:
         data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by batch.

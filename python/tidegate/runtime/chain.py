@@ -85,8 +85,9 @@ class Chain:
 
     Raises:
         SchemaError: The source's time column is not one of the times of the results.
-        TidegateError: A source is already in use; an operator feeds two sources, itself or no
-            source; or its times have no bound, so no row would ever be final.
+        TidegateError: A source is already in use, or an operator feeds two sources, itself or no
+            source. The error is also raised if times have no bound, so that no row would ever be
+            final.
         TypeError: An argument is not an operator or not a source.
     """
 
@@ -192,8 +193,8 @@ class Chain:
 
         While the snapshot is taken, no batch is in transit between two operators or to the sink.
         The batches that the sink has received are exactly those that the snapshot records as
-        returned. A sink may itself take a snapshot, which then includes the rows that it has
-        received.
+        returned. A sink may itself take a snapshot, which then records the rows that the sink has
+        received as returned.
 
         Example:
             >>> import pyarrow as pa
@@ -213,7 +214,8 @@ class Chain:
 
         Raises:
             StateError: The sink and another thread take snapshots at the same time and would wait
-                for each other, or a signal handler takes a snapshot during a call to the chain.
+                for each other. A signal handler that takes a snapshot during a call to the chain
+                also raises this error.
             ClosedError: The chain is closed, or belongs to a parent process.
             TidegateError: An operator has failed.
         """

@@ -157,7 +157,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. Its default is then the value of
+            buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
@@ -170,18 +170,18 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             keys and time bins, so no rows are sent to Python. A sample determines the width of the
             bins. `bins` requires tables and intervals with two ends, and does not support full
             joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest
-            cost according to a model, which `explain` shows: `broadcast` if a side is small, `bins`
-            if they are clearly cheaper, the existing partitions of both sides, if they are balanced
-            and each contains all rows of its keys, or the division whose fullest partition is the
-            smallest. Rows are not sampled if a side is small and an estimate shows that the other
-            forms would cost more. Sampling is also skipped if file metadata shows that there are
-            few rows, or that bins are not clearly more expensive. For streams, `key` divides the
-            rows only by key. `time` assigns slices of time to the buckets in turn, which spreads
-            out the rows of a heavy key, and copies the rows near the border of a slice. `hybrid`
-            also assigns slices in turn, but starts each key at a different bucket. `auto` is `key`
-            with `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an
-            end. Without `by`, a join with such intervals has a single bucket, and therefore a
-            single task.
+            cost according to a model, which `explain` shows. The candidates are `broadcast` if a
+            side is small, `bins` if they are clearly cheaper, the existing partitions of both sides
+            if they are balanced and each contains all rows of its keys, and the division whose
+            fullest partition is the smallest. Rows are not sampled if a side is small and an
+            estimate shows that the other forms would cost more. Sampling is also skipped if file
+            metadata shows that there are few rows, or that bins are not clearly more expensive. For
+            streams, `key` divides the rows only by key. `time` assigns slices of time to the
+            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
+            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
+            different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
+            do not support intervals without an end. Without `by`, a join with such intervals has a
+            single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
@@ -313,7 +313,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. Its default is then the value of
+            buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
@@ -326,18 +326,18 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             keys and time bins, so no rows are sent to Python. A sample determines the width of the
             bins. `bins` requires tables and intervals with two ends, and does not support full
             joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest
-            cost according to a model, which `explain` shows: `broadcast` if a side is small, `bins`
-            if they are clearly cheaper, the existing partitions of both sides, if they are balanced
-            and each contains all rows of its keys, or the division whose fullest partition is the
-            smallest. Rows are not sampled if a side is small and an estimate shows that the other
-            forms would cost more. Sampling is also skipped if file metadata shows that there are
-            few rows, or that bins are not clearly more expensive. For streams, `key` divides the
-            rows only by key. `time` assigns slices of time to the buckets in turn, which spreads
-            out the rows of a heavy key, and copies the rows near the border of a slice. `hybrid`
-            also assigns slices in turn, but starts each key at a different bucket. `auto` is `key`
-            with `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an
-            end. Without `by`, a join with such intervals has a single bucket, and therefore a
-            single task.
+            cost according to a model, which `explain` shows. The candidates are `broadcast` if a
+            side is small, `bins` if they are clearly cheaper, the existing partitions of both sides
+            if they are balanced and each contains all rows of its keys, and the division whose
+            fullest partition is the smallest. Rows are not sampled if a side is small and an
+            estimate shows that the other forms would cost more. Sampling is also skipped if file
+            metadata shows that there are few rows, or that bins are not clearly more expensive. For
+            streams, `key` divides the rows only by key. `time` assigns slices of time to the
+            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
+            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
+            different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
+            do not support intervals without an end. Without `by`, a join with such intervals has a
+            single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
@@ -477,7 +477,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. Its default is then the value of
+            buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
@@ -640,7 +640,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. Its default is then the value of
+            buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided into tasks. `broadcast`: the right side is read
@@ -782,7 +782,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The start and end columns of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice: a row then matches the intervals that contain its time. The type of the columns
+            twice. A row then matches the intervals that contain its time. The type of the columns
             must be timestamp, timestamp_ntz, date or integer.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
@@ -821,11 +821,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             that are already partitioned by the keys are not shuffled. `time`: rows are divided into
             slices of time, and each row is sent to all slices in which it may have matching rows.
             `hybrid`: rows are divided into buckets by key, and heavy keys are split by time. `auto`
-            chooses the form with the lowest cost according to a model, which `explain` shows:
-            `broadcast` if a side is small, the existing partitions of both sides, if they are
-            balanced and each contains all rows of its keys, or the division whose fullest partition
-            is the smallest. Rows are not sampled if a side is small and an estimate shows that the
-            other forms would cost more, or if file metadata shows that there are few rows.
+            chooses the form with the lowest cost according to a model, which `explain` shows. The
+            candidates are `broadcast` if a side is small, the existing partitions of both sides if
+            they are balanced and each contains all rows of its keys, and the division whose fullest
+            partition is the smallest. Rows are not sampled if a side is small and an estimate shows
+            that the other forms would cost more, or if file metadata shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
             only some of the rows at a time, so combine the partial results of an aggregate with a
