@@ -344,7 +344,7 @@ class Source:
     The *watermark* of a source is its promise that no later row has a smaller time. The watermark
     is the largest time so far minus the operator's `lateness`, or the time passed to `advance` if
     that is greater. A row below the watermark is late: it is set aside for `Operator.late`, and
-    appears in no result. Which rows are late depends only on the rows of the source itself.
+    appears in no result. The late rows depend only on the rows of the source itself.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -400,7 +400,7 @@ class Source:
                 strings with another layout, integers of another width, integers for floats, or
                 times in another unit. A Python float is rounded if the column has a lower
                 precision.
-            extra: What happens to columns that are not in the schema. `error`: an error is raised.
+            extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows, but room may
                 become available. If False, the call raises an error instead. If None, the call
@@ -481,7 +481,7 @@ class Source:
                 strings with another layout, integers of another width, integers for floats, or
                 times in another unit. A Python float is rounded if the column has a lower
                 precision.
-            extra: What happens to columns that are not in the schema. `error`: an error is raised.
+            extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
         Raises:
@@ -690,8 +690,9 @@ class Operator(Generic[_StatsT_co]):
             side: The side of a join that the source is added to.
             since: The watermark of the new source: a time as accepted by `Source.advance`. None
                 means the lowest possible watermark.
-            lateness: How far the rows of the new source may be out of time order. None means the
-                lateness of the other sources or, in a join, of the other sources on its side.
+            lateness: The maximum time by which rows of the new source may be out of order. None
+                means the lateness of the other sources or, in a join, of the other sources on its
+                side.
 
         Returns:
             The new source.
@@ -1194,9 +1195,9 @@ class Merge(Operator[_OperatorStats]):
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column, which must contain integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None means one.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
-            to give each source its own value. None and 0 both mean that the rows are in order.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            list to give each source its own value. None and 0 both mean that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
             until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit.
             Batches that a poll prepares in advance do not count towards the limit. The
@@ -1452,10 +1453,10 @@ class AsofJoin(StreamJoin):
             means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None and 0 both mean that the rows are in order.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. None and 0 both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
@@ -1632,7 +1633,7 @@ class IntervalJoin(StreamJoin):
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order. Partners with equal times keep the merged order.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row before the interval also counts as a partner. The row
             must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
             `lower` bound, and bounds that are the same for all rows.
@@ -1651,11 +1652,11 @@ class IntervalJoin(StreamJoin):
             keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None and 0 both mean that the rows are in order.
-        parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. None and 0 both mean that the rows are in order.
+        parallelism: The assignment of keys to threads. `key`: one thread processes all rows of a
             key. `data`: all threads store the rows of every key, and each thread finds the matches
             of its share of the rows. `hybrid`: the number of threads for a key depends on its share
             of the comparisons, which is measured repeatedly. `auto`: the same as `key` if there is
@@ -1807,9 +1808,9 @@ class Aggregate(Operator[_AggregateStats]):
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
             times. `offset` accepts the same values as `size`, and may also be negative or 0. None
             means 0.
-        session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts a new session.
+        session: The time that a session stays open after its last row. `session` accepts the same
+            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
+            of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
@@ -1817,19 +1818,19 @@ class Aggregate(Operator[_AggregateStats]):
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         sources: The number of sources, from 1 to 65536. None means one.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
-            to give each source its own value. None and 0 both mean that the rows are in order.
-        algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
-            windows share. `slices` keeps separate states for each stream, and combines slices into
-            windows. The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
-            The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
-            `tumlmc`, a gate merges the streams. The windows are updated by one thread in `tumlsc`,
-            and by many in `tumlmc`. In `wiml`, the streams are not merged, and each updates the
-            windows independently. The designs from the paper process rows one by one, and need far
-            more time and memory. Sessions always use a separate algorithm.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            list to give each source its own value. None and 0 both mean that the rows are in order.
+        algorithm: The algorithm that assigns rows to windows. All algorithms return the same
+            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
+            time that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are the designs from section 5 of the
+            paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
+            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
+            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
+            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
+            each updates the windows independently. The designs from the paper process rows one by
+            one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
@@ -1928,10 +1929,10 @@ class WindowJoin(StreamJoin):
         on: The time column, or a pair of names if it has different names on the two sides. The
             column must contain integers, dates or timestamps. Timestamps with time zones are
             compared as instants. The time units of the two sides may differ.
-        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
-            string such as "15m", or an integer if times are integers. For a row-based window, use
-            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
-            give each side its own window, left first.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1951,30 +1952,31 @@ class WindowJoin(StreamJoin):
             keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None and 0 both mean that the rows are in order.
-        algorithm: How threads share the comparisons. `auto`: each thread processes a share of the
-            new rows, and looks them up by value if a sample of pairs shows that this is faster.
-            `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-            with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
-            published. Each thread reads rows one at a time from one gate, and adds its results to
-            another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
-            threads and another that collects their results (SplitJoin). `cell`: the window of each
-            row is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
-            comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
-            chain of threads, and each row is kept by one thread in the chain (Low-Latency Handshake
-            Join, Figures 12 to 14). Numbers that must be equal are looked up in a hash table.
-            Otherwise, rows are looked up in sorted order by the first band, as long as few rows are
-            within reach. `handshake`: the two windows flow past each other through the chain (the
-            handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted
-            only after the left window has passed and later rows have moved the chain forward. The
-            number of results held back depends on the number of threads. Taking a snapshot or
-            closing all sources releases these results. The memory limit does not count results that
-            are held back. Expired rows are removed when further rows arrive, not when sources
-            advance. With `scalejoin-gates` and both handshake joins, threads keep processing rows
-            from a poll after it has returned. With `aggs`, only `auto` is allowed.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. None and 0 both mean that the rows are in order.
+        algorithm: The algorithm by which threads share the comparisons. `auto`: each thread
+            processes a share of the new rows, and looks them up by value if a sample of pairs shows
+            that this is faster. `scalejoin`: the threads store the rows round robin, and each
+            thread compares new rows with its share of the windows (ScaleJoin, Algorithm 1).
+            `scalejoin-gates`: ScaleJoin as published. Each thread reads rows one at a time from one
+            gate, and adds its results to another. `splitjoin`: also one row at a time, with one
+            tree that distributes rows to the threads and another that collects their results
+            (SplitJoin). `cell`: the window of each row is cut into one piece per thread (CellJoin).
+            `three-step`: one thread makes all comparisons (Kang's procedure).
+            `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
+            kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to 14). Numbers
+            that must be equal are looked up in a hash table. Otherwise, rows are looked up in
+            sorted order by the first band, as long as few rows are within reach. `handshake`: the
+            two windows flow past each other through the chain (the handshake join of Teubner and
+            Mueller). With `handshake`, results are therefore emitted only after the left window has
+            passed and later rows have moved the chain forward. The number of results held back
+            depends on the number of threads. Taking a snapshot or closing all sources releases
+            these results. The memory limit does not count results that are held back. Expired rows
+            are removed when further rows arrive, not when sources advance. With `scalejoin-gates`
+            and both handshake joins, threads keep processing rows from a poll after it has
+            returned. With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
@@ -2106,10 +2108,10 @@ class BandJoin(StreamJoin):
             None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
-            string such as "15m", or an integer if times are integers. For a row-based window, use
-            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
-            give each side its own window, left first.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -2138,11 +2140,11 @@ class BandJoin(StreamJoin):
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
             creates three left sources.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. If `right` is None, use a single list instead of a
-            pair. None and 0 both mean that the rows are in order.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. If `right` is None, use a single list instead of
+            a pair. None and 0 both mean that the rows are in order.
         algorithm: The index that is used to find matching rows in a side's window: `buckets`,
             `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All
             algorithms return the same rows in the same order. With `ibwj` and `ibwj-blocking`,
@@ -2695,7 +2697,7 @@ class JoinQuery:
 
     @property
     def how(self) -> How:
-        """Which unmatched rows the result keeps: the value passed, or the default."""
+        """The unmatched rows that the result keeps: the value passed, or the default."""
 
     @property
     def keeps_right(self) -> bool:

@@ -85,7 +85,7 @@ Function: TypeAlias = Literal[
 """The name of a function."""
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]
-"""How a quantile between two values is interpolated."""
+"""The interpolation of a quantile that lies between two values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +416,7 @@ def quantile(
     Args:
         column: A column of numbers.
         share: The quantile, from 0, the smallest value, to 1, the largest value.
-        interpolation: How to compute a quantile between two values: interpolate between them
+        interpolation: The method for a quantile between two values: interpolate between them
             (`linear`, as in NumPy), use the `nearest` value (as in Polars), the `lower` or the
             `higher` value, or their mean (`midpoint`).
         where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.

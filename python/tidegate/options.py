@@ -247,8 +247,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("band_join",),
         """
-        How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a string
-        such as "15m", or an integer if times are integers. For a row-based window, use
+        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
         each side its own window, left first.
         """,
@@ -259,8 +259,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("window_join", "WindowJoin", "BandJoin"),
         """
-        How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a string
-        such as "15m", or an integer if times are integers. For a row-based window, use
+        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
         each side its own window, left first.
         """,
@@ -418,13 +418,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        How long a session stays open after its last row. `session` accepts the same values as
+        The time that a session stays open after its last row. `session` accepts the same values as
         `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a session
         starts a new session.
         """,
         default="None",
         command=OfCommand(
-            "How long a session stays open after its last row; replaces the size.",
+            "The time that a session stays open after its last row; replaces the size.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -475,13 +475,13 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("merge",),
         """
-        How far the rows of a stream may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. None and 0 both mean that the
-        rows are in order.
+        The maximum time by which rows of a stream may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. None and 0 both
+        mean that the rows are in order.
         """,
         default="None",
         command=OfCommand(
-            "How far the rows of a file may be out of time order.",
+            "The maximum time by which rows of a file may be out of order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -501,9 +501,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound]",
         ("Merge", "Aggregate"),
         """
-        How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. Use a list to give each
-        source its own value. None and 0 both mean that the rows are in order.
+        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. Use a list to
+        give each source its own value. None and 0 both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -512,12 +512,12 @@ OPTIONS: tuple[Option, ...] = (
         "Algorithm",
         ("aggregate", "Aggregate"),
         """
-        How rows are assigned to windows. All algorithms return the same result. `auto` is `slices`,
-        the fastest algorithm, which aggregates rows into slices of time that all windows share.
-        `slices` keeps separate states for each stream, and combines slices into windows. The other
-        algorithms are the designs from section 5 of the paper, included for comparison. In `mq` and
-        `mq-lf`, one thread merges the streams and updates the windows. The queues of `mq` have
-        locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate merges the
+        The algorithm that assigns rows to windows. All algorithms return the same result. `auto` is
+        `slices`, the fastest algorithm, which aggregates rows into slices of time that all windows
+        share. `slices` keeps separate states for each stream, and combines slices into windows. The
+        other algorithms are the designs from section 5 of the paper, included for comparison. In
+        `mq` and `mq-lf`, one thread merges the streams and updates the windows. The queues of `mq`
+        have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate merges the
         streams. The windows are updated by one thread in `tumlsc`, and by many in `tumlmc`. In
         `wiml`, the streams are not merged, and each updates the windows independently. The designs
         from the paper process rows one by one, and need far more time and memory. Sessions always
@@ -619,8 +619,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("spark.window_join",),
         """
-        How long a row stays in its side's window: a duration, or an integer if times are integers.
-        Use a pair to give each side its own window, left first. Row-based windows
+        The time that a row stays in its side's window: a duration, or an integer if times are
+        integers. Use a pair to give each side its own window, left first. Row-based windows
         (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
         times, so "the last n rows" is undefined if times are equal.
         """,
@@ -652,8 +652,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("spark.band_join",),
         """
-        How long a row stays in its side's window: a duration, or an integer if times are integers.
-        Use a pair to give each side its own window, left first. Row-based windows
+        The time that a row stays in its side's window: a duration, or an integer if times are
+        integers. Use a pair to give each side its own window, left first. Row-based windows
         (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
         times, so "the last n rows" is undefined if times are equal.
         """,
@@ -681,7 +681,7 @@ OPTIONS: tuple[Option, ...] = (
         """,
         default="'backward'",
         command=OfCommand(
-            "Which right row to match: the last before, the first after, or the nearest."
+            "The right row to match: the last before, the first after, or the nearest."
         ),
     ),
     Option(
@@ -755,7 +755,7 @@ OPTIONS: tuple[Option, ...] = (
         `anti`: the left columns of the unmatched left rows.
         """,
         default="'left'",
-        command=OfCommand("Which rows to write."),
+        command=OfCommand("The rows to write."),
     ),
     Option(
         "how",
@@ -769,7 +769,7 @@ OPTIONS: tuple[Option, ...] = (
         with `aggs`.
         """,
         default="None",
-        command=OfCommand("Which unmatched rows to keep.", shown_default="inner; left with --agg"),
+        command=OfCommand("The unmatched rows to keep.", shown_default="inner; left with --agg"),
     ),
     Option(
         "aggs",
@@ -852,10 +852,10 @@ OPTIONS: tuple[Option, ...] = (
         "Closed",
         ("interval_join", "IntervalJoin", "spark.interval_join"),
         """
-        Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        The ends that the interval includes: `both`, `left`, `right` or `neither`.
         """,
         default="'both'",
-        command=OfCommand("Which ends of the interval are included."),
+        command=OfCommand("The ends that the interval includes."),
     ),
     Option(
         "closed",
@@ -936,7 +936,7 @@ OPTIONS: tuple[Option, ...] = (
         """,
         default="None",
         command=OfCommand(
-            "With --follow: how far a --lower or --upper from columns may be from a row's time.",
+            "With --follow: how far a computed --lower or --upper may be from a row's time.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -1030,10 +1030,10 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("band_join",),
         """
-        How matching rows are found. All algorithms return the same rows in the same order.
-        `sort` sorts the right rows by a band column, and treats the window as another band. The
-        other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` and
-        `round-robin`) process rows in time order, and look up each row in an index of the other
+        The algorithm that finds matching rows. All algorithms return the same rows in the same
+        order. `sort` sorts the right rows by a band column, and treats the window as another band.
+        The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
+        and `round-robin`) process rows in time order, and look up each row in an index of the other
         side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
         PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
         With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
@@ -1047,13 +1047,14 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("window_join",),
         """
-        How matching rows are found. All algorithms return the same result. `auto` uses an index on
-        `by` to find the window of each left row as a range of right rows, and compares all rows in
-        that range. If `where` compares numbers, and a sample of pairs shows that an index on one of
-        these numbers is faster, `auto` uses that index instead. The other algorithms are from
-        papers, and process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
-        `cell`, `three-step`, `handshake` and `low-latency-handshake`. These algorithms hold eight
-        bytes per pair, and compare keys like other numbers.
+        The algorithm that finds matching rows. All algorithms return the same result. `auto` uses
+        an index on `by` to find the window of each left row as a range of right rows, and compares
+        all rows in that range. If `where` compares numbers, and a sample of pairs shows that an
+        index on one of these numbers is faster, `auto` uses that index instead. The other
+        algorithms are from papers, and process both tables as streams: `scalejoin`,
+        `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+        `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys like
+        other numbers.
         """,
         default="'auto'",
     ),
@@ -1083,10 +1084,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. Use a pair to give each
-        side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. None and 0 both mean that the rows are in order.
+        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
+        give each side its own value, left first. Each item of the pair may be a list with one value
+        per source of that side. None and 0 both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1095,10 +1096,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound] | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("BandJoin",),
         """
-        How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. Use a pair to give each
-        side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. If `right` is None, use a single list instead of a pair. None and 0
+        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
+        give each side its own value, left first. Each item of the pair may be a list with one value
+        per source of that side. If `right` is None, use a single list instead of a pair. None and 0
         both mean that the rows are in order.
         """,
         default="None",
@@ -1108,9 +1109,9 @@ OPTIONS: tuple[Option, ...] = (
         "Parallelism",
         ("IntervalJoin",),
         """
-        How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`: all
-        threads store the rows of every key, and each thread finds the matches of its share of the
-        rows. `hybrid`: the number of threads for a key depends on its share of the comparisons,
+        The assignment of keys to threads. `key`: one thread processes all rows of a key. `data`:
+        all threads store the rows of every key, and each thread finds the matches of its share of
+        the rows. `hybrid`: the number of threads for a key depends on its share of the comparisons,
         which is measured repeatedly. `auto`: the same as `key` if there is no `where`. With a
         `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
         comparisons to make than the others. These patterns are from section 3 of PPOIJ, and
@@ -1126,10 +1127,10 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("WindowJoin",),
         """
-        How threads share the comparisons. `auto`: each thread processes a share of the new
-        rows, and looks them up by value if a sample of pairs shows that this is faster.
-        `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+        The algorithm by which threads share the comparisons. `auto`: each thread processes a share
+        of the new rows, and looks them up by value if a sample of pairs shows that this is faster.
+        `scalejoin`: the threads store the rows round robin, and each thread compares new rows with
+        its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
         published. Each thread reads rows one at a time from one gate, and adds its results to
         another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
         threads and another that collects their results (SplitJoin). `cell`: the window of each row
@@ -1271,15 +1272,15 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: how far the rows of an input may be out of time order, as a
+        With `memory_limit`: the maximum time by which rows of an input may be out of order, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-        integers. Use a pair to give each side its own value, left first. A row that is further
-        out of order raises an `OrderError`. With None, an input that is not known to be in
-        order is sorted in temporary files.
+        integers. Use a pair to give each side its own value, left first. A row that is further out
+        of order raises an `OrderError`. With None, an input that is not known to be in order is
+        sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
-            "With --follow or --memory-limit: how far the rows of a file may be out of time order.",
+            "With --follow or --memory-limit: the maximum time by which rows may be out of order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -1290,14 +1291,14 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        With `memory_limit`: how far the rows of a stream may be out of time order, as a
+        With `memory_limit`: the maximum time by which rows of a stream may be out of order, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
         integers. A row that is further out of order raises an `OrderError`. With None, a stream
         that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
-            "With --follow or --memory-limit: how far the rows of a file may be out of time order.",
+            "With --follow or --memory-limit: the maximum time by which rows may be out of order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -1422,10 +1423,10 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent in
-        full to every task, regardless of its size. Use `broadcast` if Spark cannot determine that
-        the side is small, for example after a filter. `key`: rows are divided into buckets by key.
-        No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
         partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
         the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
         keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
@@ -1451,10 +1452,10 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent in
-        full to every task, regardless of its size. Use `broadcast` if Spark cannot determine that
-        the side is small, for example after a filter. `key`: rows are divided into buckets by key.
-        No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
         partitioned by the keys are not shuffled. `value`: rows are divided into slices of values,
         and the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and
         heavy keys are split by value. If a single value has more rows than a partition should have,
@@ -1475,7 +1476,7 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        How the rows are divided into tasks. `broadcast`: the right side is read immediately and
+        The method for dividing rows into tasks. `broadcast`: the right side is read immediately and
         sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
         determine that the side is small, for example after a filter. `key`: rows are divided into
         buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
@@ -1499,10 +1500,10 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent in
-        full to every task, regardless of its size. Use `broadcast` if Spark cannot determine that
-        the side is small, for example after a filter. `key`: rows are divided into buckets by key.
-        No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
         partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
         each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
         divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with

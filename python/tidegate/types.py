@@ -93,7 +93,7 @@ Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer if times are integers."""
 
 Window: TypeAlias = "Length | Rows"
-"""How long rows stay in a window: a length of time, or a number of rows."""
+"""The length of a window: a length of time, or a number of rows."""
 
 Names: TypeAlias = str | tuple[str, str]
 """The name of a column on both sides, or its names on the left and the right side."""
@@ -131,7 +131,7 @@ ClosedEnds: TypeAlias = Literal["both", "left"]
 """The ends that the intervals of rows with a start and an end include."""
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
-"""How an aggregation assigns rows to windows."""
+"""The algorithm by which an aggregation assigns rows to windows."""
 
 WindowAlgorithm: TypeAlias = Literal[
     "auto",
@@ -143,7 +143,7 @@ WindowAlgorithm: TypeAlias = Literal[
     "handshake",
     "low-latency-handshake",
 ]
-"""How a window join compares rows."""
+"""The algorithm by which a window join compares rows."""
 
 Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Length
 """The maximum distance between values: a number or a duration."""
@@ -165,7 +165,7 @@ BandAlgorithm: TypeAlias = Literal[
     "ibwj-blocking",
     "ibwj-bplus-tree",
 ]
-"""How a band join finds pairs."""
+"""The algorithm by which a band join finds pairs."""
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid", "scale-oij"]
-"""How a streaming join assigns keys to threads."""
+"""The method by which a streaming join assigns keys to threads."""

@@ -17,7 +17,7 @@ SIDES = 2
 
 @dataclass(frozen=True)
 class Limits:
-    """The memory limit of a call in bytes, and how far its rows may be out of order."""
+    """The memory limit of a call in bytes, and the lateness of its rows."""
 
     memory: int
     lateness: Bound | tuple[Bound, Bound]
@@ -52,7 +52,7 @@ class Limits:
         return None
 
     def of_sides(self) -> tuple[Bound, Bound]:
-        """Return how far the rows of each side of a join may be out of order."""
+        """Return the lateness of the rows on each side of a join."""
         late = self.lateness
         return late if isinstance(late, tuple) else (late, late)
 

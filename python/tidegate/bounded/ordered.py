@@ -142,7 +142,7 @@ class Ordered:
         columns: The columns that are read.
         on: The time column.
         factor: The number of `PLACE` units per unit of the time column.
-        lateness: How far rows may be out of order; None if this is unknown.
+        lateness: The maximum time by which rows may be out of order; None if it is unknown.
         shares: The shares of the memory limit.
         files: The stack that closes temporary files.
         nullable: Whether times may be null; rows with a null time are sorted first.

@@ -135,11 +135,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
@@ -246,11 +246,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -355,10 +355,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
             None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
-            string such as "15m", or an integer if times are integers. For a row-based window, use
-            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
-            give each side its own window, left first.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -385,26 +385,27 @@ def band_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found. All algorithms return the same rows in the same
-            order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
-            `ib-chain` and `round-robin`) process rows in time order, and look up each row in an
-            index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
-            a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
-            while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
-            which are never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if
-            a sample shows that `sort` would check more than about a thousand pairs per left row.
+        algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
+            the same order. `sort` sorts the right rows by a band column, and treats the window as
+            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
+            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
+            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
+            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
+            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
+            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
+            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
+            left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
@@ -499,10 +500,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
-            string such as "15m", or an integer if times are integers. For a row-based window, use
-            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
-            give each side its own window, left first.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -529,15 +530,16 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found. All algorithms return the same rows in the same
-            order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
-            `ib-chain` and `round-robin`) process rows in time order, and look up each row in an
-            index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of
-            a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
-            while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
-            which are never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if
-            a sample shows that `sort` would check more than about a thousand pairs per left row.
+        algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
+            the same order. `sort` sorts the right rows by a band column, and treats the window as
+            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
+            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
+            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
+            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
+            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
+            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
+            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
+            left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before an
@@ -546,11 +548,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -675,7 +677,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order. Partners with equal times keep the order of the
             right rows.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row before the interval also counts as a partner. The row
             must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
             `lower` bound, and bounds that are the same for all rows.
@@ -689,11 +691,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
@@ -809,7 +811,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order. Partners with equal times keep the order of the
             right rows.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row before the interval also counts as a partner. The row
             must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
             `lower` bound, and bounds that are the same for all rows.
@@ -825,11 +827,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -971,11 +973,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
@@ -1083,11 +1085,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -1180,10 +1182,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         on: The time column, or a pair of names if it has different names on the two sides. The
             column must contain integers, dates or timestamps. Timestamps with time zones are
             compared as instants. The time units of the two sides may differ.
-        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
-            string such as "15m", or an integer if times are integers. For a row-based window, use
-            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
-            give each side its own window, left first.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1202,12 +1204,12 @@ def window_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found. All algorithms return the same result. `auto` uses
-            an index on `by` to find the window of each left row as a range of right rows, and
-            compares all rows in that range. If `where` compares numbers, and a sample of pairs
-            shows that an index on one of these numbers is faster, `auto` uses that index instead.
-            The other algorithms are from papers, and process both tables as streams: `scalejoin`,
-            `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+        algorithm: The algorithm that finds matching rows. All algorithms return the same result.
+            `auto` uses an index on `by` to find the window of each left row as a range of right
+            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
+            pairs shows that an index on one of these numbers is faster, `auto` uses that index
+            instead. The other algorithms are from papers, and process both tables as streams:
+            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
             like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
@@ -1216,11 +1218,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
@@ -1296,10 +1298,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         on: The time column, or a pair of names if it has different names on the two sides. The
             column must contain integers, dates or timestamps. Timestamps with time zones are
             compared as instants. The time units of the two sides may differ.
-        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
-            string such as "15m", or an integer if times are integers. For a row-based window, use
-            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to
-            give each side its own window, left first.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1318,12 +1320,12 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found. All algorithms return the same result. `auto` uses
-            an index on `by` to find the window of each left row as a range of right rows, and
-            compares all rows in that range. If `where` compares numbers, and a sample of pairs
-            shows that an index on one of these numbers is faster, `auto` uses that index instead.
-            The other algorithms are from papers, and process both tables as streams: `scalejoin`,
-            `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+        algorithm: The algorithm that finds matching rows. All algorithms return the same result.
+            `auto` uses an index on `by` to find the window of each left row as a range of right
+            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
+            pairs shows that an index on one of these numbers is faster, `auto` uses that index
+            instead. The other algorithms are from papers, and process both tables as streams:
+            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
             like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
@@ -1334,11 +1336,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
             order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -1421,34 +1423,34 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
             times. `offset` accepts the same values as `size`, and may also be negative or 0. None
             means 0.
-        session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts a new session.
+        session: The time that a session stays open after its last row. `session` accepts the same
+            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
+            of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
-            windows share. `slices` keeps separate states for each stream, and combines slices into
-            windows. The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
-            The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
-            `tumlmc`, a gate merges the streams. The windows are updated by one thread in `tumlsc`,
-            and by many in `tumlmc`. In `wiml`, the streams are not merged, and each updates the
-            windows independently. The designs from the paper process rows one by one, and need far
-            more time and memory. Sessions always use a separate algorithm.
+        algorithm: The algorithm that assigns rows to windows. All algorithms return the same
+            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
+            time that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are the designs from section 5 of the
+            paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
+            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
+            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
+            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
+            each updates the windows independently. The designs from the paper process rows one by
+            one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. A row that is further out of order raises an `OrderError`. With None, a stream
-            that is not known to be in order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. A row that is further out of order raises an `OrderError`. With
+            None, a stream that is not known to be in order is sorted in temporary files.
 
     Returns:
         A table with the columns `window_start` and `window_end`, the key columns, and one column
@@ -1540,34 +1542,34 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
             times. `offset` accepts the same values as `size`, and may also be negative or 0. None
             means 0.
-        session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts a new session.
+        session: The time that a session stays open after its last row. `session` accepts the same
+            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
+            of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows. All algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm, which aggregates rows into slices of time that all
-            windows share. `slices` keeps separate states for each stream, and combines slices into
-            windows. The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows.
-            The queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and
-            `tumlmc`, a gate merges the streams. The windows are updated by one thread in `tumlsc`,
-            and by many in `tumlmc`. In `wiml`, the streams are not merged, and each updates the
-            windows independently. The designs from the paper process rows one by one, and need far
-            more time and memory. Sessions always use a separate algorithm.
+        algorithm: The algorithm that assigns rows to windows. All algorithms return the same
+            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
+            time that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are the designs from section 5 of the
+            paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
+            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
+            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
+            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
+            each updates the windows independently. The designs from the paper process rows one by
+            one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
             the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. A row that is further out of order raises an `OrderError`. With None, a stream
-            that is not known to be in order is sorted in temporary files.
+        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. A row that is further out of order raises an `OrderError`. With
+            None, a stream that is not known to be in order is sorted in temporary files.
 
     Returns:
         A reader of the batches. Together, the batches form the table that `aggregate` returns, with
@@ -1626,9 +1628,9 @@ def merge(
             columns. If you give a single path, each of its files is a stream. The streams are
             numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
-        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
-            both mean that the rows are in order.
+        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
+            and 0 both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
@@ -1681,9 +1683,9 @@ def merge_batches(
             columns. If you give a single path, each of its files is a stream. The streams are
             numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
-        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
-            both mean that the rows are in order.
+        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
+            and 0 both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may

@@ -257,7 +257,7 @@ def in_time_order(
         tables: The inputs.
         of_each: The names of the inputs.
         times: The time column of each input.
-        late: How far the rows of each input may be out of order.
+        late: The maximum time by which rows of each input may be out of order.
     """
     told = []
     for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):

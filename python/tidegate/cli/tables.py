@@ -102,7 +102,7 @@ def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """The maximum memory, and how far rows may be out of order."""
+    """The memory limit, and the lateness of rows."""
 
     memory_limit: str | int | None = None
     lateness: Length | None = None

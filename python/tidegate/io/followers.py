@@ -82,7 +82,7 @@ def follow(
         name: A file, a named pipe, or `-` for standard input.
         layout: `csv` or `arrow` (the stream layout).
         stop: The event that ends all waits when it is set.
-        csv: How to parse CSV values.
+        csv: The options for parsing CSV values.
         place: The position at which to resume in a file.
 
     Raises:

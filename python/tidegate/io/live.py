@@ -99,7 +99,7 @@ class _Flushing:
         self.file.flush()
 
 
-# Outputs that a state knows
+# Outputs that a state describes
 
 
 @dataclass(frozen=True)

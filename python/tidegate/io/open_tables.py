@@ -140,7 +140,7 @@ def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable
     Args:
         given: The input.
         name: The name of the argument, with which messages begin; empty on the command line.
-        how: How to read files.
+        how: The options for reading files.
 
     Raises:
         TypeError: The input has an unsupported type; the message lists the supported ones.

@@ -218,7 +218,7 @@ def pruned(
         left: The left input: an open table or an Arrow table.
         right: The right input, of either kind.
         plan: The plan of the join.
-        how: Which unmatched rows the result contains.
+        how: The unmatched rows that the result contains.
     """
     if plan.time is None or plan.time[1] == (None, None):
         return left, right

@@ -65,7 +65,7 @@ COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 @dataclass(frozen=True)
 class Reading:
-    """How the files of a table are read."""
+    """The options for reading the files of a table."""
 
     layout: Format | None = None
     """The format of all files; if None, the extensions determine it."""

@@ -139,7 +139,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             maps element by element. For streams, the division into micro-batches does not affect
             the result. A left row is emitted once the watermark has passed all its possible
             partners, so an interval join of streams requires an upper bound.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row before the interval also counts as a partner. The row
             must have the same key, and `where` must hold for it. `prevailing` requires `aggs` and a
             `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
@@ -160,28 +160,28 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
-            determine that the side is small, for example after a filter. `key`: rows are divided
-            into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-            that are already partitioned by the keys are not shuffled. `time`: rows are divided into
-            slices of time, and the rows near a border are copied. `hybrid`: rows are divided into
-            buckets by key, and heavy keys are split by time. `bins`: Spark itself joins on equal
-            keys and time bins, so no rows are sent to Python. A sample determines the width of the
-            bins. `bins` requires tables and intervals with two ends, and does not support full
-            joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest
-            cost according to a model, which `explain` shows. The candidates are `broadcast` if a
-            side is small, `bins` if they are clearly cheaper, the existing partitions of both sides
-            if they are balanced and each contains all rows of its keys, and the division whose
-            fullest partition is the smallest. Rows are not sampled if a side is small and an
-            estimate shows that the other forms would cost more. Sampling is also skipped if file
-            metadata shows that there are few rows, or that bins are not clearly more expensive. For
-            streams, `key` divides the rows only by key. `time` assigns slices of time to the
-            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
-            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
-            different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
-            do not support intervals without an end. Without `by`, a join with such intervals has a
-            single bucket, and therefore a single task.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
+            joins on equal keys and time bins, so no rows are sent to Python. A sample determines
+            the width of the bins. `bins` requires tables and intervals with two ends, and does not
+            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
+            the lowest cost according to a model, which `explain` shows. The candidates are
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
+            partitions of both sides if they are balanced and each contains all rows of its keys,
+            and the division whose fullest partition is the smallest. Rows are not sampled if a side
+            is small and an estimate shows that the other forms would cost more. Sampling is also
+            skipped if file metadata shows that there are few rows, or that bins are not clearly
+            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
+            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
+            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
+            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
+            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
@@ -282,8 +282,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         on: The time column, or a pair of names if it has different names on the two sides. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
             column must have the watermark.
-        window: How long a row stays in its side's window: a duration, or an integer if times are
-            integers. Use a pair to give each side its own window, left first. Row-based windows
+        window: The time that a row stays in its side's window: a duration, or an integer if times
+            are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
             their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -316,28 +316,28 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
-            determine that the side is small, for example after a filter. `key`: rows are divided
-            into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-            that are already partitioned by the keys are not shuffled. `time`: rows are divided into
-            slices of time, and the rows near a border are copied. `hybrid`: rows are divided into
-            buckets by key, and heavy keys are split by time. `bins`: Spark itself joins on equal
-            keys and time bins, so no rows are sent to Python. A sample determines the width of the
-            bins. `bins` requires tables and intervals with two ends, and does not support full
-            joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest
-            cost according to a model, which `explain` shows. The candidates are `broadcast` if a
-            side is small, `bins` if they are clearly cheaper, the existing partitions of both sides
-            if they are balanced and each contains all rows of its keys, and the division whose
-            fullest partition is the smallest. Rows are not sampled if a side is small and an
-            estimate shows that the other forms would cost more. Sampling is also skipped if file
-            metadata shows that there are few rows, or that bins are not clearly more expensive. For
-            streams, `key` divides the rows only by key. `time` assigns slices of time to the
-            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
-            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
-            different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
-            do not support intervals without an end. Without `by`, a join with such intervals has a
-            single bucket, and therefore a single task.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
+            joins on equal keys and time bins, so no rows are sent to Python. A sample determines
+            the width of the bins. `bins` requires tables and intervals with two ends, and does not
+            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
+            the lowest cost according to a model, which `explain` shows. The candidates are
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
+            partitions of both sides if they are balanced and each contains all rows of its keys,
+            and the division whose fullest partition is the smallest. Rows are not sampled if a side
+            is small and an estimate shows that the other forms would cost more. Sampling is also
+            skipped if file metadata shows that there are few rows, or that bins are not clearly
+            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
+            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
+            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
+            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
+            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
@@ -446,8 +446,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         time: If there is a window: the time column, or a pair of names if it has different names on
             the two sides. For streams, the time column must have the watermark, and a window is
             required.
-        window: How long a row stays in its side's window: a duration, or an integer if times are
-            integers. Use a pair to give each side its own window, left first. Row-based windows
+        window: The time that a row stays in its side's window: a duration, or an integer if times
+            are integers. Use a pair to give each side its own window, left first. Row-based windows
             (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
             their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
@@ -480,23 +480,23 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
-            determine that the side is small, for example after a filter. `key`: rows are divided
-            into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-            that are already partitioned by the keys are not shuffled. `value`: rows are divided
-            into slices of values, and the rows near a border are copied. `hybrid`: rows are divided
-            into buckets by key, and heavy keys are split by value. If a single value has more rows
-            than a partition should have, the rows of one side are divided further by hash, and the
-            rows of the other side are copied. A full join does not divide single values, because
-            neither side can be copied. `auto`: `broadcast` if a side is small; otherwise, the
-            division whose fullest partition, estimated from a sample, is smallest. For streams,
-            `key` divides the rows only by key. `value` assigns slices of values to the buckets in
-            turn, which spreads out the rows of a heavy key, and copies the rows near the border of
-            a slice. `hybrid` also assigns slices in turn, but starts each key at a different
-            bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not
-            support bands without an end. Without `by`, a join with such a band has a single bucket,
-            and therefore a single task.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
+            divided into slices of values, and the rows near a border are copied. `hybrid`: rows are
+            divided into buckets by key, and heavy keys are split by value. If a single value has
+            more rows than a partition should have, the rows of one side are divided further by
+            hash, and the rows of the other side are copied. A full join does not divide single
+            values, because neither side can be copied. `auto`: `broadcast` if a side is small;
+            otherwise, the division whose fullest partition, estimated from a sample, is smallest.
+            For streams, `key` divides the rows only by key. `value` assigns slices of values to the
+            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
+            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
+            different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid`
+            do not support bands without an end. Without `by`, a join with such a band has a single
+            bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
@@ -643,7 +643,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided into tasks. `broadcast`: the right side is read
+        parallelism: The method for dividing rows into tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -814,18 +814,19 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
-            determine that the side is small, for example after a filter. `key`: rows are divided
-            into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-            that are already partitioned by the keys are not shuffled. `time`: rows are divided into
-            slices of time, and each row is sent to all slices in which it may have matching rows.
-            `hybrid`: rows are divided into buckets by key, and heavy keys are split by time. `auto`
-            chooses the form with the lowest cost according to a model, which `explain` shows. The
-            candidates are `broadcast` if a side is small, the existing partitions of both sides if
-            they are balanced and each contains all rows of its keys, and the division whose fullest
-            partition is the smallest. Rows are not sampled if a side is small and an estimate shows
-            that the other forms would cost more, or if file metadata shows that there are few rows.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time, and each row is sent to all slices in which it may have
+            matching rows. `hybrid`: rows are divided into buckets by key, and heavy keys are split
+            by time. `auto` chooses the form with the lowest cost according to a model, which
+            `explain` shows. The candidates are `broadcast` if a side is small, the existing
+            partitions of both sides if they are balanced and each contains all rows of its keys,
+            and the division whose fullest partition is the smallest. Rows are not sampled if a side
+            is small and an estimate shows that the other forms would cost more, or if file metadata
+            shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
             only some of the rows at a time, so combine the partial results of an aggregate with a
