@@ -5,7 +5,7 @@ EXIT_CODES = """\b
 Exit codes:
   0    the command succeeded, also if the reader of standard output closed it
        early, or if Ctrl-C, SIGTERM or SIGHUP stopped --follow
-  1    the data, the files or the column names are invalid; one line shows the error
+  1    the data, the files or the column names are invalid; one line shows why
   2    the command line is invalid
   130  Ctrl-C stopped the command; no output file is written
 """
@@ -90,7 +90,7 @@ Examples:
       --columns ts,symbol,price,bid -o cheap.arrow
 
 \b
-  # each trade with the number of quotes and the mean bid in the five seconds before it
+  # each trade with the number of quotes and the mean bid in five seconds before it
   tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
       --lower -5s --upper 0s --agg "n=count()" --agg "bid=mean(bid)" -o around.parquet
 
@@ -280,7 +280,7 @@ Examples:
       --agg "trades=count()" --agg "close=last(price)" -o minutes.parquet
 
 \b
-  # every ten seconds, the number of rows from two files in the last five minutes
+  # every ten seconds, the number of rows from two files in five minutes
   tidegate aggregate trades.parquet quotes.parquet --on ts --by symbol \\
       --size 5m --advance 10s --agg "rows=count()" -o busy.parquet
 
