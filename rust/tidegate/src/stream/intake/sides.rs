@@ -4,8 +4,8 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
-/// Which sources are left ones. The sources of the beginning are: the first ones. Sources that were
-/// added follow, in any order.
+/// Which sources are left ones. The number of left sources and of all sources at the beginning; the
+/// left ones come first. Added sources follow, in any order.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct SourceSides {
     left: usize,
@@ -32,7 +32,7 @@ impl SourceSides {
         }
     }
 
-    /// The side of each of these sources.
+    /// Returns the side of each of these sources.
     pub(in crate::stream) fn of_each(&self, sources: &[u16]) -> Vec<Side> {
         if !self.added.is_empty() {
             return memory::collect(sources.iter().map(|&source| self.of(source)));
@@ -43,7 +43,7 @@ impl SourceSides {
         memory::collect(sources.iter().map(of))
     }
 
-    /// The number of a source, among those of its side.
+    /// Returns the number of a source among the sources on its side.
     pub(in crate::stream) fn within(&self, source: u16) -> u16 {
         match usize::from(source).checked_sub(self.first) {
             Some(added) => self.added[added].1,
@@ -59,7 +59,7 @@ impl SourceSides {
         *count += 1;
     }
 
-    /// How many sources a side has.
+    /// Returns the number of sources on a side.
     pub(in crate::stream) fn count(&self, side: Side) -> usize {
         self.counts[side as usize]
     }

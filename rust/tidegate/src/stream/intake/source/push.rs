@@ -1,4 +1,4 @@
-//! Pushes: all rows are checked, and their memory is charged, before the source takes any of them.
+//! Pushes rows into a source, after checking all of them and charging their memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,15 +22,15 @@ use crate::stream::memory::Charge;
 use crate::{Error, Result};
 
 impl Source {
-    /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested
-    /// before the first is taken.
+    /// Adds rows. Accepts either all rows or none: it accepts none if it fails, or if `stop` is
+    /// requested before the first row is accepted.
     ///
-    /// Columns may be in another order, and of other types that hold the same values.
+    /// Columns can be in a different order, and can have other types that hold the same values.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
         self.push_fitting(schema, batches, Extra::Refuse, stop)
     }
 
-    /// As [`push`](Self::push), of rows that may have more columns.
+    /// Like [`push`](Self::push), but ignores additional columns.
     pub fn push_fitting(
         &mut self,
         schema: &Schema,
@@ -41,8 +41,8 @@ impl Source {
         self.is_full = false;
         self.check_open()?;
         self.check_goes_on()?;
-        // 1. Whatever can be wrong with the rows is found before the first of them counts. Values are
-        //    converted once they are known to be well formed.
+        // 1. Whatever can be wrong with the rows is found before the first of them counts. Values
+        //    are converted once they are known to be well formed.
         let driver = Driver::new(1, stop.clone());
         let given = Table::new(self.name.clone(), Arc::new(schema.clone()), batches, &driver)?;
         let batches = given.batches().to_vec();
@@ -158,7 +158,7 @@ impl Source {
         Ok(late)
     }
 
-    /// Takes memory for rows, if the limit has room.
+    /// Charges the memory for rows, if the limit permits it.
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
         let IntakeState { news, memory, broken, late, watermarks, .. } = &self.shared;
         // 1. Asked before memory is: from then on the operator lets go of nothing before there is
