@@ -24,8 +24,8 @@ use crate::stream::memory::Charge;
 use crate::stream::tactic::Common;
 use crate::{Error, Result};
 
-/// The bytes per row in addition to those in every join: the row's time, key and position in time
-/// order, and the time at which it may be emitted unmatched.
+/// The bytes kept per row in addition to those in every join: the row's time, its key, its position
+/// in time order, and the time at which it can be emitted unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
 /// The algorithm and the index shown in explanations of joins that find rows by key and time.

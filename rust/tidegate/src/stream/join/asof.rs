@@ -1,17 +1,17 @@
-//! The as-of join: each left row with the one right row of its key that is nearest in time.
+//! The as-of join: matches each left row with the right row of its key that is nearest in time.
 //!
 //! A left row is final when a time is over that the rows decide:
 //!
 //! - backward: its own time;
 //! - forward: the time of its partner;
-//! - nearest: its own time and the distance of its partner, which is the time of a partner after
-//!   it; no row that comes later is nearer.
+//! - nearest: its own time plus the distance to its partner. This is the time of a partner at the
+//!   same distance after it; no row that arrives later is nearer.
 //!
-//! Without a partner, it is its own time and the tolerance. Without a tolerance, the row waits for
-//! the end, unless its key is null or the condition rules it out whatever comes.
+//! If there is no partner, it is the row's own time plus the tolerance. If there is no tolerance
+//! either, the row waits for the end, unless its key is null or it can never satisfy the condition.
 //!
-//! Of the right rows before now, only the last of each key can be a partner of a left row to come,
-//! if the condition does not depend on the left row.
+//! Of the earlier right rows, only the last of each key can be a partner of a later left row,
+//! provided that the condition does not depend on the left row.
 
 use arrow_array::Array;
 use arrow_schema::SchemaRef;
@@ -245,7 +245,7 @@ impl PartnerKind for AsOfTime {
 }
 
 impl AsOfTime {
-    /// The partners of the first left rows among the right rows that are kept, or [`NO_ROW`].
+    /// Returns the partners of the first left rows among the kept right rows, or [`NO_ROW`].
     fn partners(
         &self,
         left: &TimedRows,
@@ -258,7 +258,8 @@ impl AsOfTime {
         Ok(found.matches.partners().map(|row| row.unwrap_or(NO_ROW)).collect())
     }
 
-    /// For each of the first left rows, the time that must be over before it is final.
+    /// Returns, for each of the first left rows, the time that must have passed before the row is
+    /// final.
     fn finals(
         &self,
         left: &TimedRows,
@@ -282,8 +283,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Of the first left rows, those that can have no partner, whatever comes: their key is null,
-    /// or the condition does not hold for them.
+    /// Returns which of the first left rows can never have a partner: their key is null, or they do
+    /// not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;
@@ -304,7 +305,7 @@ impl AsOfTime {
     }
 }
 
-/// The first rows of a side for which a condition on them holds.
+/// Returns the first rows of a side that satisfy a condition on that side.
 fn holds(
     rows: &TimedRows,
     count: usize,

@@ -1,4 +1,4 @@
-//! The streaming band join: index-based window join, with values and keys as codes.
+//! The streaming band join: an index-based window join with values and keys as codes.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -27,11 +27,11 @@ use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
 
-/// How many times fewer candidates another column must give for it to be indexed instead: sorting
-/// all rows in again is not worth less, nor is a sample that sure.
+/// How many times fewer candidates another column must yield before it is indexed instead. A
+/// smaller gain is not worth sorting all rows again, and a sample cannot reliably show it.
 const WORTH: f64 = 2.0;
 
-/// How many times the rows of a sample come before another sample is taken.
+/// The number of rows between two samples, as a multiple of the sample's rows.
 const PATIENCE: u64 = 8;
 
 /// Creates a band join of sources with these schemas.
@@ -146,7 +146,7 @@ pub fn band_self_join(
     with_room([rows], |[rows]| join(query, rows, None, options))
 }
 
-/// The band join of two streams, or of one with itself.
+/// Creates the band join of two streams, or of one stream with itself.
 fn join(
     query: &BandJoin,
     left: SchemaRef,
@@ -258,7 +258,8 @@ fn near_rows(
     }
 }
 
-/// The algorithm of pairs that come as soon as both rows have been pushed, for people.
+/// Describes the algorithm that emits a pair as soon as both of its rows have been pushed, for
+/// explanations.
 const EAGER: &str = "eager: each row is compared with all kept rows, earlier or later; rows enter the indexes, then each thread \
                      finds the matches of its part, and times are compared like other columns";
 
@@ -282,25 +283,26 @@ impl TimeBand {
     }
 }
 
-/// Rows whose values are close match: values, and keys behind them, become codes.
+/// Prepares rows that match if their values are close: values, and the keys after them, become
+/// codes.
 #[derive(Debug)]
 struct PrepareCodes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
-    /// Where rows come in another order than by time.
+    /// The time band, if rows arrive in an order other than by time.
     times: Option<TimeBand>,
-    /// The names of the columns, and of the key and the time behind them.
+    /// The names of the columns, followed by those of the key and the time.
     names: Vec<String>,
-    /// Which of these each column of the join is; the first one is indexed.
+    /// The position of each of the join's columns in `names`; the first column is indexed.
     order: Vec<usize>,
-    /// Rows that have come, and those when an epoch was looked at last for another column to be
-    /// indexed.
+    /// The number of rows that have arrived, and that number when a change of the indexed column
+    /// was last considered.
     rows: u64,
     sampled: u64,
     kind: &'static str,
-    /// Bytes that are kept of a row beside its columns, as a part of a record.
+    /// The bytes kept per row, in addition to its columns, as part of a record.
     row_bytes: usize,
-    /// Whether right rows are left rows, too.
+    /// True if right rows are also left rows.
     of_one_stream: bool,
 }
 
@@ -329,7 +331,8 @@ impl PrepareCodes {
         }
     }
 
-    /// The values that rows of a side are compared by: their bands, then their keys and times.
+    /// Returns the values by which rows of a side are compared: first their bands, then their keys
+    /// and times.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // One thread: others are woken for what comes after.
         let driver = Driver::new(1, Stop::default());
@@ -349,7 +352,7 @@ impl PrepareCodes {
         self.order.iter().map(|&column| ranges[column].bands()).collect()
     }
 
-    /// Indexes another column, if rows say that it is worth it.
+    /// Indexes a different column if a sample of rows shows that it is worthwhile.
     fn choose(&mut self, join: &mut AnyIndexJoin, [left, right]: [&[CodeRanges]; 2]) {
         let rows = [left, right].map(|ranges| ranges[0].codes.len() as u64);
         self.rows += rows[0] + rows[1];

@@ -1,4 +1,4 @@
-//! The streaming interval join: PPOIJ, with keys as numbers and conditions on columns.
+//! The streaming interval join: PPOIJ with keys as numbers and conditions on columns.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -25,23 +25,23 @@ use crate::stream::outcome::Figure;
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
 
-/// Which threads have the rows of a key.
+/// How keys are assigned to threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
-    /// KP, until the load asks for HP.
+    /// KP until the load requires HP.
     Auto,
     /// KP: one thread.
     Key,
     /// DP: all threads.
     Data,
-    /// HP: as many threads as its load needs.
+    /// HP: each key has as many threads as its load requires.
     Hybrid,
-    /// A team of threads, which read each other's lists: Scale-OIJ.
+    /// Scale-OIJ: a team of threads that read each other's lists.
     ScaleOij,
 }
 
 impl Parallelism {
-    /// The pattern of PPOIJ that it is, if it is one.
+    /// Returns the corresponding pattern of PPOIJ, if there is one.
     fn pattern(self) -> Option<Pattern> {
         match self {
             Parallelism::Auto => Some(Pattern::Auto),
@@ -181,7 +181,7 @@ fn join(
     operator(query, engine, left, right, options)
 }
 
-/// The load factor that is asked for, or the usual one.
+/// Returns the requested load factor, or the default.
 fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) -> Result<f64> {
     let Some(load_factor) = load_factor else { return Ok(LOAD_FACTOR) };
     if !(load_factor.is_finite() && load_factor >= 1.0) {
@@ -207,7 +207,8 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
     }
 }
 
-/// The bytes of a row in the structures of threads, beyond one number in one buffer.
+/// Returns the bytes that a row occupies in the threads' structures, in addition to one number in
+/// one buffer.
 fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
     match parallelism {
         Parallelism::Auto | Parallelism::Key | Parallelism::Hybrid => 0,
@@ -243,11 +244,11 @@ fn index(parallelism: Parallelism) -> &'static str {
     }
 }
 
-/// Rows of equal keys match: keys become numbers.
+/// Prepares rows that match if their keys are equal: keys become numbers.
 #[derive(Debug)]
 pub(super) struct PrepareKeys {
     keys: KeyNumbers,
-    /// The bytes that a row is charged for its numbers in the buffers of further threads.
+    /// The bytes charged for a row's numbers in the buffers of additional threads.
     row_bytes: usize,
 }
 

@@ -19,7 +19,7 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};
 
-/// The error for kept rows that no join in merged order can have.
+/// Returns the error for kept rows that no join in merged order can have.
 fn out_of_order() -> Error {
     Error::state(
         "the snapshot's rows were joined in another order than by time: it is of a join with \
@@ -28,7 +28,7 @@ fn out_of_order() -> Error {
 }
 
 impl<P: Prepare> JoinTactic<P> {
-    /// Writes the rows that are kept, and which of them have been matched.
+    /// Writes the kept rows, and which of them have been matched.
     pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
         let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the
@@ -79,7 +79,7 @@ impl<P: Prepare> JoinTactic<P> {
         self.engine.restore(&kept, batches.each_ref())
     }
 
-    /// The kept rows of a side, from the snapshot.
+    /// Returns the kept rows of a side from the snapshot.
     fn kept(&self, side: Side, batch: &RecordBatch, reader: &mut Reader<'_>) -> Result<SavedRows> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);

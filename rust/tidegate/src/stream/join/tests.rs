@@ -1,4 +1,4 @@
-//! What becomes of a join whose engine is broken, and of one whose memory is full.
+//! Tests for joins whose engine is broken, and for joins whose memory is full.
 
 use std::sync::Arc;
 
@@ -156,7 +156,8 @@ fn a_panic_is_an_error_and_stays_one() {
     assert_eq!(first, second);
 }
 
-/// A push is tried again and again where it finds no room. However often that is, a poll ends.
+/// A push is retried repeatedly while there is no room for it. The poll ends regardless of how
+/// often the push is retried.
 #[test]
 fn a_push_that_is_refused_after_each_step_does_not_keep_a_poll() {
     let (algorithm, window) = (Some(Algorithm::Handshake), Window::Rows(100));
