@@ -1,4 +1,4 @@
-//! Aggregates over sliding windows of sources that are pushed to.
+//! Streaming aggregation over sliding windows, fed by push sources.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -58,60 +58,61 @@ use chosen::ChosenRows;
 use groups::{GROUP_BYTES, StreamGroups};
 use ordered::OrderedColumns;
 
-/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
-/// results come soon.
+/// The approximate maximum number of rows in an epoch: enough to divide among threads, yet few
+/// enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// Rows, and bytes of state, of which the work is not done at once: it takes some milliseconds.
+/// The number of rows, or bytes of state, above which work is deferred because it would take
+/// several milliseconds.
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
-/// A state of fewer bytes is not worth making anew.
+/// The state size, in bytes, below which compaction is not worthwhile.
 const LEAST_COMPACTED: usize = 1 << 16;
 
-/// Pages of results that are made at a time. A long row of windows has more pages than should be
-/// held at once.
+/// The number of result pages that are built at a time. A long series of windows has more pages
+/// than should be held in memory together.
 const PAGES: usize = 8;
 
-/// The options of a streaming aggregation, beside its query.
+/// The options of a streaming aggregation, in addition to its query.
 #[derive(Clone, Debug)]
 pub struct AggregateOptions {
     /// The number of sources.
     pub sources: usize,
-    /// How far the rows of a source may be out of order.
+    /// How far out of order the rows of a source can be.
     pub lateness: Lateness,
-    /// Bytes that may be held; `None` for no limit.
+    /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
 }
 
 /// Aggregates ready rows epoch by epoch, and keeps the states of windows.
 #[derive(Debug)]
 struct AggregateTactic {
-    /// Of the columns that are read.
+    /// The plan for the columns that are read.
     plan: AggregatePlan,
     stream: Stream,
     /// The columns of the stream that are read.
     read: Vec<usize>,
-    /// The columns of `plan.functions.read` that are keys.
+    /// The key columns, as positions in `plan.functions.read`.
     by: Vec<usize>,
     sources: usize,
     groups: StreamGroups,
     rows: ChosenRows,
-    /// For each aggregate that chooses a row, the number of its column in `rows`.
+    /// For each aggregate that chooses a row, the position of its column in `rows`.
     chosen: Vec<Option<usize>>,
-    /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
+    /// The non-numeric columns whose smallest or largest value is computed.
     ordered: OrderedColumns,
     windows: Box<dyn StreamingWindows>,
     algorithm: Design,
-    /// What the state has been charged.
+    /// The memory charged for the state.
     charge: Option<Charge>,
     /// For what is done once.
     alone: Driver,
-    /// Whether a failure now would lose the results for some rows.
+    /// True while a failure would lose the results for some rows.
     is_half_done: bool,
 }
 
-/// The names of the sources, and their streams.
+/// Returns the names and streams of the sources.
 fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {
@@ -120,7 +121,7 @@ fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, S
     Ok(lateness.into_iter().enumerate().map(of_source).collect())
 }
 
-/// The windows of sources of this schema, before any row has come.
+/// Returns empty windows for sources with this schema.
 fn empty(
     plan: &AggregatePlan,
     schema: &Schema,
@@ -305,9 +306,9 @@ impl Tactic for AggregateTactic {
         Ok((common.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
     }
 
-    /// `state_keys`: keys that the state knows. `state_cells`: states of each aggregate, one for
-    /// each key and slice, and for each source where more rows may come. `state_bytes`: bytes of
-    /// the state.
+    /// `state_keys`: the number of keys in the state. `state_cells`: the number of states per
+    /// aggregate, one for each key and slice, and one for each source that can still deliver rows.
+    /// `state_bytes`: bytes of the state.
     fn figures(&self) -> Vec<(&'static str, Figure)> {
         let number = |number: usize| Figure::Number(number as u64);
         vec![
@@ -341,7 +342,7 @@ impl Tactic for AggregateTactic {
 }
 
 impl AggregateTactic {
-    /// Adds the rows that are pending.
+    /// Adds the pending rows to the windows.
     fn take_in(&mut self, common: &mut Common, driver: &Driver) -> Result<()> {
         self.is_half_done = true;
         let pending = std::mem::take(&mut common.pending);
@@ -366,8 +367,8 @@ impl AggregateTactic {
         self.tidy(common, charges)
     }
 
-    /// Lets go of rows and groups that no state needs, and charges the state what it takes; the
-    /// rows that were added have been charged so far.
+    /// Drops the rows and groups that no state needs, and charges the state for its memory. Until
+    /// then, the charges for the added rows cover it.
     fn tidy(&mut self, common: &Common, charges: Vec<Arc<Charge>>) -> Result<()> {
         let mut added = charges;
         if !self.rows.is_needless() {
@@ -387,7 +388,8 @@ impl AggregateTactic {
         self.check_limit(common)
     }
 
-    /// Tells that the state has outgrown the limit. All that was pushed is in it.
+    /// Returns an error if the state has outgrown the memory limit. All pushed rows have been added
+    /// to the state by then.
     fn check_limit(&self, common: &Common) -> Result<()> {
         let memory = &common.intake.shared.memory;
         match memory.limit() {
@@ -402,7 +404,7 @@ impl AggregateTactic {
         }
     }
 
-    /// Charges the state what it takes now.
+    /// Adjusts the charge to the current size of the state.
     fn charge_state(&mut self, common: &Common) {
         let bytes = self.state_bytes();
         let held = self.charge.as_ref().map_or(0, Charge::bytes);
@@ -416,8 +418,8 @@ impl AggregateTactic {
         }
     }
 
-    /// Makes windows and groups anew where few of their states are left: they keep the memory of
-    /// those that are gone.
+    /// Rebuilds windows and groups when few of their states remain, because they keep the memory of
+    /// removed states.
     fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
@@ -466,7 +468,7 @@ impl AggregateTactic {
         empty(&self.plan, &schema, self.sources, self.algorithm)
     }
 
-    /// Makes the results of the next windows that are complete; whether there are any.
+    /// Builds the results of the next complete windows, and returns whether there are any.
     fn make(&mut self, common: &mut Common) -> Result<bool> {
         self.is_half_done = true;
         let mut pages = self.windows.pages(PAGES, self.groups.order(), &common.driver)?;
@@ -516,8 +518,8 @@ fn streaming_windows(
     }
 }
 
-/// For each aggregate that chooses a row, its column among those to choose from, and the schema of
-/// these.
+/// Returns, for each aggregate that chooses a row, its column among the candidate columns, and the
+/// schema of those columns.
 fn chosen(plan: &AggregatePlan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     let mut columns: Vec<usize> =
         plan.functions.outputs.iter().filter_map(|output| output.chosen()).collect();

@@ -1,14 +1,15 @@
-//! Windows whose rows are kept until they are complete, for functions that need all values at once.
+//! Windows whose rows are kept until they are complete, for functions that need all values
+//! together.
 //!
-//! The aggregation of tables makes the results of the windows that have become complete, of the rows
-//! that are kept. So all functions are those of tables, bit for bit.
+//! Once windows are complete, the aggregation of tables computes their results from the kept rows.
+//! Therefore all functions return exactly the same bits as they do for tables.
 //!
 //! # Trade-offs
 //!
-//! A poll that completes a window costs as much as all rows that are kept, beside the windows. An
-//! epoch is at least as large as the rows that are kept. Of sessions, rows of all keys are kept
-//! since the oldest session began that goes on, and each rise of the watermark costs as much as all
-//! of them once that session is longer than its gap.
+//! A poll that completes a window costs time proportional to all kept rows, in addition to the
+//! windows. An epoch has at least as many rows as are kept. For sessions, rows of all keys are kept
+//! from the start of the oldest open session. If that session is longer than its gap, each rise of
+//! the watermark costs time proportional to all kept rows.
 
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ use crate::query::aggregate::{Aggregation, stream_names};
 use crate::results::gather::concat_rows;
 use crate::{Error, Result};
 
-/// The operator of a query that keeps the columns `read` of a stream.
+/// Creates the operator of a query that keeps the columns `read` of a stream.
 pub(super) fn operator(
     query: &Aggregation,
     plan: AggregatePlan,
@@ -112,7 +113,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     Explanation { lines, output: format!("  output     {columns} columns, {order}") }
 }
 
-/// Rows until their windows are complete, and the aggregation of tables.
+/// Keeps rows until their windows are complete, and aggregates them like tables.
 #[derive(Debug)]
 struct WindowJob {
     /// Without its condition on rows.
@@ -120,9 +121,9 @@ struct WindowJob {
     predicate: Option<Predicate>,
     span: WindowSpan,
     unit: Unit,
-    /// The time column of the rows that are kept.
+    /// The time column of the kept rows.
     on: usize,
-    /// The rows of each source that windows may need.
+    /// The rows of each source that windows may still need.
     sources: Vec<TimedRows>,
     stream: Stream,
     /// The columns of the stream that are kept.
@@ -132,7 +133,7 @@ struct WindowJob {
 impl TableJob for WindowJob {
     const EPOCH_ROWS: usize = super::EPOCH_ROWS;
 
-    /// Of sessions, when the first of those begins that are not complete, if any was made.
+    /// For sessions, the start of the first incomplete session, if any results were built.
     type LeavingRows = Option<i64>;
 
     fn rows(&self) -> usize {
@@ -147,7 +148,7 @@ impl TableJob for WindowJob {
         rows + self.rows() > MANY_ROWS
     }
 
-    /// Keeps the rows that the condition lets through, after a look at their times.
+    /// Checks the times of rows, and keeps those that satisfy the condition.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()> {
         for runs in ready.runs.chunk_by(|a, b| a.source == b.source) {
             let (mut batches, mut times, mut charges) = (Vec::new(), Vec::new(), Vec::new());
@@ -278,7 +279,7 @@ impl TableJob for WindowJob {
 }
 
 impl WindowJob {
-    /// The times of rows from a snapshot.
+    /// Returns the times of rows from a snapshot.
     fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
@@ -287,7 +288,7 @@ impl WindowJob {
         }
     }
 
-    /// The rows that the query's condition lets through.
+    /// Returns the rows that satisfy the query's condition.
     fn counted(&self, rows: RecordBatch, driver: &Driver) -> Result<RecordBatch> {
         let Some(predicate) = &self.predicate else { return Ok(rows) };
         let every: Vec<usize> = (0..rows.num_columns()).collect();
@@ -304,7 +305,7 @@ impl WindowJob {
         Ok(time::times(&table, self.on, self.unit)?.to_vec())
     }
 
-    /// Whether a window may have become complete.
+    /// Returns whether a window may have become complete.
     fn completes(&self, settled: Option<Watermark>, now: Watermark) -> bool {
         let first = self.sources.iter().filter_map(TimedRows::first_ts).min();
         match (first, now, &self.span) {
@@ -324,8 +325,8 @@ impl WindowJob {
         }
     }
 
-    /// Makes the windows that have become complete. With them it returns when the first of those
-    /// begins that are not, or the end of time if all are.
+    /// Builds the results of the windows that have become complete. It also returns the start of
+    /// the first incomplete window, or the end of time if all are complete.
     fn make(
         &self,
         common: &Common,
@@ -367,7 +368,7 @@ impl WindowJob {
     }
 }
 
-/// The end of each row's window, and the rank of its key.
+/// Returns the end of each row's window, and the rank of its key.
 fn ends_and_keys(page: &Page) -> Vec<(i64, u32)> {
     let mut found = Vec::with_capacity(page.rows);
     let keys = &mut page.keys[..page.rows].iter();
