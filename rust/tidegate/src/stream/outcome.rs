@@ -1,4 +1,4 @@
-//! The outcome of a poll or a step, and the statistics of an operator.
+//! The outcomes of polls and steps, and the statistics of an operator.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub enum Step {
     Went,
     /// There is nothing to do until a source delivers rows or a promise.
     NotYet,
-    /// There is nothing left to do.
+    /// No work is left.
     End,
 }
 

@@ -1,7 +1,7 @@
 //! Aggregates of the partners of each left row.
 //!
-//! A left row is final when its last matchable time is over. All left rows reach equally far, so
-//! they leave in the order in which they came.
+//! A left row is final once the last time that can match it has passed. All left rows reach equally
+//! far, so they leave in order of arrival.
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
@@ -193,7 +193,7 @@ impl PartnerKind for OfPartners {
 }
 
 impl OfPartners {
-    /// The last time of a row that can be a partner of a left row at `ts`.
+    /// Returns the last time at which a row can be a partner of a left row at `ts`.
     fn last(&self, ts: i64) -> i64 {
         // Without a last matchable time, all times are behind the interval.
         let last = self.interval.last(ts).unwrap_or(i64::MIN);
@@ -205,7 +205,7 @@ impl OfPartners {
         last.max(before)
     }
 
-    /// The first time in the interval of a left row that is not final.
+    /// Returns the earliest time within the interval of any left row that is not final.
     fn first(&self, first_left: Option<i64>, now: i64) -> i64 {
         let ts = first_left.map_or(now, |first| first.min(now));
         self.interval.first(ts).unwrap_or(i64::MAX)

@@ -1,8 +1,8 @@
-//! The part of a snapshot that a join of left rows has: the left rows that are not final, and the
-//! right rows that they or left rows to come may need.
+//! A left-row join's part of a snapshot: the left rows that are not final, and the right rows that
+//! these or later left rows may need.
 //!
-//! Nothing in it depends on threads, nor on when rows were let go of: the right rows are looked
-//! through before they are written.
+//! The content does not depend on threads or on when rows were dropped, because unneeded right rows
+//! are removed before writing.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::tactic::{Admit, Common};
 
 impl PartnerJob {
-    /// Writes the rows that are kept.
+    /// Writes the kept rows.
     pub(super) fn write_state(
         &mut self,
         common: &Common,
@@ -71,7 +71,7 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// The times of kept rows, from the snapshot.
+    /// Returns the times of kept rows from the snapshot.
     fn times(&self, batch: &RecordBatch, on: usize) -> Result<Vec<i64>> {
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();

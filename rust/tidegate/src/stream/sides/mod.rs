@@ -1,4 +1,4 @@
-//! What all operators with a left and a right side share.
+//! The parts that all operators with a left and a right side share.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -41,7 +41,7 @@ pub(super) struct Sides<'a> {
     pub(super) unit: Unit,
 }
 
-/// The part of a join's query that all operators know of.
+/// The parts of a join's query that all operators need.
 #[derive(Debug)]
 pub(super) struct JoinRequest {
     pub(super) identity: Identity,
@@ -50,7 +50,7 @@ pub(super) struct JoinRequest {
     pub(super) times: ResultTimes,
     pub(super) explanation: Explanation,
     pub(super) threads: usize,
-    /// How far ends may be from the times of left and of right rows.
+    /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
     /// Where to record the pairs for which the join's condition cannot be computed.
@@ -58,8 +58,8 @@ pub(super) struct JoinRequest {
 }
 
 impl Sides<'_> {
-    /// The parts of a join that all operators have. A row is charged `row_bytes` bytes beside what
-    /// every operator keeps of it.
+    /// Returns the parts that all join operators have. Each row is charged `row_bytes` bytes in
+    /// addition to the bytes that every operator keeps for it.
     pub(super) fn common(
         self,
         request: JoinRequest,
