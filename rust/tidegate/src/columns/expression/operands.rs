@@ -3,7 +3,7 @@
 use super::bound::{Operation, TypedOperation};
 
 impl TypedOperation {
-    /// The expressions that the operation is applied to.
+    /// Returns the expressions to which the operation is applied.
     pub(super) fn operands(&self) -> Vec<&TypedOperation> {
         match &self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
@@ -63,7 +63,7 @@ impl TypedOperation {
         }
     }
 
-    /// Adds the slots of all columns that are read.
+    /// Adds the slots of all columns that the expression reads.
     pub(super) fn collect_slots(&self, slots: &mut Vec<usize>) {
         if let Operation::Column(slot) = self.operation {
             slots.push(slot);

@@ -1,4 +1,4 @@
-//! From SQL text to an [`Expr`].
+//! Parses SQL text to an [`Expr`].
 //!
 //! Long because each form of SQL needs its own translation and message.
 
@@ -24,24 +24,25 @@ use crate::columns::names::nearest;
 use crate::error::shown_up_to;
 use crate::{Error, Result, shown};
 
-/// More operators than anyone writes. The tree is as deep as its longest chain of them, and each
-/// level takes stack.
+/// The maximum number of operators. The tree is as deep as its longest chain of operators, and each
+/// level takes stack space.
 const MAX_OPERATORS: usize = 200;
 
-/// A message repeats a `where` up to here, so that its reader finds the place of the error.
+/// The maximum length to which a message quotes a `where`, so that users can find the position of
+/// the error.
 const SHOWN: usize = 2000;
 
-/// How deep parentheses, calls and prefixes may nest, by the parser's own count.
+/// The maximum nesting depth of parentheses, calls and prefixes, as counted by the parser.
 const MAX_NESTING: usize = 120;
 
-/// More stack than a token takes, for the parser is compiled without optimisation. Threads have half
-/// a megabyte to eight.
+/// The maximum stack space per token; the parser is compiled without optimization. Threads have
+/// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
 
-/// More stack than the deepest condition takes.
+/// The maximum stack space for the deepest condition.
 const MOST_STACK: usize = 16 << 20;
 
-/// Reads a predicate over `left` and `right` columns.
+/// Parses a predicate over `left` and `right` columns.
 ///
 /// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
 /// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`,
@@ -52,7 +53,7 @@ const MOST_STACK: usize = 16 << 20;
 ///
 /// # Errors
 ///
-/// An argument error that names what is not understood or not supported.
+/// Returns an argument error that names the part that is invalid or not supported.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
         Origin::Row => {
@@ -63,8 +64,8 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Reads a predicate over the columns of one table, which are `price`, `row.price` or, with any
-/// other characters, `"odd name"`. The rest is as for [`parse_sql`].
+/// Parses a predicate over the columns of one table, which are written as `price`, `row.price` or,
+/// with any other characters, `"odd name"`. In all other respects, it is like [`parse_sql`].
 ///
 /// # Errors
 ///
@@ -81,7 +82,7 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Reads a predicate whose columns are all `allowed`.
+/// Parses a predicate in which all columns are `allowed`.
 fn parse(
     text: &str,
     example: &str,
@@ -119,7 +120,7 @@ fn parse(
     Ok(expr)
 }
 
-/// The condition that the tokens of a text are.
+/// Returns the condition that the tokens of a text form.
 fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
@@ -131,7 +132,7 @@ fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     expression(tree)
 }
 
-/// What the parser says, with the place where a text ends too early.
+/// Returns the parser's message, including the position if a text ends too early.
 fn placed(told: &str, text: &str) -> String {
     let told = told.strip_prefix("sql parser error: ").unwrap_or(told);
     let Some(expected) = told.strip_suffix("found: EOF") else { return told.to_owned() };
@@ -154,8 +155,8 @@ impl Dialect for Where {
     }
 }
 
-/// The tokens without spaces and comments. A word after a point, and the one before it, is a name
-/// whatever it spells: `left.case` and `right.date` are columns.
+/// Returns the tokens, without spaces and comments. A word next to a point is always a name, even
+/// if it is a keyword: `left.case` and `right.date` are columns.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     let tokens =
         Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
@@ -252,7 +253,7 @@ fn unsupported(tree: &ast::Expr) -> String {
     )
 }
 
-/// A function, `CASE` or `CAST`. Apart from [`expression`], whose frame is on the stack once for
+/// A function, `CASE` or `CAST`. Separate from [`expression`], whose stack frame exists once for
 /// each level of the tree.
 #[inline(never)]
 fn called(tree: ast::Expr) -> Result<Expr, String> {
@@ -341,7 +342,7 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
     Ok(Expr::Column(side, name.value.clone()))
 }
 
-/// A minus sign directly before a number makes a negative number, so that the smallest `int64` can
+/// A minus sign directly before a number forms a negative number, so that the smallest `int64` can
 /// be written.
 fn negated(operand: ast::Expr) -> Result<Expr, String> {
     if let ast::Expr::Value(value) = &operand

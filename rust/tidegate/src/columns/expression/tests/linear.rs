@@ -1,4 +1,4 @@
-//! Linear forms of both sides that are scanned, against the evaluation of every pair.
+//! Compares scanned linear forms over both sides with the evaluation of every pair.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Numbers whose sums round, cancel, overflow or are no number.
+/// Numbers whose sums round, cancel, overflow or are NaN.
 const FLOATS: [f64; 22] = [
     0.0,
     -0.0,
@@ -120,7 +120,7 @@ fn column() -> impl Strategy<Value = String> {
     (select(vec!["left", "right"]), names).prop_map(|(side, name)| format!("{side}.{name}"))
 }
 
-/// A linear form, and a few that are not.
+/// Generates linear forms, and a few nonlinear ones.
 fn form() -> impl Strategy<Value = String> {
     column().prop_recursive(4, 8, 2, |inner| {
         prop_oneof![
@@ -136,8 +136,8 @@ fn form() -> impl Strategy<Value = String> {
     })
 }
 
-/// A sum of a number of each side, with what does not make it another form, and sometimes with
-/// another number.
+/// Generates a sum of one number per side, with additions that keep its form, and sometimes with a
+/// further number.
 fn simple() -> impl Strategy<Value = String> {
     let names = || select(vec!["i", "n", "big", "f", "d", "e"]);
     let core = (names(), select(vec!["+", "-"]), names(), any::<bool>());
@@ -188,7 +188,7 @@ fn condition() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The pairs that meet a predicate; `None` if one is an error.
+/// Returns the pairs that satisfy a predicate, or `None` if a pair causes an error.
 fn evaluated(predicate: &Predicate, sides: [&RecordBatch; 2]) -> Option<Vec<(usize, usize)>> {
     let [left, right] = sides.map(RecordBatch::num_rows);
     let pairs: Vec<_> = (0..left).flat_map(|l| (0..right).map(move |r| (l, r))).collect();
@@ -212,8 +212,8 @@ fn columns(predicate: &Predicate, side: Origin, batch: &RecordBatch) -> SideColu
     SideColumns { arrays: arrays.collect(), rows: batch.num_rows() }
 }
 
-/// The pairs that a scan of one side's rows finds for those of the other; none if some rows cannot
-/// be told apart from rows without a number.
+/// Returns the pairs that a scan finds between rows of one side and those of the other. Returns
+/// `None` if some rows cannot be distinguished from rows without a number.
 fn scanned(terms: &[Term], news: Side) -> Option<Vec<(usize, usize)>> {
     let window = ScanColumns::new(terms, news.other(), None, ROWS)?;
     let ranges = Ranges::new(&window, terms, news, 0..ROWS);

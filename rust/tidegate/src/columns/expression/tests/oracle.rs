@@ -18,7 +18,7 @@ enum Cell {
     Boolean(bool),
     /// Computed in `int64`.
     Whole(i64),
-    /// Computed in `decimal128`: a decimal or a `uint64`.
+    /// A value computed in `decimal128`: a decimal or a `uint64`.
     Decimal(i128, u32),
     Float(f64),
     Text(String),
@@ -28,12 +28,13 @@ enum Cell {
 
 use Cell::{Float, Null, Span, Text, Time, Whole};
 
-/// Why a row has no value.
+/// The reason why a row has no value.
 #[derive(Debug, PartialEq)]
 enum Failure {
     /// Overflow or division by zero.
     Error,
-    /// Not decided by the rules: beyond 38 digits `decimal128` may or may not hold a value.
+    /// Not determined by the rules: `decimal128` may or may not be able to hold a value beyond 38
+    /// digits.
     Unknown,
 }
 
@@ -158,8 +159,8 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 /// The cells of one side, column by column.
 type Cells = Vec<Vec<Cell>>;
 
-/// A condition, and rows for it. A column that it does not read has no cells: to draw all columns
-/// takes several times as long as the rest of the test.
+/// Generates a condition, and rows for it. A column that the condition does not read has no cells,
+/// because generating all columns takes several times as long as the rest of the test.
 fn condition_and_rows() -> impl Strategy<Value = (Expr, usize, Cells, Cells)> {
     (condition(), 0..150_usize).prop_flat_map(|(expr, rows)| {
         let mut read = [Vec::new(), Vec::new()];
@@ -314,7 +315,8 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
-/// One of several values of one kind, by conditions that may fail, or the first that is there.
+/// Generates a choice between values of one kind: by conditions that can fail, or the first that is
+/// not null.
 fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     let condition = (number(1), number(0))
         .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
@@ -327,7 +329,7 @@ fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
         .boxed()
 }
 
-/// A comparison of values of one kind, or a ratio of spans.
+/// Generates a comparison of values of one kind, or a ratio of durations.
 fn comparison(plain: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     let operand = prop_oneof![5 => plain.clone(), 1 => chosen(plain)].boxed();
@@ -494,7 +496,7 @@ fn constant(literal: &Literal) -> Cell {
     }
 }
 
-/// By the types alone, for a null float makes its whole comparison one of floats.
+/// Depends only on types, because even a null float makes its whole comparison a float comparison.
 fn is_float(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_, name) => name == "f32" || name == "f64",
