@@ -20,7 +20,7 @@ use crate::columns::time::{self, as_int64};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// A chunk as words: equal values, and only they, have equal words.
+/// Converts a chunk to words that are equal exactly if the values are.
 pub(super) fn word_chunk(
     table: &Table,
     column: usize,
@@ -83,7 +83,7 @@ pub(super) fn word_chunk(
     })
 }
 
-/// One bit pattern for all NaN, and one for both zeros.
+/// Returns one bit pattern for all NaN values, and one for both zeros.
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN
@@ -149,7 +149,7 @@ pub(super) struct KeySpan {
 }
 
 impl KeySpan {
-    /// Whether numbering by distance costs no more memory than a hash table of the rows would.
+    /// Returns whether numbering by distance requires no more memory than a hash table of the rows.
     pub(super) fn is_direct(self, rows: usize) -> bool {
         self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
     }
@@ -183,7 +183,7 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
     Ok(spans.into_iter().flatten().reduce(wider))
 }
 
-/// Numbers keys by their distance from the smallest right one.
+/// Numbers keys by their distance from the smallest right key.
 pub(super) fn direct(
     left: &WordColumn,
     right: &WordColumn,

@@ -10,13 +10,13 @@ use crate::{Error, Result};
 /// An interval end, as specified by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// In the unit of the time columns, or in the finer one if their units differ.
+    /// A bound in the unit of the time columns, or in the finer unit if their units differ.
     Steps(i128),
     /// In nanoseconds.
     Nanoseconds(i128),
 }
 
-/// Returns a duration as a number of units. Fails if it is not a whole number.
+/// Returns a duration as a number of units. Fails if the result is not a whole number.
 pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     let end = end(name, bound, unit, Round::Down)?;
     if !end.whole {
@@ -81,14 +81,14 @@ pub(crate) fn interval(
     Ok(Interval { lower: low.map(|low| low.steps), upper: high.map(|high| high.steps), closed })
 }
 
-/// Returns how far rows may be out of order, rounded down to whole units. Times are whole units, so
-/// rounding does not change the meaning.
+/// Returns the maximum disorder of rows, rounded down to whole units. Times are whole units, so
+/// rounding does not change which rows are late.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
     lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))
 }
 
 /// Returns a duration, rounded down to whole units. Fails if it is negative. Times are whole units,
-/// so rounding does not change the meaning.
+/// so rounding does not change its meaning.
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
@@ -137,14 +137,15 @@ enum Round {
 #[derive(Clone, Copy)]
 struct WholeEnd {
     steps: i64,
-    /// Whether the exact value is a whole number of units. Only then can a time equal the end.
+    /// True if the exact value is a whole number of units. A time can equal the end only if this is
+    /// true.
     whole: bool,
     exact: Fraction,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fraction {
-    /// In nanoseconds, or in the unit of an integer column.
+    /// The exact value, in nanoseconds or in the unit of an integer column.
     amount: i128,
     step: i64,
 }
