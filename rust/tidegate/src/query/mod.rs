@@ -1,5 +1,5 @@
-//! Queries: which columns are read, which rows match, and which names the result has. Nothing here
-//! runs.
+//! Queries, which specify the columns to read, the rows that match, and the names in the result.
+//! Nothing here runs.
 //!
 //! | file | what is in it |
 //! | --- | --- |

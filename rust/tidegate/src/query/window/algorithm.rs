@@ -1,4 +1,4 @@
-//! Who compares the rows in each other's windows.
+//! Algorithms that compare the rows in each other's windows.
 
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, NO_KEY, Retention};
@@ -8,26 +8,27 @@ use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use crate::Result;
 use crate::query::published::{self, HandshakeAlgorithm};
 
-/// How the rows in each other's windows are compared.
+/// An algorithm that compares the rows in each other's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// One thread compares each row with the other side's window.
     ThreeStep,
-    /// Each row's window is cut into a piece a thread.
+    /// Each row's window is divided into one piece per thread.
     Cell,
     /// Each thread has a share of the rows in the windows.
     ScaleJoin,
-    /// The same row by row, by threads that run freely between two gates, also between polls.
+    /// Like `ScaleJoin`, but row by row, on threads that run freely between two gates, even between
+    /// polls.
     ScaleGates,
-    /// The same row by row, by threads to which a tree takes the rows and from which a tree takes
-    /// what they find.
+    /// Like `ScaleJoin`, but row by row, on threads connected by two trees: one distributes the
+    /// rows, and the other collects the results.
     SplitJoin,
-    /// Each thread has a share of the new rows. They are looked up by value where that takes less
-    /// time.
+    /// Each thread has a share of the new rows. The new rows are looked up by value if this takes
+    /// less time.
     Indexed,
     /// Windows flow past each other through a chain of threads.
     Handshake,
-    /// Rows rush through the chain, and one thread keeps each.
+    /// Rows pass through the chain quickly, and one thread keeps each row.
     LowLatencyHandshake,
 }
 
@@ -65,8 +66,8 @@ impl Algorithm {
         }
     }
 
-    /// Bytes that a kept row takes beside itself, where the columns of what is compared have grown
-    /// by half at most since rows have left them.
+    /// Returns the bytes kept per row in addition to the row itself. It assumes that the compared
+    /// columns have grown by at most half since rows left them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);
@@ -90,7 +91,7 @@ impl Algorithm {
         }
     }
 
-    /// The index that finds rows, for people.
+    /// Returns the name of the index that finds rows, as shown to users.
     pub(crate) fn index(self, has_equality: bool) -> &'static str {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
@@ -107,21 +108,22 @@ impl Algorithm {
     }
 }
 
-/// The parts of a join of sliding windows, beside its algorithm.
+/// The parts of a join over sliding windows, in addition to its algorithm.
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingJoinParts {
     pub(crate) retention: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) ordered: bool,
-    /// The conditions that are scanned for, without rows.
+    /// The conditions that are scanned for, without any rows.
     pub(crate) terms: Vec<Term>,
-    /// Whether threads that the join has itself each stay on a processor.
+    /// True if each thread that the join starts is pinned to a processor.
     pub(crate) pin: bool,
 }
 
 impl SlidingJoinParts {
-    /// Makes a join without rows. An error where it has threads, and the system refuses one.
+    /// Makes a join without rows. Fails if the join needs threads and the system refuses to start
+    /// one.
     pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
         Ok(match algorithm {
             Algorithm::ThreeStep => {
@@ -158,7 +160,7 @@ impl SlidingJoinParts {
     }
 }
 
-/// The condition of equal keys, on the numbers that they have been given.
+/// Returns the condition that keys are equal, expressed in the numbers assigned to them.
 pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
     let equal = [Order::LessOrEqual, Order::GreaterOrEqual]
         .map(|order| Constraint::Difference { order, than: 0 });
@@ -166,7 +168,7 @@ pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
         .expect("numbers of keys are far from the ends")
 }
 
-/// Keys as numbers to compare; their order has no meaning.
+/// Converts keys to numbers that can be compared for equality; their order has no meaning.
 pub(crate) fn numbers_of(keys: &[u32]) -> Operand {
     let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
     let numbers = Numbers::I32(keys.iter().map(|key| key.cast_signed()).collect());
