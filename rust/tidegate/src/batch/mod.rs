@@ -1,4 +1,4 @@
-//! Whole tables: from a query and its tables to the batches of the result.
+//! Joins and aggregates whole tables: from a query and its tables to the batches of the result.
 //!
 //! | file | what is in it |
 //! | --- | --- |
