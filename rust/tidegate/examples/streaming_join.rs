@@ -1,4 +1,5 @@
-//! Joins Arrow batches as they come, saves the state half way, and goes on in another operator.
+//! Joins Arrow batches as they arrive, saves the state halfway through, and continues in another
+//! operator.
 //!
 //! cargo run -p tidegate --example streaming_join
 
@@ -14,7 +15,7 @@ fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
     RecordBatch::try_from_iter([("ts", ts), ("sym", sym)]).expect("columns of one length")
 }
 
-/// Each left row with the right rows of its symbol that are at most 2 older.
+/// Joins each left row with the right rows of its symbol that are at most 2 older.
 fn operator() -> Result<Operator> {
     let join = IntervalJoin {
         on: ("ts".to_owned(), "ts".to_owned()),

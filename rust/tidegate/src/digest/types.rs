@@ -1,8 +1,9 @@
-//! The kinds of columns. Types whose values can be equal as keys have one kind.
+//! The kinds of columns. Kinds of types: types whose values can be equal as keys have the same
+//! kind.
 
 use arrow_schema::{DataType, Field};
 
-/// The kind of a type, as the header has it.
+/// Returns the kind of a type, as written in the header.
 pub(super) fn kind(data_type: &DataType) -> String {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256,
@@ -57,7 +58,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
     text.to_owned()
 }
 
-/// A name and a kind, such that no other name and kind give the same text.
+/// Combines a name and a kind into a text that no other name and kind can produce.
 fn named(name: &str, kind: &str) -> String {
     format!(";{}:{name}={kind}", name.len())
 }

@@ -1,4 +1,4 @@
-//! Arrow out: the rows of a result, gathered from the inputs.
+//! Arrow output: the rows of a result, gathered from the inputs.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -19,6 +19,6 @@ pub enum Next {
     Batch(RecordBatch),
     /// No batch is left.
     End,
-    /// No batch was ready in time.
+    /// No batch was available in time.
     NotYet,
 }

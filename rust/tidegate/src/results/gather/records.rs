@@ -1,5 +1,5 @@
-//! Columns stored row by row, for results whose rows lie far apart: a row then costs one cache
-//! line, not one a column.
+//! Columns stored row by row, for results with scattered rows: a row then costs one cache line,
+//! instead of one per column.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use super::column::Column;
 /// Rows of a task.
 const PART_ROWS: usize = 1 << 15;
 
-/// What records may take for each row of both sides of a table join: it is to take at most 40 bytes
-/// beside its inputs and its result, and has the pairs in some of them.
+/// The maximum bytes of records for each row on either side of a table join. Such a join should
+/// take at most 40 bytes per row in addition to its inputs and its result, and some of these hold
+/// the pairs.
 const ROW_BYTES: usize = 24;
 
 /// Some columns, row by row.
@@ -27,7 +28,7 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    /// A log of a number of columns, without rows.
+    /// Creates an empty log with this number of columns.
     pub(crate) fn new(columns: usize) -> Self {
         debug_assert!(
             (2..=COLUMNS).contains(&columns),
@@ -36,12 +37,12 @@ impl Rows {
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
 
-    /// The bytes of a row of a number of columns.
+    /// Returns the bytes of a row with this number of columns.
     pub(crate) fn row_bytes(columns: usize) -> usize {
         columns.next_power_of_two() * size_of::<u64>()
     }
 
-    /// The values of columns of one length.
+    /// Stores the values of columns of equal length.
     fn of_columns(
         columns: &[(usize, Arc<Column>)],
         rows: usize,
@@ -69,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Lets go of the oldest rows. Nobody gathers any now.
+    /// Drops the oldest rows. Nobody gathers any now.
     pub(crate) fn drop_front(&mut self, rows: usize) {
         match self {
             Rows::Two(log) => owned(log).drop_front(rows),
@@ -97,22 +98,22 @@ fn lay_out<R: Record>(
     Ok(values.written())
 }
 
-/// Some columns of a result, row by row.
+/// Some columns of a result, stored row by row.
 #[derive(Debug)]
 pub(crate) struct Records {
-    /// The places of the columns in the result.
+    /// The positions of the columns in the result.
     pub(crate) columns: Vec<usize>,
     pub(crate) rows: Rows,
 }
 
 impl Records {
-    /// Whether a column can be laid out.
+    /// Returns whether a column can be stored row by row.
     pub(crate) fn takes(column: &Column) -> bool {
         matches!(column.width, Some(4 | 8))
     }
 
-    /// Lays out `columns`, which are given with their places in the result, as far as all rows of
-    /// both sides afford.
+    /// Stores `columns` row by row, as far as the number of rows on both sides permits. Each column
+    /// is given with its position in the result.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),
@@ -140,8 +141,8 @@ impl Records {
         groups.map(records).collect()
     }
 
-    /// Writes the rows to the places in `out` of these columns, and takes the places out of it. If
-    /// the rows are `optional`, some may be missing: they are zeros.
+    /// Writes the rows to the places of these columns in `out`, and removes the places from it. If
+    /// the rows are `optional`, some may be missing; zeros are written for these.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

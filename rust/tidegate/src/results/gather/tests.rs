@@ -1,4 +1,4 @@
-//! What is gathered, compared with `arrow-select`, and how much is laid out row by row.
+//! Compares gathered values with those of `arrow-select`, and checks how much is stored row by row.
 
 use arrow_array::types::Int8Type;
 use arrow_array::{
@@ -16,8 +16,8 @@ use tidegate_sync::Stop;
 use super::*;
 use crate::columns::table::Table;
 
-/// Columns of all widths and of none, from row `first` on; each batch begins behind the beginning
-/// of its arrays, and has its dictionary in another order.
+/// Returns columns of all widths and of none, from row `first` on. Each batch starts after the
+/// beginning of its arrays, and has its dictionary in a different order.
 fn batch(first: usize, rows: usize, nulls: bool) -> RecordBatch {
     let numbers = || {
         let is_null = move |row: usize| nulls && row % 5 == 3;
@@ -53,7 +53,7 @@ fn table(lens: &[usize], nulls: bool) -> Table {
     Table::of_valid("rows", batch(0, 0, false).schema(), batches(lens, nulls)).unwrap()
 }
 
-/// The rows of a column, which is put together before.
+/// Takes rows of a column that is concatenated first.
 fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     let chunks = table.chunks(column);
     if chunks.is_empty() {
@@ -64,7 +64,7 @@ fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     take(&whole, &places, None).unwrap()
 }
 
-/// Values without the dictionary that they may be in.
+/// Decodes values if they are in a dictionary.
 fn plain(array: &dyn Array) -> ArrayRef {
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
     let data_type = if is_coded { &DataType::Utf8 } else { array.data_type() };
@@ -143,7 +143,8 @@ proptest! {
         }
     }
 
-    /// Rows that are about in order, as in a side in time order: most blocks of rows lie in one chunk.
+    /// Rows that are roughly in order, as on a side in time order: most blocks of rows are in one
+    /// chunk.
     #[test]
     fn oracle_take_of_rows_about_in_order(
         lens in vec(1_usize..900, 2..5),
@@ -230,7 +231,7 @@ fn batches_of_a_result_share_a_dictionary() {
     assert_eq!((&*mixed.0.starts, &*mixed.1.starts), (&[0, 11][..], &[0, 7][..]));
 }
 
-/// The columns of left rows alone.
+/// Gathers only the columns of left rows.
 fn of_left(gather: &Gather, rows: &[u32], read_soon: bool) -> Vec<ArrayRef> {
     let values = gather.values(rows, &[], read_soon, &Driver::new(2, Stop::default())).unwrap();
     gather.columns(rows, &[], values).unwrap()
