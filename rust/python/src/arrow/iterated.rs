@@ -30,7 +30,8 @@ struct IteratedBatches {
 }
 
 struct ReaderState {
-    /// Returns batches from `__next__`, and occasionally None, so that a closed reader is noticed.
+    /// Returns batches from `__next__`, and occasionally `None`, so that a closed reader is
+    /// noticed.
     rows: Py<PyAny>,
     schema: SchemaRef,
     state: Mutex<State>,

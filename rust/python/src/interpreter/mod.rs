@@ -1,4 +1,5 @@
-//! What all calls need of the interpreter: threads, exceptions, signals, functions of the package.
+//! Everything that calls need from the interpreter: threads, exceptions, signals, and functions of
+//! the package.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,6 +1,7 @@
-//! What is given rows piece by piece: the parts that the classes of all operators share.
+//! The parts that the classes of all operators share; operators receive rows incrementally.
 //!
-//! The class of one kind of operator lies with the functions of its query, in `queries/`.
+//! The class for one kind of operator is in the same file as the functions of its query, in
+//! `queries/`.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! The class `Source`: what a thread pushes rows into.
+//! The class `Source`, into which a thread pushes rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::interpreter::threads::released;
 use crate::interpreter::{callbacks, interrupt};
 use crate::operators::handle::{briefly, check_process, in_turn, number_of};
 
-/// The time between two looks for room within the memory limit.
+/// The time between two checks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// Rows that a source puts in order within a moment.
+/// The maximum number of rows that a source sorts without noticeable delay.
 const FEW_ROWS: usize = 1 << 17;
 
 #[doc = manual!(Source)]
@@ -44,7 +44,7 @@ impl Source {
         Source { source: source.clone(), side, number, time_field, process: std::process::id() }
     }
 
-    /// Rows that are dicts or tuples, as a table.
+    /// Converts rows given as dicts or tuples to a table.
     fn table<'py>(&self, rows: &Bound<'py, PyList>, extra: Extra) -> PyResult<Bound<'py, PyAny>> {
         let py = rows.py();
         let (name, schema) =
@@ -53,8 +53,8 @@ impl Source {
         callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore)
     }
 
-    /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
-    /// order, those that the source holds back and so many more.
+    /// Calls `work` with the source once the source is free. The call runs in the background if
+    /// many rows have to be sorted: the rows that the source holds back and `extra` new ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -157,7 +157,8 @@ impl Source {
         }
     }
 
-    /// Whether the last push was refused by the memory limit, and would fit if less were held.
+    /// Returns whether the last push was refused by the memory limit and would fit if less memory
+    /// were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         self.briefly(py, |source| Ok(source.is_full()))
     }
@@ -193,7 +194,7 @@ impl Source {
         })
     }
 
-    /// Views of one source are equal.
+    /// Views of the same source are equal.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Source>().is_ok_and(|other| Arc::ptr_eq(&self.source, &other.get().source))
     }

@@ -1,4 +1,4 @@
-//! The options that all joins share. They are declared only in this file, both for queries of
+//! The options that all joins share. They are declared only in this file, both for queries on
 //! tables and for the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
@@ -131,12 +131,12 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// The same join as an operator that receives its rows over time.
+    /// Returns the same join as an operator that receives its rows over time.
     fn operator(
         &self,
         left: SchemaRef,
@@ -413,7 +413,7 @@ macro_rules! asof_class {
 }
 pub(crate) use asof_class;
 
-/// Defines the class for a kind of join with push sources. It takes the same lists as
+/// Defines the class for a kind of join with push sources. The macro takes the same lists as
 /// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and
 /// returns the join.
 macro_rules! join_class {

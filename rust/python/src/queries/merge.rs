@@ -107,8 +107,8 @@ impl MergeArguments {
         Ok(MergeArguments { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
     }
 
-    /// Asks the streams for their schemas. A stream that may wait is read by another thread, and
-    /// says by which.
+    /// Requests the schemas of the streams. A stream that can block is read by another thread,
+    /// whose identifier is recorded.
     fn open(self, user_thread: &UserThread) -> tidegate::Result<MergeStreams> {
         let open = |input: Input| {
             let waits = input.waits;
@@ -123,7 +123,7 @@ impl MergeArguments {
     }
 }
 
-/// A merge of streams, of which one thread reads those that may wait.
+/// A merge of streams in which one thread reads the streams that can block.
 struct RunningMerge {
     merge: MergeStreams,
     user_thread: UserThread,
@@ -222,7 +222,7 @@ impl MergeReader {
         self.handle.close_reader()
     }
 
-    /// As that of an operator, for asyncio.
+    /// Like the method of an operator with this name, for asyncio.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

@@ -22,7 +22,8 @@ use crate::queries::plan::JoinPlan;
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Which unmatched rows the result keeps, as the caller would write it.
+    /// Returns which unmatched rows the result keeps, in the form in which the caller would write
+    /// it.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -31,17 +32,17 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether each pair takes only a short, bounded time because no expression is evaluated and
-    /// nothing is aggregated.
+    /// Returns whether each pair takes only a short, bounded time because no expression is
+    /// evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// The same join as an operator that receives its rows over time. `max_width` limits ends
-    /// that are computed from columns.
+    /// Returns the same join as an operator that receives its rows over time. `max_width` limits
+    /// ends that are computed from columns.
     fn operator(
         &self,
         left: SchemaRef,
@@ -114,7 +115,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs, and calls `work` with them so that Ctrl-C can stop it.
+/// Reads and checks two inputs, and calls `work` with them in such a way that Ctrl-C can stop it.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
