@@ -1,7 +1,7 @@
 //! Copies the stub's docstrings into the module.
 //!
-//! The stub `_tidegate.pyi` is what users and editors read, so docstrings are written only there.
-//! This script copies each docstring into a macro that the bindings use, such as
+//! Users and editors read the stub `_tidegate.pyi`, so docstrings are written only there. This
+//! script copies each docstring into a macro that the bindings use, such as
 //! `manual!(interval_join)` or `manual!(Source.push)`. A public item without a docstring fails the
 //! build.
 

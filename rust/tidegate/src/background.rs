@@ -9,7 +9,7 @@ use tidegate_sync::Stop;
 
 use crate::{Error, Result};
 
-/// As [`driver::prepare_thread`].
+/// Like [`driver::prepare_thread`].
 pub fn prepare_thread() -> Result<()> {
     Ok(driver::prepare_thread()?)
 }
@@ -37,8 +37,8 @@ pub fn in_background_of<T: Send + 'static>(
     driver.in_background(work).map_err(no_thread)
 }
 
-/// Returns threads that last as long as an operator, each pinned to a separate processor if
-/// requested.
+/// Creates a driver whose threads last as long as an operator. If requested, each thread is pinned
+/// to a separate processor.
 pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
     starting_threads(|| Driver::lasting(threads, Stop::default(), pin))
 }

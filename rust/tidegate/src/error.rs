@@ -20,7 +20,7 @@ pub struct Error {
     cause: Option<Arc<Cause>>,
 }
 
-/// Any error of another kind.
+/// Any error type from outside the crate.
 type Cause = dyn Any + Send + Sync;
 
 /// Errors with the same message are equal, regardless of their causes.
@@ -168,7 +168,7 @@ impl Error {
         self.cause.as_deref()
     }
 
-    /// The sentence.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.message
     }

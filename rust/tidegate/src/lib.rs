@@ -9,7 +9,7 @@
 //! (Arrow in)         └─▶ stream ─▶┘   (Arrow out)
 //! ```
 //!
-//! Two Arrow tables, and their pairs:
+//! For example, this joins two Arrow tables:
 //!
 //! ```
 //! use std::sync::Arc;

@@ -46,8 +46,7 @@ pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
 enum Values {
     /// NumPy numbers or times, which pyarrow converts quickly as a NumPy array.
     Numpy,
-    /// Returns `None` if a frame cannot be converted; the conversion in pandas then reports the
-    /// reason.
+    /// Arrow strings, which pyarrow converts quickly as a pandas array.
     Strings,
     /// Times with a time zone.
     Zoned,

@@ -332,7 +332,7 @@ pub(crate) struct Batches {
     kept: Option<Vec<usize>>,
     /// Ends the wait for a batch from one of the package's own readers.
     stop: Stop,
-    /// Where to record the identifier of the reading thread.
+    /// The place where the reading thread's identifier is recorded.
     user_thread: Option<UserThread>,
 }
 

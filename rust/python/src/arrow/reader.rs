@@ -112,14 +112,14 @@ impl ReaderStream {
     }
 }
 
-/// Lives while threads hold inputs.
+/// A reference that is alive while threads hold inputs.
 pub(crate) type HeldInputs = Weak<dyn Any + Send + Sync>;
 
 /// An open stream: the process to which its threads belong, the stream, and a reference that is
 /// alive as long as its threads hold inputs.
 type OpenStream = (u32, Weak<ReaderStream>, HeldInputs);
 
-/// Streams that may have threads.
+/// Streams that may have running threads.
 static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 
 /// Ends all readers, and calls that continue after Ctrl-C, before the interpreter shuts down.
@@ -239,8 +239,8 @@ impl BatchReader {
     }
 }
 
-/// Fails if the user code that `batches` waits for waits for the thread `caller`, which waits for a
-/// batch: for ever.
+/// Returns an error if the user code that `batches` waits for is itself waiting for the thread
+/// `caller`. That thread waits for a batch, so neither could continue.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
     if !waits_for(py, user, caller)? {
@@ -253,7 +253,7 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
 }
 
 /// Waits for the next batch without a time limit and without the GIL, for the thread `caller`.
-/// Looks at `go_on` meanwhile.
+/// Checks `go_on` in the meantime.
 pub(crate) fn next(
     batches: &ReaderStream,
     caller: u64,

@@ -9,7 +9,7 @@ use tidegate::{Bound as Duration, End, Error, MAX_THREADS, parse_duration, shown
 use crate::inputs::expression;
 use crate::interpreter::error::raise;
 
-/// An argument as it came.
+/// An argument, as it was passed.
 pub(crate) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// Returns one name per side, from a single name for both sides or a pair.

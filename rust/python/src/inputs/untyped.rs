@@ -2,7 +2,7 @@
 //!
 //! The columns of such an input have the Arrow type `null`. While the input has no rows, each
 //! column can adopt the type of the column that it is compared or combined with. A `null` column
-//! that has rows keeps its type and is rejected where values are needed.
+//! that has rows keeps its type, and is rejected if values are needed.
 
 use std::sync::Arc;
 

@@ -126,7 +126,8 @@ pub(crate) fn run_on<T: Send + 'static>(
     outcome.map_err(raise)
 }
 
-/// Not generic, so that the waiting code is not duplicated for each call.
+/// Waits for the work to finish. The function is not generic, so that its code is not duplicated
+/// for each caller.
 fn wait_for(
     py: Python<'_>,
     stop: &Stop,

@@ -25,8 +25,8 @@ use crate::interpreter::threads::{check_call_to, released};
 /// The time after which a warning is logged for a silent source, while rows wait for it.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Calls `work` with a shared value on this thread, without the GIL, once the value is free. For
-/// work of milliseconds.
+/// Calls `work` with a shared value on this thread, without the GIL, once the value is free.
+/// Intended for work that takes only milliseconds.
 pub(crate) fn briefly<T: Send + 'static, R: Send>(
     py: Python<'_>,
     shared: &Arc<Mutex<T>>,
@@ -63,7 +63,7 @@ pub(crate) fn in_turn<T, R>(
             return work(&mut guard);
         }
         if stop.is_requested() {
-            return Err(Error::stopped("the call was stopped before it could begin"));
+            return Err(Error::stopped("the call was stopped before it could start"));
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) struct Handle {
     /// Requests that a running poll pause.
     polling: Mutex<Stop>,
     process: u32,
-    /// What the operator is called.
+    /// The name of the operator.
     name: &'static str,
     /// The time of the last check for silent sources.
     looked: Mutex<Instant>,
@@ -183,7 +183,8 @@ impl Handle {
         check_process(self.process, self.name)
     }
 
-    /// Calls `work` with the operator on this thread. For work of milliseconds.
+    /// Calls `work` with the operator on this thread. Intended for work that takes only
+    /// milliseconds.
     pub(crate) fn briefly<R: Send>(
         &self,
         py: Python<'_>,
@@ -359,7 +360,8 @@ impl Handle {
         }
     }
 
-    /// Drops what is held. If another thread is polling, that poll pauses first.
+    /// Drops everything that the operator holds. If another thread is polling, that poll pauses
+    /// first.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_call_to(number_of(&self.operator), self.name).map_err(raise)?;
         self.polling.lock().request();

@@ -1,4 +1,4 @@
-//! The parts that the classes of all operators share; operators receive rows incrementally.
+//! The parts that the classes of all operators share. An operator receives its rows incrementally.
 //!
 //! The class for one kind of operator is in the same file as the functions of its query, in
 //! `queries/`.

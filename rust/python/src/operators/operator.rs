@@ -1,4 +1,4 @@
-//! The class `Operator`, which contains everything except the constructor.
+//! The class `Operator`, with everything that operators share except the constructor.
 
 use std::ffi::CString;
 use std::time::Duration;

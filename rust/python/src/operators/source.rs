@@ -194,7 +194,7 @@ impl Source {
         })
     }
 
-    /// Views of the same source are equal.
+    /// Two views of the same source are equal.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Source>().is_ok_and(|other| Arc::ptr_eq(&self.source, &other.get().source))
     }

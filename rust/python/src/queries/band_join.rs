@@ -268,7 +268,7 @@ impl<'a, 'py> Settings<'a, 'py> {
             }
             let (algorithm, name) = (self.algorithm, name.repr()?);
             let known = match &self.known[..] {
-                [] => "it has no settings; leave them out, or give another algorithm".to_owned(),
+                [] => "it has no settings; leave them out, or choose another algorithm".to_owned(),
                 known => format!("it has {}", known.join(", ")),
             };
             return Err(raise(Error::argument(format!(

@@ -309,8 +309,8 @@ macro_rules! join_query {
 pub(crate) use join_query;
 
 /// Defines the function that builds the query of a join that matches each left row with one right
-/// row. All left rows are kept unless `how` says otherwise. `$read` takes the arguments specific to
-/// this kind of join and the [`Options`], and returns the join.
+/// row. All left rows are kept unless `how` specifies otherwise. `$read` takes the arguments
+/// specific to this kind of join and the [`Options`], and returns the join.
 macro_rules! asof_query {
     ($name:ident($function:literal) = $read:ident) => {
         #[doc = manual!($name)]

@@ -34,15 +34,14 @@ const BLOCK: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Columns(Vec<InputValues>);
 
-/// Which rows there are.
+/// The rows to process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent<'a> {
-    /// All that are aggregated.
+    /// All aggregated rows.
     Whole,
-    /// Some rows of a stream, preceded and possibly followed by others, which must not influence
-    /// how values are encoded. For each aggregate that is the smallest or largest of
-    /// [ordered](is_ordered_only) values, the variant contains their codes, source after source, or
-    /// `None` for a stream without rows.
+    /// Some rows of a stream. Earlier or later rows must not influence how values are encoded. For
+    /// each aggregate that is the smallest or largest of [ordered](is_ordered_only) values, the
+    /// variant contains their codes, source after source, or `None` for a stream without rows.
     Stream(&'a [OrderedCodes]),
 }
 
@@ -139,7 +138,7 @@ impl Columns {
         self.0.iter().filter_map(|values| values.function().of_all_values()).collect()
     }
 
-    /// Whether a function lists rows.
+    /// Returns whether a function lists rows.
     pub(crate) fn has_lists(&self) -> bool {
         self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
     }
@@ -317,7 +316,7 @@ impl InputValues {
     }
 }
 
-/// The arrays of each source. Removes rows whose value is null from the source's mask.
+/// Returns the arrays of each source. Removes rows whose value is null from the source's mask.
 fn of_present_rows<'a>(
     streams: &Streams,
     chunks: &'a [ArrayRef],
@@ -502,8 +501,8 @@ fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
     Ok(driver.map(sources.iter().collect(), widen)?)
 }
 
-/// Returns whether values of a type have an order but no 64-bit integers with the same order that
-/// are cheap to obtain.
+/// Returns whether values of a type are ordered but cannot be converted cheaply to 64-bit integers
+/// with the same order.
 pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Duration, Time32, Time64, Timestamp};
     let is_number = data_type.is_integer() || data_type.is_floating();
@@ -520,8 +519,7 @@ fn order(value: f64) -> i64 {
     order_of(value + 0.0)
 }
 
-/// Returns integers with the same order as the values, for a type from which they are cheap to
-/// obtain.
+/// Converts values to integers with the same order, for types that allow a cheap conversion.
 fn codes(
     sources: &[&[ArrayRef]],
     data_type: &DataType,

@@ -28,7 +28,7 @@ const PART_ROWS: usize = 1 << 16;
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Groups rows by equal keys, with null as a key like any other.
+/// Groups rows by equal keys, treating null like any other key.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// The rank of each row's key.

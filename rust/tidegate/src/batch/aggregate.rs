@@ -22,12 +22,12 @@ use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
-/// Windows by their ends.
+/// A range of window ends, which selects windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
-    /// Windows end after this time, if it is set.
+    /// The time after which windows must end, if there is such a limit.
     pub(crate) after: Option<i64>,
-    /// Windows end at this time or earlier, if it is set.
+    /// The latest time at which windows can end, if there is such a limit.
     pub(crate) upto: Option<i64>,
 }
 
@@ -166,7 +166,7 @@ struct ResultRows<'a> {
 }
 
 impl ResultRows<'_> {
-    /// Counts more rows. Fails if there are too many rows, or if they do not fit in memory.
+    /// Counts further rows. Fails if there are too many rows, or if they do not fit in memory.
     fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);

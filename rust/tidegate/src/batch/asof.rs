@@ -15,8 +15,8 @@ use crate::columns::time;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::query::options::JoinPlan;
 
-/// From this number of candidates per block, another sample determines how they are tested, because
-/// an index may then be worthwhile.
+/// The number of candidates per block from which a new sample determines how they are tested,
+/// because an index may then be worthwhile.
 const LONG_BLOCK: u32 = 1 << 12;
 
 impl AsofJoin {
@@ -91,7 +91,7 @@ pub(crate) fn partners(
     Ok(Partners { key_method, condition_method, matches })
 }
 
-/// The condition on these candidates.
+/// Tests the condition on these candidates.
 fn test(
     predicate: &Predicate,
     (left, right): (&Table, &Table),

@@ -286,7 +286,10 @@ mod tests {
             // `close` waits for the lock. Time enough to do first what it should do last.
             std::thread::sleep(Duration::from_millis(100));
             assert!(!closing.is_finished() && !state.closed);
-            assert!(!batches.stop.is_requested(), "a thread may find its work stopped, not closed");
+            assert!(
+                !batches.stop.is_requested(),
+                "a thread can find its work stopped, but not closed"
+            );
             drop(state);
         });
         assert!(batches.stop.is_requested());

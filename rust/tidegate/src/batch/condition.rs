@@ -1,4 +1,4 @@
-//! The `where` of a join of tables, which selects candidate pairs.
+//! Evaluates the `where` of a join of tables, which selects candidate pairs.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -40,8 +40,8 @@ const PIECES: usize = 1 << 16;
 /// The number of pairs checked at a time, all of which might be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
-/// The number of right rows with which the left rows of a page are compared if pairs are listed,
-/// since the first batch waits for a page.
+/// The number of right rows that are compared with the left rows of a page, if pairs are listed. It
+/// is limited because the first batch waits for a page.
 const LISTED_PAIRS: u64 = 1 << 22;
 
 /// The approximate number of pairs that a task aggregates, small enough that a stop is noticed
@@ -66,11 +66,11 @@ impl JoinPlan {
 /// Statistics about a join, both while it runs and afterwards.
 #[derive(Clone, Debug)]
 pub struct JoinStats {
-    /// Rows of the left table.
+    /// The number of rows in the left table.
     pub left_rows: usize,
-    /// Rows of the right table.
+    /// The number of rows in the right table.
     pub right_rows: usize,
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     pub key_method: &'static str,
     /// The method by which the pairs that satisfy the condition were found.
     pub condition_method: &'static str,
@@ -127,7 +127,7 @@ pub struct Join {
     pairs: Pairs,
     /// The aggregates that the result contains instead of pairs.
     aggregation: Option<PartnerResults>,
-    /// Result rows numbered so far.
+    /// The number of result rows that have been numbered so far.
     numbered: u64,
     /// True if each batch is read soon after it is built.
     read_soon: bool,
@@ -179,7 +179,7 @@ impl Candidates {
 
 /// The pairs that a kind of join has found in two tables.
 pub(super) struct FoundPairs {
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     pub(super) key_method: &'static str,
     pub(super) candidates: Candidates,
 }
@@ -238,7 +238,7 @@ impl Join {
         })
     }
 
-    /// Returns the same join with the method by which its pairs were found by a condition.
+    /// Returns the same join, after recording how the condition was tested on its pairs.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
         self
@@ -256,7 +256,7 @@ impl Join {
         &self.schema
     }
 
-    /// Numbers that describe the join.
+    /// Returns statistics about the join.
     pub(crate) fn stats(&self) -> &JoinStats {
         &self.stats
     }
@@ -265,7 +265,7 @@ impl Join {
         self.driver.stop()
     }
 
-    /// All batches of the result.
+    /// Returns all batches of the result.
     pub fn read_all(mut self) -> Result<Vec<RecordBatch>> {
         Ok(self.run(|_, _, piece| piece)?.concat())
     }
@@ -429,8 +429,7 @@ impl Join {
         made.into_iter().collect()
     }
 
-    /// Adds to the number of left rows in the result if some are left out, and fails if there are
-    /// too many.
+    /// Counts the left rows in the result, if some are left out, and fails if there are too many.
     fn check_kept(
         &self,
         aggregation: &PartnerResults,
@@ -453,8 +452,7 @@ impl Join {
         }
     }
 
-    /// Adds to the number of result rows, and fails if there are too many or if they do not fit in
-    /// memory.
+    /// Counts further result rows, and fails if there are too many or if they do not fit in memory.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {

@@ -111,7 +111,7 @@ impl OverlapSides {
         Ok(OverlapSides { left: of_left, right: of_right, keys })
     }
 
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     fn key_method(&self) -> &'static str {
         self.keys.as_ref().map_or("none", |keys| keys.method)
     }

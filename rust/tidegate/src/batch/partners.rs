@@ -44,8 +44,8 @@ pub(super) enum PartnerPlaces {
     Pairs(FoundPairs, Option<Int64s>),
 }
 
-/// The right rows with the key of each left row that are in its interval. They are found when they
-/// are requested.
+/// The right rows that have a left row's key and are in its interval, for each left row. They are
+/// found when they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
     sides: TableSides,
@@ -91,8 +91,8 @@ impl TimedPartners {
         self.sides.left.len()
     }
 
-    /// Returns left rows from `start` on, at most `rows` of them, that have at most `most` partners
-    /// together. Returns at least the first of them.
+    /// Returns up to `rows` left rows from `start` on that together have at most `most` partners.
+    /// Always returns at least one left row.
     pub(super) fn page(
         &self,
         start: usize,
@@ -115,7 +115,7 @@ pub(super) struct PartnerResults {
     /// The right rows, in their original order.
     right: Streams,
     columns: Columns,
-    /// The right rows that satisfy a condition on them, if there is no other condition.
+    /// The right rows that satisfy the condition, if the condition reads only right rows.
     counted: Option<BitSet>,
     /// The partners, if pairs do not have to be compared.
     partners: Option<Box<TimedPartners>>,
@@ -125,7 +125,7 @@ pub(super) struct PartnerResults {
     before: Option<u64>,
 }
 
-/// The functions of the values of right rows, for all left rows.
+/// The functions of right rows' values, evaluated for all left rows.
 pub(super) struct PartnerFunctions<'a> {
     columns: &'a Columns,
     of_states: PartnerAggregates<'a>,

@@ -38,8 +38,8 @@ use crate::query::plan::QueryPlan;
 /// The number of rows whose ends a thread computes at a time.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Finds the pairs of two tables. If pairs are only counted and counting is less work, finds the
-/// number per left row. Also returns the times of right rows.
+/// Finds the pairs of two tables. If only the number of pairs is needed and counting is less work,
+/// pairs are only counted per left row. Also returns the times of right rows.
 ///
 /// A condition whose parts each read a single table can be evaluated here; it is then removed from
 /// the plan.
@@ -105,8 +105,8 @@ fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
 impl QueryPlan {
     /// Returns a start and an end for each row of a side, for an interval join whose ends are
     /// computed from columns. Rows of the two sides match only if their intervals overlap. For a
-    /// row that matches nothing, both are its time, and for a row without a time, both are 0.
-    /// `None` of other joins.
+    /// row that matches nothing, the start and the end are the row's time; for a row without a
+    /// time, they are 0. Returns `None` for other joins.
     ///
     /// The rows must have the columns for which the plan was made; times are in the finer unit of
     /// both sides.

@@ -88,7 +88,7 @@ impl TableSides {
         self.keys.as_ref().map_or(1, |keys| keys.count)
     }
 
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     pub(super) fn key_method(&self) -> &'static str {
         self.keys.as_ref().map_or("none", |keys| keys.method)
     }

@@ -14,9 +14,9 @@ pub enum Distance {
     Float(f64),
     /// `digits` times ten to the power of `-scale`.
     Decimal {
-        /// How many.
+        /// The digits, as one integer.
         digits: i128,
-        /// The power.
+        /// The negative power of ten.
         scale: i32,
     },
     /// A duration.
@@ -26,9 +26,9 @@ pub enum Distance {
 /// The maximum distances of the right value below and above the left value; `None` for no bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Within {
-    /// How far below.
+    /// The maximum distance below.
     pub below: Option<Distance>,
-    /// How far above.
+    /// The maximum distance above.
     pub above: Option<Distance>,
 }
 

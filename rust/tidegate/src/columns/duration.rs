@@ -1,5 +1,5 @@
-//! Durations as people write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`. Arguments and
-//! `INTERVAL` share this parser.
+//! Parses and formats durations as users write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`.
+//! Arguments and `INTERVAL` share this parser.
 
 use crate::{Error, Result, shown};
 
@@ -94,8 +94,7 @@ fn iso(text: &str) -> std::result::Result<i128, &'static str> {
 }
 
 const NO_LENGTH: &str = "months and years have no fixed length, write days such as \"30d\"";
-const BEYOND: &str =
-    "its numbers must be decimal, no finer than a nanosecond and not beyond 128 bits";
+const BEYOND: &str = "its numbers must be decimal, no finer than a nanosecond and within 128 bits";
 
 /// Returns the sum of numbers, each of which has a unit.
 fn amounts(
@@ -118,10 +117,11 @@ fn amounts(
     Ok(total)
 }
 
-/// The nanoseconds of a unit. Some users read `M` as months, and others as minutes.
+/// Returns the number of nanoseconds in a unit. Some users read `M` as months, and others as
+/// minutes.
 fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
     if unit == "M" {
-        return Err("M may mean minutes or months, write min or days such as \"30d\"");
+        return Err("M can mean minutes or months; write min, or days such as \"30d\"");
     }
     let lower = unit.to_lowercase();
     let known = UNITS.iter().find(|(_, names)| names.contains(&&*lower));

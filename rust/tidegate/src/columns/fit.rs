@@ -1,4 +1,4 @@
-//! Converts rows to a schema: its columns, in its order and with its types.
+//! Converts rows to a schema, with its columns, their order and their types.
 //!
 //! Frames of different libraries store the same strings in different layouts, and the same numbers
 //! with different widths. Each value is converted exactly, or causes an error.
@@ -16,12 +16,12 @@ use crate::columns::metadata::{check_categories, check_extensions};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
-/// The treatment of columns that are not in a schema.
+/// Specifies how to treat columns that are not in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// They are an error.
+    /// Additional columns are an error.
     Refuse,
-    /// They are left out.
+    /// Additional columns are left out.
     Ignore,
 }
 

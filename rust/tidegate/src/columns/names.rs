@@ -8,8 +8,8 @@ const SHOWN: usize = 20;
 /// The minimum similarity, from 0 to 1, at which one name is suggested in place of another.
 const ALIKE: f64 = 0.6;
 
-/// Describes the existing columns, for a message about a missing column: the first names, and the
-/// name that was probably intended.
+/// Lists the first existing columns and the one that was probably intended, for a message about a
+/// missing column.
 pub(crate) fn known<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let quoted = |name: &str| format!("`{}`", shown(name));
     let listed: Vec<String> = names.clone().take(SHOWN).map(quoted).collect();

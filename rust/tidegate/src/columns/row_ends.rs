@@ -1,8 +1,8 @@
 //! Ends of intervals that differ from row to row, computed from columns of one side.
 //!
-//! An end limits the distance of right times from the left time. A duration or an integer is this
-//! distance itself. A time is the right time itself, so the distance is that time minus the left
-//! time.
+//! An end limits the distance of right times from the left time. If an end is a duration or an
+//! integer, it is this distance itself. If an end is a time, it is the right time itself, and the
+//! distance is that time minus the left time.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema, TimeUnit};
@@ -171,7 +171,7 @@ impl RowEnd {
 
     /// Returns, for each row of one side's batch, the end of the interval of the other side's
     /// matching times, or `None` if the row matches nothing. `ts` contains the times of the rows.
-    /// Only columns of that side are read.
+    /// Only columns of the batch's side are read.
     pub(crate) fn times(
         &self,
         side: Origin,
@@ -203,13 +203,13 @@ impl RowEnd {
 #[derive(Clone, Debug)]
 pub(crate) struct Width {
     ends: Vec<RowEnd>,
-    /// In steps.
+    /// The distance in steps.
     most: i64,
 }
 
 impl Width {
-    /// Returns the rows of a batch that have an end too far away. `ts` contains the times of the
-    /// rows.
+    /// Returns the rows of a batch whose ends are too far from their times. `ts` contains the times
+    /// of the rows.
     pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         for RowEnd { rule, value, .. } in &self.ends {
@@ -234,8 +234,8 @@ fn expected(unit: Unit) -> &'static str {
     }
 }
 
-/// Returns the nanoseconds in a unit of the values and in a step of the time columns, or 1 for
-/// integers, and whether the values are times.
+/// Returns the number of nanoseconds in a unit of the values and in a step of the time columns (1
+/// for integers), and whether the values are times.
 fn meaning(
     argument: &str,
     value: &RowValue,
@@ -289,8 +289,8 @@ fn meaning(
         |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, zone) if zone.is_some());
     if is_zoned(data_type) != is_zoned(of_left.data_type()) {
         return refused(format!(
-            "and `left.{}` is {}: times with and without a zone cannot be compared; give both a \
-             zone or neither",
+            "and `left.{}` is {}: times with and without a time zone cannot be compared; \
+             give both a time zone or neither",
             of_left.name(),
             TypeName(of_left.data_type())
         ));

@@ -144,7 +144,7 @@ impl Table {
     }
 }
 
-/// Fixed-width values are valid regardless of their bits.
+/// Returns false for fixed-width values, which are valid regardless of their bits.
 fn needs_validation(data_type: &DataType) -> bool {
     !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
 }
@@ -192,7 +192,7 @@ impl<'a> Names<'a> {
         Names { schema, places }
     }
 
-    /// As [`column`].
+    /// Like [`column`].
     pub(crate) fn column(&self, table: &str, name: &str, role: &str) -> Result<usize> {
         match self.places.get(name) {
             Some(&Some(at)) => Ok(at),

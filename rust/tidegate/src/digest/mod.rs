@@ -74,7 +74,7 @@ use crate::{Error, Result};
 /// of waking the thread is negligible.
 const PART_ROWS: usize = 1 << 14;
 
-/// The bytes of a state.
+/// The number of bytes in a state.
 pub(crate) const STATE_BYTES: usize = 40;
 
 /// The digest of the rows so far, both ordered and order-free.
@@ -86,7 +86,7 @@ pub struct Digest {
     state: State,
 }
 
-/// What is kept of rows. Its size does not depend on the number of rows.
+/// The part of the digest that depends on the rows. Its size does not depend on the number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     rows: u64,
@@ -115,13 +115,14 @@ impl Digest {
         self.of(self.state.polynomial.value(), 0)
     }
 
-    /// Returns the digest of the rows in any order. Duplicate rows count as often as they occur.
+    /// Returns the digest of the rows in any order. Duplicate rows count separately.
     pub fn unordered(&self) -> u128 {
         self.of(self.state.sum, 1)
     }
 
     /// Returns the order-free state. The states of parts of the rows, added modulo 2^128, equal the
-    /// state of all rows. It includes neither the columns' names and kinds nor the number of rows.
+    /// state of all rows. The state includes neither the columns' names and kinds nor the number of
+    /// rows.
     pub fn sum(&self) -> u128 {
         self.state.sum
     }
@@ -224,7 +225,7 @@ fn columns(schema: &Schema) -> Vec<(String, String)> {
     fields.map(|field| (field.name().clone(), types::kind(field.data_type()))).collect()
 }
 
-/// Refuses rows of other columns.
+/// Rejects rows with different columns.
 fn check(wanted: &[(String, String)], given: &[(String, String)]) -> Result<()> {
     if wanted == given {
         return Ok(());

@@ -7,8 +7,8 @@
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
 
-/// The point at which the polynomial is evaluated: the first digits of pi, which were not chosen by
-/// anyone.
+/// The point at which the polynomial is evaluated: the first digits of pi, so that it is not an
+/// arbitrary choice.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
 /// The value of the polynomial of some words, below the prime.
@@ -38,14 +38,13 @@ impl Polynomial {
         Polynomial(rest.iter().fold(value, one))
     }
 
-    /// Returns the polynomial of these words followed by `words` later ones, given the polynomial
-    /// `later` of the latter.
+    /// Returns the polynomial of these words followed by `words` further ones, whose polynomial is
+    /// `later`.
     pub(super) fn then(self, later: Polynomial, words: u64) -> Self {
         Polynomial(add(multiply(self.0, power(BASE, words.into())), later.0))
     }
 
-    /// Returns the polynomial without the last `words` words, given the polynomial `last` of those
-    /// words.
+    /// Returns the polynomial without the last `words` words, whose polynomial is `last`.
     pub(super) fn without(self, last: Polynomial, words: u64) -> Self {
         // Fermat: the inverse.
         let inverse = power(power(BASE, words.into()), PRIME - 2);
@@ -119,7 +118,7 @@ mod tests {
         sum
     }
 
-    /// The definition, word by word.
+    /// Evaluates the polynomial by its definition, word by word.
     fn evaluated(words: &[u128]) -> u128 {
         words.iter().fold(0, |value, word| (product(value, BASE) + word % PRIME) % PRIME)
     }

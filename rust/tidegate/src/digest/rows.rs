@@ -40,7 +40,7 @@ const BLOCK_ROWS: usize = 256;
 pub(super) struct BatchRows<'a> {
     /// The columns with fixed-length values, and the offset of each within a row.
     fixed: Vec<(usize, Box<dyn DigestColumn + 'a>)>,
-    /// Their lengths together.
+    /// The total length of the fixed-length values.
     width: usize,
     others: Vec<Box<dyn DigestColumn + 'a>>,
 }
@@ -61,7 +61,7 @@ impl<'a> BatchRows<'a> {
         BatchRows { fixed, width, others }
     }
 
-    /// The words of some rows.
+    /// Returns the words of some rows.
     pub(super) fn words(&self, rows: Range<usize>) -> Vec<u128> {
         let mut words = Vec::with_capacity(rows.len());
         let (mut block, mut row) = (vec![0; BLOCK_ROWS * self.width], Vec::new());
@@ -251,7 +251,7 @@ fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     }
 }
 
-/// A value of eight bytes.
+/// Encodes a value of eight bytes.
 fn whole(value: i64) -> [u8; 9] {
     marked(1, value.to_le_bytes())
 }

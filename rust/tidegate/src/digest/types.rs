@@ -1,5 +1,4 @@
-//! The kinds of columns. Kinds of types: types whose values can be equal as keys have the same
-//! kind.
+//! The kinds of columns. Types whose values can be equal as keys have the same kind.
 
 use arrow_schema::{DataType, Field};
 

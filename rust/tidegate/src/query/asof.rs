@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// nearest candidate. Among candidates with equal times, it is the last row if they precede the
 /// left row, and the first if they follow it.
 ///
-/// Each trade with the last quote of its symbol:
+/// This example matches each trade with the last quote of its symbol:
 ///
 /// ```
 /// # use std::sync::Arc;

@@ -15,12 +15,12 @@ use crate::{Error, Result};
 
 /// An interval join, which selects pairs of rows from two tables.
 ///
-/// A pair `(l, r)` is in the result when all `by` columns are equal,
-/// `l.ts + lower <= r.ts <= l.ts + upper` (`closed` says which ends count) and `predicate` holds.
-/// An end is either the same for all rows or the value of an expression over the columns of one
-/// side ([`End`]).
+/// A pair `(l, r)` is in the result if all `by` columns are equal,
+/// `l.ts + lower <= r.ts <= l.ts + upper` (`closed` specifies which ends are included) and
+/// `predicate` holds. An end is either the same for all rows or the value of an expression over the
+/// columns of one side ([`End`]).
 ///
-/// Each trade with the quotes of its symbol that are at most 2 older:
+/// This example matches each trade with the quotes of its symbol that are at most 2 older:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -119,7 +119,8 @@ impl IntervalBounds {
 }
 
 impl IntervalPlan {
-    /// How far pairs are apart. Ends that differ from row to row do not limit the reach.
+    /// Returns the time differences at which rows can match. Ends that differ from row to row do
+    /// not limit the reach.
     fn reach(&self) -> Reach {
         match self.ends {
             IntervalEnds::Fixed(interval) => Reach::of_interval(self.times, interval),

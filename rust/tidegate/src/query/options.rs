@@ -21,7 +21,7 @@ pub struct JoinOptions {
     pub by: Vec<(String, String)>,
     /// A condition on matching pairs.
     pub predicate: Option<Expr>,
-    /// Which rows the result has.
+    /// The kind of join, which determines the rows of the result.
     pub how: How,
     /// The suffix of right columns whose names also occur on the left side.
     pub suffix: String,
@@ -132,7 +132,9 @@ impl JoinPlan {
         let Some(predicate) = &self.predicate else { return runs.to_owned() };
         let scan = predicate.scan();
         match &scan.of_right()[..] {
-            [] => format!("{runs}; none by value, since no numbers of the two sides are compared"),
+            [] => {
+                format!("{runs}; none by value, because no numbers of the two sides are compared")
+            }
             numbers => format!(
                 "{runs}; in blocks by the value of {} too, if a sample says that looking rows up takes less time than \
                  comparing them",

@@ -12,12 +12,12 @@ use crate::{Error, Result};
 /// An overlap join, which selects pairs of rows whose intervals have a point in common. Each row
 /// has a start and an end.
 ///
-/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.start <= r.end`,
+/// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`,
 /// `r.start <= l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends:
 /// `<` replaces `<=`, and an empty interval overlaps nothing. A row without a start or an end also
 /// overlaps nothing.
 ///
-/// Each alarm with the jobs that ran while it was on:
+/// This example matches each alarm with the jobs that ran while it was on:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct OverlapJoin {
 /// The memory of pairs, as shown in an explanation.
 pub(crate) const OF_PAIRS: &str = " + 8 a pair, of up to 4,194,304 at a time";
 
-/// The algorithm, in an explanation.
+/// The algorithm, as shown in an explanation.
 pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at some times; O(n log n + m log m + \
                                    pairs), however long rows are";
 

@@ -24,7 +24,7 @@ use crate::{Error, Result, shown};
 /// A join that returns, instead of pairs, one row for each left row: its columns and aggregates of
 /// its partners, the right rows that it would pair with.
 ///
-/// The mean price of the quotes that are at most 2 older than a trade:
+/// This example computes the mean price of the quotes that are at most 2 older than each trade:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -77,18 +77,18 @@ pub struct PartnerAggregation {
 /// A join that determines which right rows are partners.
 #[derive(Clone, Debug)]
 pub enum PartnerJoin {
-    /// Rows of the interval.
+    /// The right rows within the interval.
     Interval {
         /// The join.
         join: IntervalJoin,
         /// True if the last right row of the key before the interval is also a partner.
         with_prevailing: bool,
     },
-    /// Rows of the window.
+    /// The right rows within the window.
     Window(WindowJoin),
-    /// Rows whose values are close.
+    /// The right rows whose values are close.
     Band(BandJoin),
-    /// Rows whose intervals overlap.
+    /// The right rows whose intervals overlap.
     Overlap(OverlapJoin),
 }
 
@@ -275,7 +275,7 @@ impl PartnerAggregation {
                 let plan = join.plan(left, right)?;
                 let (Some(windows), Some(sliding)) = (plan.windows, &join.sliding) else {
                     return Err(Error::argument(
-                        "a band join of rows as they come needs a window, and the columns of time",
+                        "a streaming band join needs a window and its time columns",
                     ));
                 };
                 let identity = join.identity(sliding, left, right);
@@ -327,9 +327,9 @@ impl PartnerAggregation {
     fn describe(&self) -> impl Iterator<Item = String> {
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let prevailing = match self.join {
-            PartnerJoin::Interval { with_prevailing: true, .. } => {
-                Some("  prevailing the last right row before the interval counts, too".to_owned())
-            }
+            PartnerJoin::Interval { with_prevailing: true, .. } => Some(
+                "  prevailing the last right row before the interval is also a partner".to_owned(),
+            ),
             _ => None,
         };
         std::iter::once(format!("  aggregates {}", aggregates.join(", "))).chain(prevailing)
@@ -344,7 +344,7 @@ impl PartnerAggregation {
         if let Some(memory) = memory.filter(|_| !is_scanned) {
             *memory = memory.replace(
                 ", + result",
-                ", + 4 a right row, and 16 to 64 for each function but counts, first and last of all rows, + result",
+                ", + 4 per right row, and 16 to 64 for each function except counts, first and last of all rows, + result",
             );
         }
         let has_no_pairs =

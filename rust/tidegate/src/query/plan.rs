@@ -25,8 +25,7 @@ pub struct QueryPlan {
     pub origins: Vec<(Option<usize>, Option<usize>)>,
     /// The left and right columns of each key.
     pub keys: Vec<(usize, usize)>,
-    /// The band columns. The columns whose values are compared within bands; a row whose value is
-    /// null or NaN matches nothing.
+    /// The band columns. A row whose value in such a column is null or NaN matches nothing.
     pub bands: Vec<Reach>,
     /// The time columns, if matches depend on them.
     pub time: Option<Reach>,

@@ -26,7 +26,7 @@ use crate::Result;
 use crate::columns::dictionary::{interleave as interleave_any, of_column};
 use crate::columns::time::{self, Unit};
 
-/// Bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// A column of the sources.
@@ -145,7 +145,7 @@ impl<'a> Weave<'a> {
         }
     }
 
-    /// The columns.
+    /// Returns the woven columns.
     fn finish(self) -> Result<Vec<ArrayRef>> {
         let places = self.places.map_or_else(Vec::new, |(_, places)| places);
         let column = |(strand, values): (&Strand<'_>, Option<Box<dyn FixedValues + 'a>>)| {
@@ -174,7 +174,7 @@ trait FixedValues {
 struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,
-    /// Where some value is null.
+    /// The validity of the values, if some value is null.
     valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
 }
 

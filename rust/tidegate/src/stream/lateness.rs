@@ -1,16 +1,16 @@
-//! How far out of order the rows of each source can be.
+//! The maximum time by which the rows of each source can be out of order.
 
 use std::fmt;
 
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// How far out of order the rows of sources can be.
+/// The maximum time by which the rows of sources can be out of order.
 #[derive(Clone, PartialEq)]
 pub enum Lateness {
     /// The same lateness for every source; `None` means that rows must be in order.
     All(Option<Bound>),
-    /// One for each source.
+    /// One lateness for each source.
     Each(Vec<Option<Bound>>),
 }
 
@@ -20,7 +20,7 @@ impl From<Option<Bound>> for Lateness {
     }
 }
 
-/// As snapshots tell it.
+/// Formats the lateness as stored in snapshots.
 impl fmt::Debug for Lateness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -13,14 +13,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The inverse of the fraction of the limit that is divided among the sources. A state that belongs
-/// to no source has the same fraction.
+/// The divisor of the limit that yields the part that is divided among the sources. A state that
+/// belongs to no source has an equal part.
 const SHARED: usize = 5;
 
-/// Who holds memory.
+/// The holder of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The source of this number.
+    /// The source with this number.
     Source(u16),
     /// The state of an operator, apart from the rows of a known source.
     State,
@@ -41,9 +41,9 @@ struct Accounts {
     /// The bytes that belong to no source.
     state: usize,
     has_state: bool,
-    /// The total bytes that all holders have.
+    /// The total number of bytes held.
     held: usize,
-    /// The same total, but with each holder of less than its share counted with its full share.
+    /// The same total, except that each holder below its share counts with its full share.
     reserved: usize,
     /// True if a request has been refused and [`Memory::take_refused`] has not reported it yet.
     was_refused: bool,
@@ -52,11 +52,11 @@ struct Accounts {
 /// A request that exceeded the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// Bytes that were asked for.
+    /// The number of bytes requested.
     pub(super) asked: usize,
-    /// Bytes that the source holds.
+    /// The number of bytes that the source holds.
     pub(super) own: usize,
-    /// Bytes that all hold.
+    /// The total number of bytes held.
     pub(super) held: usize,
     pub(super) limit: usize,
     /// The bytes that are reserved for the shares of others.
@@ -111,17 +111,17 @@ impl Memory {
         self.lock().set_limit(limit);
     }
 
-    /// Bytes that are held.
+    /// Returns the number of bytes held.
     pub fn held(&self) -> usize {
         self.lock().held
     }
 
-    /// Bytes that a source holds.
+    /// Returns the number of bytes that a source holds.
     pub(super) fn held_by(&self, source: u16) -> usize {
         self.lock().held_by(Holder::Source(source))
     }
 
-    /// The limit in words.
+    /// Describes the limit.
     pub(super) fn describe(&self) -> String {
         self.limit().map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"))
     }
@@ -189,7 +189,7 @@ impl Memory {
         accounts.set_limit(limit);
     }
 
-    /// Gives the share of a source, which makes no further requests, to all others.
+    /// Releases the share of a source that makes no further requests, for use by all others.
     pub(super) fn close(&self, source: u16) {
         let mut accounts = self.lock();
         let before = accounts.reserved_for(Holder::Source(source));
@@ -246,7 +246,7 @@ impl Accounts {
         self.held_by(holder).max(self.share(holder))
     }
 
-    /// Returns the reason why a source cannot have `bytes` more, if it cannot.
+    /// Returns the reason why a source cannot have `bytes` more, or `None` if it can.
     fn check(&self, source: u16, bytes: usize) -> Option<Refusal> {
         let (limit, holder) = (self.limit?, Holder::Source(source));
         let others = self.reserved - self.reserved_for(holder);
@@ -341,7 +341,7 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

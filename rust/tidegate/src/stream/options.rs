@@ -8,7 +8,7 @@ pub struct StreamOptions {
     /// The number of left sources and the number of right sources. A stream that is joined with
     /// itself has no right sources.
     pub sources: (usize, usize),
-    /// How far out of order the rows of left and of right sources can be.
+    /// The maximum time by which rows of left and of right sources can be out of order.
     pub lateness: (Lateness, Lateness),
     /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,

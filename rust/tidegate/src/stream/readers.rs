@@ -43,7 +43,7 @@ struct Log {
     first: u64,
     /// The number of the next batch for each reader.
     next: BTreeMap<u64, u64>,
-    /// How many readers there were.
+    /// The number of readers created so far.
     made: u64,
 }
 
@@ -62,7 +62,7 @@ impl Log {
 }
 
 /// A reader of an operator's results. It receives the batches that no reader had received when it
-/// was created, and all later batches. Dropping it closes it.
+/// was created, and all later batches. Dropping the reader closes it.
 #[derive(Debug)]
 pub struct ResultReader {
     log: Arc<Mutex<Log>>,
@@ -70,7 +70,7 @@ pub struct ResultReader {
 }
 
 impl Readers {
-    /// One more reader.
+    /// Adds a reader.
     pub(super) fn add(&self) -> ResultReader {
         let mut log = self.0.lock();
         let (number, end) = (log.made, log.end());
@@ -79,7 +79,7 @@ impl Readers {
         ResultReader { log: self.0.clone(), number }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no readers.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().next.is_empty()
     }
@@ -94,7 +94,7 @@ impl Readers {
         self.0.lock().batches.push_back(made);
     }
 
-    /// Drops what was not read.
+    /// Drops all batches that have not been read.
     pub(super) fn clear(&self) {
         let mut log = self.0.lock();
         let end = log.end();

@@ -13,10 +13,10 @@
 //!
 //! # Trade-offs
 //!
-//! No state is computed in advance, so a step with final results costs time proportional to all
-//! kept rows. An epoch has at least as many rows as are kept. The cost per row therefore stays
-//! constant when rows arrive faster than they are polled. Many small polls over many kept rows cost
-//! more than incrementally updated states would.
+//! No state is computed in advance, so a step with final results takes time proportional to the
+//! number of kept rows. An epoch has at least as many rows as are kept. The cost per row therefore
+//! stays constant when rows arrive faster than they are polled. Many small polls over many kept
+//! rows cost more than incrementally updated states would.
 
 use std::fmt::Debug;
 
@@ -49,7 +49,7 @@ pub(super) trait TableJob: Debug + Send {
     /// Specifies which rows are no longer needed once the results have been computed.
     type LeavingRows;
 
-    /// How many rows are kept.
+    /// Returns the number of kept rows.
     fn rows(&self) -> usize;
 
     /// Returns the number of bytes kept in addition to the rows.
@@ -58,7 +58,7 @@ pub(super) trait TableJob: Debug + Send {
     /// Returns whether a step with this number of new rows can take longer than a few milliseconds.
     fn is_long(&self, rows: usize) -> bool;
 
-    /// Keeps ready rows.
+    /// Stores ready rows.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()>;
 
     /// Computes the final results. All rows are still kept at this point, so the computation can be
@@ -78,7 +78,7 @@ pub(super) trait TableJob: Debug + Send {
     /// Frees unneeded memory when memory is short and there are no results to compute.
     fn spare(&mut self, common: &Common, now: Watermark) -> Result<()>;
 
-    /// Whether sources can be added.
+    /// Returns whether sources can be added.
     fn takes_sources(&self) -> bool;
 
     /// Returns the kept late rows; see [`Tactic::late`].
@@ -98,7 +98,7 @@ pub(super) trait TableJob: Debug + Send {
         writer: &mut Writer,
     ) -> Result<()>;
 
-    /// Reads what [`write`](Self::write) wrote, as [`Tactic::restore`] does. Returns the last
+    /// Reads the output of [`write`](Self::write), like [`Tactic::restore`]. Returns the last
     /// watermark for which results were computed, if it was written.
     fn restore(
         &mut self,
@@ -112,7 +112,7 @@ pub(super) trait TableJob: Debug + Send {
     fn clear(&mut self);
 }
 
-/// The final results, and the rows that are no longer needed after them.
+/// The final results, and the rows that are no longer needed once these have been returned.
 #[derive(Debug)]
 pub(super) struct FinalResults<L> {
     pub(super) batches: Vec<RecordBatch>,
@@ -216,8 +216,8 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         Effort::long_if(!is_idle && self.job.is_long(rows))
     }
 
-    /// Rows are kept until their results have been computed. A failed computation, such as one with
-    /// a user-defined function, can therefore be repeated.
+    /// Returns true, because rows are kept until their results have been computed. A failed
+    /// computation, such as one with a user-defined function, can therefore be repeated.
     fn survives(&self, _: &Error) -> bool {
         !self.is_taking && !self.is_half_done
     }
@@ -230,8 +230,8 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         self.job.late(common)
     }
 
-    /// `state_rows`: rows that are kept. `state_bytes`: the number of bytes kept in addition to the
-    /// rows.
+    /// `state_rows`: the number of kept rows. `state_bytes`: the number of bytes kept in addition
+    /// to the rows.
     fn figures(&self) -> Vec<(&'static str, Figure)> {
         vec![
             ("state_rows", Figure::Number(self.job.rows() as u64)),

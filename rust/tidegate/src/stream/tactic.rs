@@ -35,7 +35,7 @@ pub(super) trait Tactic: Debug + Send {
         false
     }
 
-    /// Whether sources can be added.
+    /// Returns whether sources can be added.
     fn takes_sources(&self) -> bool {
         true
     }
@@ -74,7 +74,7 @@ pub(super) trait Tactic: Debug + Send {
         false
     }
 
-    /// Whether rows are kept.
+    /// Returns whether rows are kept.
     fn has_rows(&self) -> bool;
 
     /// Returns the number of rows per batch if the division into batches depends on threads. A
@@ -97,14 +97,14 @@ pub(super) trait Tactic: Debug + Send {
         admit: &mut Admit<'_>,
     ) -> Result<()>;
 
-    /// Drops what is kept.
+    /// Drops all kept rows and states.
     fn close(&mut self);
 }
 
 /// The expected duration of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Some milliseconds.
+    /// A few milliseconds.
     Short,
     /// Possibly longer than a caller with other duties should wait.
     Long,
@@ -124,7 +124,7 @@ pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> 
 pub(super) struct Common {
     /// The operator's name in messages.
     pub(super) name: &'static str,
-    /// Of the results.
+    /// The schema of the results.
     pub(super) schema: SchemaRef,
     pub(super) times: ResultTimes,
     /// The text that determines the results, as stored in snapshots.
@@ -135,7 +135,7 @@ pub(super) struct Common {
     /// after that read.
     pub(super) pending: Vec<PlannedBlock<SourceRun>>,
     pub(super) rest: Rest,
-    /// The batches that are made.
+    /// The batches that have been built.
     pub(super) ready: VecDeque<ResultBatch>,
     /// True if results are charged until they are read.
     pub(super) charges_results: bool,
@@ -149,8 +149,8 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Takes about `rows` ready rows from the gate, unless some are already pending. Returns how
-    /// many there are.
+    /// Takes about `rows` ready rows from the gate, unless some are already pending. Returns the
+    /// number of rows.
     pub(super) fn take_ready(&mut self, rows: usize) -> usize {
         if self.pending.is_empty() {
             (self.pending, self.rest) = match self.intake.reader() {

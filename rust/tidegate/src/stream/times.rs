@@ -30,9 +30,9 @@ pub enum ResultTime {
     Left,
     /// The time of the right row, or the end of a window.
     Right,
-    /// The later of both.
+    /// The later of the two times.
     Later,
-    /// The earlier of both.
+    /// The earlier of the two times.
     Earlier,
 }
 
@@ -59,7 +59,7 @@ impl ResultTimes {
         ResultTimes { unit, columns, lags, is_alone: true, in_order: true }
     }
 
-    /// Of windows.
+    /// Returns the times of windows.
     pub(super) fn of_windows(span: &WindowSpan, unit: Unit) -> Self {
         let start = match span {
             WindowSpan::Windows(windows) => Some(windows.lengths().0),
@@ -158,7 +158,8 @@ impl Lead {
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// The maximum disorder of its rows in its own unit, or `None` if there is no limit.
+    /// The maximum time by which its rows can be out of order, in its own unit, or `None` if there
+    /// is no limit.
     pub(super) lateness: Option<i64>,
     /// The result columns from which its time is computed, or none if its time is a result column.
     pub(super) columns: Vec<String>,

@@ -16,7 +16,7 @@ use crate::columns::codes::{CodeRanges, of_keys};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm};
 use crate::{Error, Result};
 
-/// Rows that come together.
+/// The number of rows that enter together.
 const EPOCH_ROWS: usize = 1 << 16;
 
 /// The maximum number of pairs, since pair numbers have 32 bits.
@@ -57,7 +57,7 @@ impl OrderedSide {
 }
 
 impl BandTables<'_> {
-    /// The matches. There may be `most` pairs.
+    /// The matches. There can be at most `most` pairs.
     pub(super) fn index(&self, algorithm: BandAlgorithm, most: Option<u64>) -> Result<Matches> {
         let BandTables { plan, left, right, driver, .. } = *self;
         let (left_ts, right_ts) = match &plan.windows {

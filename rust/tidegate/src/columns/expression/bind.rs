@@ -32,8 +32,8 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// Where to record rows for which the expression cannot be computed. If `None`, such a row
-    /// causes an error.
+    /// The record of rows for which the expression cannot be computed. If `None`, such a row causes
+    /// an error.
     faults: Option<Faults>,
 }
 
@@ -50,7 +50,7 @@ impl Predicate {
         Ok(Predicate::of_bound(root, Binder { left, right, left_columns, right_columns }))
     }
 
-    /// A condition that was bound.
+    /// Creates a predicate from a bound condition.
     fn of_bound(root: TypedOperation, binder: Binder<'_>) -> Self {
         let Binder { left, right, left_columns, right_columns } = binder;
         let of = |schema: &Schema, columns: &[usize]| -> Vec<DataType> {
@@ -84,8 +84,8 @@ impl Predicate {
         error.with(&format!(", for {}", values.join(", ")))
     }
 
-    /// Like [`evaluate`](Self::evaluate), but for rows that include some for which the expression
-    /// cannot be computed. The method finds these rows by repeatedly halving the range.
+    /// Like [`evaluate`](Self::evaluate), but accepts rows for which the expression cannot be
+    /// computed. The method finds these rows by repeatedly halving the range.
     fn evaluate_by_halves(
         &self,
         columns: &[ArrayRef],
@@ -148,7 +148,7 @@ impl Predicate {
     ///
     /// # Errors
     ///
-    /// As for [`bind`](Self::bind).
+    /// Returns the same errors as [`bind`](Self::bind).
     pub fn bind_row(expr: &Expr, schema: &Schema) -> Result<Self> {
         Predicate::bind(expr, schema, &Schema::empty())
     }
@@ -216,8 +216,8 @@ pub(super) fn bind_value(
     Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
 }
 
-/// Binds the conditions that a time of the other side lies between two ends, followed by another
-/// condition.
+/// Binds the conditions that a time of the other side is within the interval's ends, followed by
+/// another condition.
 pub(super) fn bind_with_ends(
     ends: &[EndCondition<'_>],
     condition: Option<&Expr>,

@@ -44,7 +44,7 @@ pub(super) enum Operation {
     Arithmetic(Arithmetic, Box<[TypedOperation; 2]>),
     /// A division in `float64`, and the effect of dividing by zero.
     Divide(Box<[TypedOperation; 2]>, ZeroDivisor),
-    /// The point at which a comparison turns; users cannot write this operation.
+    /// The point at which a comparison becomes true or false; users cannot write this operation.
     Turn(Turn, Box<[TypedOperation; 2]>),
     /// The end of an interval, computed from a time of this side as `int64` and a value.
     End(EndRule, Origin, Box<[TypedOperation; 2]>),
@@ -93,7 +93,7 @@ pub(super) struct Rounding {
 pub(super) enum Toward {
     Smaller,
     Larger,
-    /// The half away from zero.
+    /// Rounds half away from zero.
     Nearest,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn any_can_fail(operands: &[TypedOperation]) -> bool {
 }
 
 impl TypedOperation {
-    /// Both of two conditions.
+    /// Combines two conditions with `and`.
     pub(super) fn and(self, other: TypedOperation) -> TypedOperation {
         let text = format!("{} AND {}", self.text, other.text);
         boolean(text, Operation::And(Box::new([self, other])))

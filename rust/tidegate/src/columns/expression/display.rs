@@ -1,4 +1,4 @@
-//! The text of an expression. `parse_sql` parses the text to the same tree; the text has no
+//! The text of an expression. `parse_sql` converts the text back to the same tree. The text has no
 //! unnecessary parentheses.
 
 use std::fmt::{self, Display, Formatter, Write};
@@ -10,7 +10,7 @@ use super::{
     TimePart, Unary,
 };
 
-/// The precedence of an expression: a subexpression is put in parentheses if its precedence is
+/// The precedence of an expression. A subexpression is put in parentheses if its precedence is
 /// lower than its position requires.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {

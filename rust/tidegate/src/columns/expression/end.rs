@@ -95,8 +95,8 @@ impl EndRule {
         floor < -most || floor.saturating_add(i128::from(!is_whole)) > most
     }
 
-    /// Returns whether the end is the start of the other side's matching times, for a row of this
-    /// side. Otherwise, they extend up to it.
+    /// Returns whether the other side's matching times start at the end, for a row of this side.
+    /// Otherwise, the matching times stop there.
     pub(crate) fn is_start(&self, side: Origin) -> bool {
         self.is_lower != (side == Origin::Right)
     }

@@ -102,7 +102,7 @@ impl Datum for Value {
     }
 }
 
-/// `and` or `or`: the left value alone can decide either of them.
+/// `and` or `or`, either of which can be decided by the left value alone.
 #[derive(Clone, Copy)]
 enum Connective {
     And,

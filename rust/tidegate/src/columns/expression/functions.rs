@@ -1,4 +1,4 @@
-//! Functions, and what `CASE` and `coalesce` share: their types, and their values.
+//! The types and values of functions, of `CASE` and of `coalesce`.
 
 use std::sync::Arc;
 
@@ -290,7 +290,7 @@ pub(super) fn part_values(part: TimePart, times: &ArrayRef) -> Result<ArrayRef, 
     };
     let parts = date_part(times, part)?;
     if parts.null_count() > times.logical_null_count() {
-        let reason = "a time is in a year that no calendar has";
+        let reason = "a time is in a year outside the calendar's range";
         return Err(ArrowError::ComputeError(reason.to_owned()));
     }
     cast(&parts, &DataType::Int64)

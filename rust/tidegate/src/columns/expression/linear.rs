@@ -1,18 +1,17 @@
-//! Comparisons of linear forms of both sides, such as `left.x + 2 * right.y - 1 > 5` or
-//! `abs(left.x - right.x) <= left.tolerance`, as comparisons that a scan makes.
+//! Converts comparisons of linear forms over both sides, such as `left.x + 2 * right.y - 1 > 5` or
+//! `abs(left.x - right.x) <= left.tolerance`, to comparisons that a scan can test.
 //!
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
 //! - In integers, parts and constants are collected. A number of the left row plus or minus a
 //!   number of the right row is compared with a constant. This is exact if no pair overflows in the
 //!   form as written, which an [`Overflow`](super::overflow::Overflow) monitors.
-//! - In floats, each operation rounds, so parts cannot be collected. But rounding is monotone. An
-//!   operation with a constant can therefore be undone: the operands that satisfy the comparison
+//! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
+//!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
 //!   are those from some number on, or up to some number ([`Turn`]). A single sum or difference of
 //!   two parts remains.
-//! - If there are more parts in floats, but one side has a single part, an operation with a part of
-//!   the other side is undone row by row in the same way. The single part is compared with the
-//!   resulting number.
+//! - If one side has a single part in floats, operations with parts of the other side are undone in
+//!   the same way, row by row. The single part is compared with the resulting number.
 //!
 //! Everything else yields `None` and is evaluated pair by pair.
 

@@ -1,5 +1,6 @@
-//! Expressions: the `where` of a join, a typed predicate over pairs of a left and a right row; that
-//! of an aggregation, over single rows; and values of single rows.
+//! Typed expressions. The `where` of a join is a predicate over pairs of a left and a right row,
+//! and the `where` of an aggregation is a predicate over single rows. Other expressions compute
+//! values of single rows.
 //!
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
@@ -31,17 +32,17 @@
 //!   ratio of two durations is a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and are case-sensitive; `ILIKE` is not. A
 //!   backslash in a `LIKE` pattern has no special meaning.
-//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All values have the type
-//!   in which they would be compared. `CAST` is exact: a value that the type cannot represent is a
-//!   data error. The exception is decimal digits, which a cast to an integer truncates and a cast
-//!   to a decimal rounds.
+//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of their values are
+//!   converted to the type in which they would be compared. `CAST` is exact: a value that the type
+//!   cannot represent is a data error. The exception is decimal digits, which a cast to an integer
+//!   truncates and a cast to a decimal rounds.
 //! - `substr` counts characters from 1; positions before the first character are empty. `round`
-//!   rounds half away from zero. `floor`, `ceil` and `round` return decimals for decimals, and
-//!   floats for floats.
-//! - Overflow, and division of or by integers or decimals by zero, is a data error that names the
-//!   expression. Floats follow IEEE 754. `and` and `or` evaluate their right side only where the
-//!   left side has not decided the result, so `right.size != 0 and left.amount / right.size > 2` is
-//!   safe.
+//!   rounds half away from zero. `floor`, `ceil` and `round` return a decimal for a decimal, and a
+//!   float for a float.
+//! - Overflow is a data error that names the expression, and so is division by zero if either
+//!   operand is an integer or a decimal. Floats follow IEEE 754. `and` and `or` evaluate their
+//!   right side only where the left side has not decided the result, so
+//!   `right.size != 0 and left.amount / right.size > 2` is safe.
 //!
 //! # Files
 //!
@@ -136,7 +137,7 @@ pub enum Expr {
     Match {
         /// The text that is matched.
         value: Box<Expr>,
-        /// How the pattern is written.
+        /// The language of the pattern.
         language: Language,
         /// The pattern that the string must match.
         pattern: String,
@@ -238,8 +239,8 @@ pub enum Literal {
 /// The language in which a string pattern is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// `LIKE`: `%` is any text, `_` any character, and all else itself. `LIKE`: the pattern must
-    /// match the whole string.
+    /// `LIKE`: `%` matches any string, `_` matches any character, and all other characters match
+    /// themselves. The pattern must match the whole string.
     Like,
     /// `ILIKE`: like `LIKE`, but case-insensitive.
     ILike,
@@ -271,7 +272,7 @@ pub enum CastType {
     Text,
     /// `DATE`
     Date,
-    /// `TIMESTAMP`, without a time zone: in nanoseconds if made of text
+    /// `TIMESTAMP`, without a time zone; in nanoseconds if cast from text
     Timestamp,
 }
 
@@ -387,7 +388,7 @@ pub enum Arithmetic {
     Remainder,
 }
 
-/// How two values compare.
+/// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`

@@ -1,9 +1,9 @@
 //! Monitors integer expressions that may overflow for some pair.
 //!
-//! When a comparison is split, it is computed differently from the form in which it was written. If
-//! a pair overflows in the original form, this is an error, and the pair has to be evaluated. The
-//! smallest and largest number on each side show whether a pair can overflow, even if no pair
-//! contains both.
+//! A comparison that was split is not computed in the form in which it was written. If a pair
+//! overflows in the original form, this is an error that only evaluating the pair reveals. Whether
+//! a pair can overflow is determined from the smallest and largest numbers on each side, which need
+//! not occur in the same pair.
 
 use arrow_arith::aggregate::{max, min};
 use arrow_array::ArrayRef;

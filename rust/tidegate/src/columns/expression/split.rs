@@ -7,8 +7,8 @@
 //! once per pair. Linear forms over both sides are first split into such numbers (`linear.rs`). A
 //! pushed conjunct yields the same value as the evaluator, including rounding.
 //!
-//! The order of evaluation also has no observable changes: no conjunct is moved before one that can
-//! fail, since the latter would then fail for fewer pairs.
+//! The order of evaluation does not observably change. No conjunct is moved before one that can
+//! fail, because the latter would then fail for fewer pairs.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
@@ -64,8 +64,8 @@ pub(super) enum Domain {
     Float,
 }
 
-/// A test for a predicate: a scan makes the pushed comparisons, and the residual predicate is
-/// evaluated on the remaining pairs.
+/// Tests a predicate: a scan makes the pushed comparisons, and the residual predicate is evaluated
+/// on the remaining pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pushed: Vec<PushedComparison>,
@@ -84,7 +84,7 @@ impl Scan {
     }
 
     /// Returns the numbers of rows, for each pushed comparison. Returns `None` if the whole
-    /// predicate has to be evaluated on each pair. There are three such cases: computing a number
+    /// predicate has to be evaluated on each pair. There are three such cases. Computing a number
     /// fails, even though its row may be in no pair; a pair of rows from this or an earlier call
     /// may overflow; or a number is missing and the residual predicate can fail. A comparison with
     /// null is null, and `and` then still evaluates the residual predicate.

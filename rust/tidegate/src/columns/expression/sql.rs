@@ -39,17 +39,18 @@ const MAX_NESTING: usize = 120;
 /// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
 
-/// The maximum stack space for the deepest condition.
+/// The maximum stack space that the deepest condition takes.
 const MOST_STACK: usize = 16 << 20;
 
 /// Parses a predicate over `left` and `right` columns.
 ///
-/// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
-/// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`,
-/// `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`, `EXTRACT(hour FROM
-/// x)`, `abs(x)` and each [`ScalarFunction`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`,
-/// `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an
-/// instant) and `INTERVAL '1 hour 30 minutes'`.
+/// Columns are written as `left.price` or, with any other characters, `right."odd name"`. It
+/// supports `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`,
+/// `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`,
+/// `EXTRACT(hour FROM x)`, `abs(x)` and each [`ScalarFunction`], numbers, strings, `X'00ff'`,
+/// `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`,
+/// `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an instant) and
+/// `INTERVAL '1 hour 30 minutes'`.
 ///
 /// # Errors
 ///
@@ -69,7 +70,7 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
 ///
 /// # Errors
 ///
-/// As for [`parse_sql`].
+/// Returns the same errors as [`parse_sql`].
 pub fn parse_row_sql(text: &str) -> Result<Expr> {
     parse(text, "price > 10", |side, name| match side {
         Origin::Row => Ok(()),
@@ -120,7 +121,7 @@ fn parse(
     Ok(expr)
 }
 
-/// Returns the condition that the tokens of a text form.
+/// Parses the tokens of a text to a condition.
 fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
@@ -342,8 +343,8 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
     Ok(Expr::Column(side, name.value.clone()))
 }
 
-/// A minus sign directly before a number forms a negative number, so that the smallest `int64` can
-/// be written.
+/// Negates an operand. A minus sign directly before a number forms a negative number, so that the
+/// smallest `int64` can be written.
 fn negated(operand: ast::Expr) -> Result<Expr, String> {
     if let ast::Expr::Value(value) = &operand
         && let Value::Number(digits, false) = &value.value

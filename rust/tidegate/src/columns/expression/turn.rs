@@ -11,10 +11,11 @@ use tidegate_operators::predicate::Order;
 
 use super::Arithmetic;
 
-/// `x + by <order> than`, or the same with another operation, as a comparison of `x`.
+/// Represents `x + by <order> than`, or the same with another operation, as a comparison of `x`.
 ///
-/// Rounding is monotone. The numbers that satisfy it are therefore those from some number on, or up
-/// to some number. This number is found by search, with the operation itself.
+/// Rounding is monotone. The numbers that satisfy the comparison are therefore those from some
+/// number on, or up to some number. This number is found by a search that uses the operation
+/// itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) operator: Arithmetic,
@@ -51,8 +52,8 @@ impl Turn {
     /// # Errors
     ///
     /// Returns an error if the numbers that satisfy the comparison are not all those from some
-    /// number on, or up to some number, as the order specifies. This occurs if it holds for an
-    /// infinity but not for NaN, which infinities can produce.
+    /// number on, or up to some number, as the order specifies. This error occurs if the comparison
+    /// holds for an infinity but not for NaN, which infinities can produce.
     pub(super) fn found(self, by: &ArrayRef, than: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let (by, than) = (by.as_primitive::<Float64Type>(), than.as_primitive::<Float64Type>());
         let found: Float64Array = try_binary(by, than, |by, than| self.found_in_row(by, than))?;
@@ -87,7 +88,7 @@ impl Turn {
         self.order.holds(self.computed(x, by), than)
     }
 
-    /// About where it turns.
+    /// Returns a number near the point at which the comparison turns.
     fn near(self, by: f64, than: f64) -> f64 {
         match (self.operator, self.is_second) {
             (Arithmetic::Subtract, true) => by - than,

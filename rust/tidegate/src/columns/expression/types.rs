@@ -10,11 +10,11 @@ use arrow_schema::TimeUnit;
 
 use super::{Arithmetic, Literal};
 
-/// All instants are computed and compared in UTC. It is written as an offset, because Arrow
+/// All instants are computed and compared in UTC. UTC is written as an offset, because Arrow
 /// supports time zone names only with an optional feature.
 const UTC: &str = "+00:00";
 
-/// A `uint64` of any value.
+/// A decimal type that can hold every `uint64`.
 const UINT64_DECIMAL: DataType = Decimal128(20, 0);
 
 /// Returns the type of the values or, for a dictionary, of the values that it encodes.
@@ -151,7 +151,7 @@ fn decimal_type(precision: i16, scale: i16) -> Option<DataType> {
     }
 }
 
-/// Returns the unit of an instant, and whether it has a time zone. A date is its midnight.
+/// Returns the unit of an instant, and whether it has a time zone. A date counts as its midnight.
 fn instant(data_type: &DataType) -> Option<(TimeUnit, bool)> {
     match data_type {
         Date32 => Some((TimeUnit::Second, false)),
@@ -274,8 +274,8 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
     }
 }
 
-/// Returns the type of a literal next to a value of another type. This is the other type if it can
-/// hold the literal exactly, which avoids casting the column.
+/// Returns the type of a literal next to a value of another type. This is the other value's type if
+/// it can hold the literal exactly, which avoids casting the column.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {
@@ -322,7 +322,7 @@ fn coarsest_unit(nanoseconds: i128) -> TimeUnit {
         .unwrap_or(TimeUnit::Nanosecond)
 }
 
-/// The nanoseconds of one unit.
+/// Returns the number of nanoseconds in one unit.
 pub(super) fn nanoseconds_of(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,

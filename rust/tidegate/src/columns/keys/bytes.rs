@@ -238,8 +238,7 @@ mod tests {
 
     const WORDS: [Option<&str>; 5] = [Some("a"), None, Some(""), Some("a"), Some("bc")];
 
-    /// Returns the words of each chunk by their codes, in dictionaries that begin at different
-    /// words.
+    /// Encodes the words of each chunk with dictionaries that begin at different words.
     fn coded<K: ArrowDictionaryKeyType>(chunks: &[Vec<Option<u8>>]) -> Vec<ArrayRef> {
         let chunk = |(first, codes): (usize, &Vec<Option<u8>>)| -> ArrayRef {
             let words: StringArray = WORDS.into_iter().cycle().skip(first).take(5).collect();

@@ -5,7 +5,7 @@
 //! side are looked up. A key that contains a null, or a left key that no right row has, gets
 //! [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 //!
-//! There are three ways, by the type of the key:
+//! There are three methods, depending on the type of the key:
 //!
 //! - *direct*: for a single column of 64-bit integers whose values span little more than the number
 //!   of rows. Each number is the key's distance from the smallest key.
@@ -92,7 +92,7 @@ impl KeyColumn {
     }
 }
 
-/// Explains how to make keys comparable that cannot be compared.
+/// Returns advice on how to convert keys that cannot be compared.
 fn mend(left: &DataType, right: &DataType) -> String {
     let is_key = |given: &DataType| common_type(given, given).is_some();
     let is_castable = |given: &DataType| given.is_integer() || given.is_string();

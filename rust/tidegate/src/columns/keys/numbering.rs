@@ -1,7 +1,7 @@
 //! Numbers keys in order of first appearance, using a hash table.
 //!
-//! Each table uses a random seed so that an attacker cannot choose keys whose hashes collide. The
-//! numbers do not depend on the seed.
+//! Each hash table uses a random seed, so that an attacker cannot choose keys whose hashes collide.
+//! The numbers of keys do not depend on the seed.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -24,11 +24,11 @@ pub(super) const PART_ROWS: usize = 1 << 16;
 pub(crate) struct Keys {
     pub(crate) left: Pages<u32>,
     pub(crate) right: Pages<u32>,
-    /// One more than the largest number.
+    /// One more than the largest number in use.
     pub(crate) count: usize,
     /// The smallest key, if each number is the key's distance from it.
     pub(crate) smallest: Option<i64>,
-    /// How the numbers were computed, as shown to users.
+    /// The method by which the numbers were computed, as shown to users.
     pub(crate) method: &'static str,
 }
 
@@ -233,8 +233,8 @@ impl KeyTable for ByteTable {
 mod tests {
     use super::*;
 
-    /// An attacker who knows the hashes of one table can choose keys that collide in it. These keys
-    /// must not collide in any other table.
+    /// An attacker who knows the hashes of one table can choose keys that collide in that table.
+    /// Keys that collide in one table must not collide in any other table.
     #[test]
     fn each_table_has_hashes_of_its_own() {
         let words = [(); 2].map(|()| IntegerTable::default().hasher.hash_one(7_i64));

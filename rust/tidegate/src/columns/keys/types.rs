@@ -71,8 +71,8 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if rank(a) >= rank(b) { a } else { b }
 }
 
-/// Returns whether values of the type are equal exactly if their 64-bit words are, once floats are
-/// in canonical form.
+/// Returns whether values of the type are equal if and only if their 64-bit words are, provided
+/// that floats are in canonical form.
 pub(crate) fn is_word(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Float64, Int64, Timestamp, UInt64};
     matches!(data_type, Boolean | Date32 | Date64 | Float64 | Int64 | Timestamp(..) | UInt64)

@@ -20,7 +20,7 @@ use crate::columns::time::{self, as_int64};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// Converts a chunk to words that are equal exactly if the values are.
+/// Converts a chunk to words that are equal if and only if the values are.
 pub(super) fn word_chunk(
     table: &Table,
     column: usize,

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub enum Bound {
     /// A bound in the unit of the time columns, or in the finer unit if their units differ.
     Steps(i128),
-    /// In nanoseconds.
+    /// A bound in nanoseconds.
     Nanoseconds(i128),
 }
 
@@ -29,8 +29,8 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// Returns an interval end, in nanoseconds or as a plain integer; the size of `unit` on the same
-/// scale; and the end in that unit, formatted for messages.
+/// Returns an interval end in nanoseconds or as a plain integer, the size of `unit` on the same
+/// scale, and the end in that unit, formatted for messages.
 pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
     let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
     Ok((amount, step, Fraction { amount, step }.show()))
@@ -81,7 +81,7 @@ pub(crate) fn interval(
     Ok(Interval { lower: low.map(|low| low.steps), upper: high.map(|high| high.steps), closed })
 }
 
-/// Returns the maximum disorder of rows, rounded down to whole units. Times are whole units, so
+/// Returns how far rows can be out of order, rounded down to whole units. Times are whole units, so
 /// rounding does not change which rows are late.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
     lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))

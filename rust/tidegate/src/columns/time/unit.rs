@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub(crate) enum Unit {
     /// A plain number without a unit.
     Integer,
-    /// This number of nanoseconds.
+    /// A fixed number of nanoseconds.
     Nanoseconds(i64),
 }
 
@@ -132,9 +132,9 @@ fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)
         _ => false,
     };
     if zoned(left) != zoned(right) {
-        let next = "give both a zone or neither";
+        let next = "give both a time zone or neither";
         return Err(Error::schema(format!(
-            "times with and without a zone cannot be compared: {}; {next}",
+            "times with and without a time zone cannot be compared: {}; {next}",
             describe()
         )));
     }

@@ -82,8 +82,8 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// Returns the times of both sides in `unit`, for a join that only compares the distance between a
-/// left and a right time with `ends`.
+/// Returns the times of both sides in `unit`, for a join that compares the distance between a left
+/// and a right time only with `ends`.
 ///
 /// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
 /// original order. Returns an error only if such a time, shifted by one of `ends`, could reach a

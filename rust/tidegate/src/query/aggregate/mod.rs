@@ -24,7 +24,7 @@ pub use user::{UserDefined, UserResult};
 pub enum Windows {
     /// `[k * advance + offset, k * advance + offset + size)` for every integer k.
     Sliding {
-        /// How long a window is.
+        /// The length of a window.
         size: Bound,
         /// The time from the start of one window to the start of the next; `None` for the size.
         advance: Option<Bound>,
@@ -35,10 +35,10 @@ pub enum Windows {
     Session(Bound),
 }
 
-/// An aggregation: which windows, which keys, which values. The result has one row for each window
-/// and key that contains rows.
+/// An aggregation: its windows, keys and values. The result has one row for each window and key
+/// that contains rows.
 ///
-/// How often each sensor was read in windows of 10:
+/// This example counts how often each sensor was read in windows of 10:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -76,13 +76,13 @@ pub enum Windows {
 pub struct Aggregation {
     /// The time column.
     pub on: String,
-    /// Which windows there are.
+    /// The kind of windows.
     pub windows: Windows,
     /// The key columns.
     pub by: Vec<String>,
     /// The columns that are computed.
     pub aggregates: Vec<Aggregate>,
-    /// Which rows there are.
+    /// The condition that selects rows.
     pub predicate: Option<Expr>,
     /// The design that turns rows into the states of slices; `None` for the fastest. Sessions have
     /// no slices.
@@ -101,34 +101,34 @@ pub enum Design {
     Slices,
     /// A locked queue per source; one thread merges the rows and updates the states.
     MultiQueue,
-    /// The same without locks.
+    /// Lock-free queues instead of locked ones.
     LockFreeMultiQueue,
     /// A gate merges the rows; one thread updates the states.
     MergedSingleConsumer,
     /// A gate merges the rows; several threads update the states, each for some of the keys.
     MergedMultipleConsumer,
-    /// Nobody merges; each source updates.
+    /// Each source updates the states itself, without merging.
     WindowMerged,
 }
 
 /// A column of the result.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
     /// The function that is computed.
     pub function: Function,
     /// The columns that the function reads: none or one for a count, two for functions of two
     /// columns, any number for a [`Udf`], and one for all others.
     pub columns: Vec<String>,
-    /// Which of the rows count.
+    /// The condition that selects the rows that count.
     pub predicate: Option<Expr>,
 }
 
 /// The information that a function reads from the rows that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// That there is a value.
+    /// Whether there is a value.
     Presence,
     /// The row itself, regardless of its values; the function chooses one row, or all.
     Rows,
@@ -138,7 +138,7 @@ pub(crate) enum Takes {
     Distinct,
     /// A number that is added to others, either an integer or a float.
     Sums,
-    /// A whole number.
+    /// An integer.
     Integers,
     /// A float.
     Floats,
@@ -147,31 +147,31 @@ pub(crate) enum Takes {
 /// A function of the rows of a window. Nulls count only for functions that choose or list rows.
 #[derive(Clone, Debug)]
 pub enum Function {
-    /// How many rows, or values.
+    /// The number of rows, or of values in a column.
     Count,
-    /// Their sum.
+    /// The sum of the values.
     Sum,
-    /// Their mean.
+    /// The mean of the values.
     Mean,
-    /// The smallest.
+    /// The smallest value.
     Min,
-    /// The largest.
+    /// The largest value.
     Max,
     /// The first value by time, source and position.
     First,
     /// The last value by time, source and position.
     Last,
-    /// The variance, of a sample.
+    /// The sample variance.
     Var,
     /// The sample standard deviation.
     Std,
     /// The mean of the values, weighted by another column.
     WeightedMean,
-    /// The product.
+    /// The product of the values.
     Product,
-    /// Whether one is true.
+    /// True if any value is true.
     Any,
-    /// Whether none is false.
+    /// True if no value is false.
     All,
     /// The value of one column in the row where another column is smallest.
     ArgMin,
@@ -185,9 +185,9 @@ pub enum Function {
     Median,
     /// The value that a given share of the values do not exceed.
     Quantile(Quantile),
-    /// How many values differ.
+    /// The number of distinct values.
     CountDistinct,
-    /// All values, as a list.
+    /// A list of all values.
     Collect,
     /// A user-defined function with states that can be combined.
     User(UserDefined),

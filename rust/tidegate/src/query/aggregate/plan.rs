@@ -38,7 +38,7 @@ pub(crate) struct FunctionsPlan {
     /// are converted.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
-    /// Where to record results that cannot be computed. If `None`, they are errors.
+    /// The record of results that cannot be computed. If `None`, such results cause an error.
     pub(crate) faults: Option<Faults>,
 }
 
@@ -225,7 +225,7 @@ impl AggregatePlan {
         lines.join("\n")
     }
 
-    /// The query, line by line.
+    /// Describes the query, line by line.
     pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
         let unit = self.unit.name();
         let windows = match &self.span {
@@ -306,7 +306,7 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
         };
         if zoned(field) != zoned(fields[0]) {
             return Err(refuse(
-                "times with and without a zone cannot be compared; give all a zone or none",
+                "times with and without a time zone cannot be compared; give all of them one, or none",
             ));
         }
         common = match (common, Unit::of(name, field)?) {
@@ -486,7 +486,7 @@ impl FunctionsPlan {
         let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
         let names: Vec<&str> = functions.map(|one| &*one.name).collect();
         let how = match is_alone {
-            true => "each row's values are looked at one by one",
+            true => "each row's values are processed one by one",
             false => {
                 "rows are put by key and time, 16 bytes each; a window slides over their values \
                  from result to result"
@@ -495,7 +495,7 @@ impl FunctionsPlan {
         (!names.is_empty()).then(|| format!("  all values {}: {how}", names.join(", ")))
     }
 
-    /// The columns of the result.
+    /// The result's columns.
     pub(crate) fn fields(&self) -> Result<Vec<Field>> {
         let field = |output: &OutputPlan| {
             self.check_columns(output)?;

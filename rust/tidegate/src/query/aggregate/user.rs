@@ -84,7 +84,7 @@ impl Function {
     ///
     /// # Examples
     ///
-    /// The largest value less the smallest:
+    /// This example computes the largest value minus the smallest:
     ///
     /// ```
     /// use std::sync::Arc;

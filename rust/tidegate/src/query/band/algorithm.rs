@@ -11,9 +11,9 @@ use crate::query::published::{self, IndexKind, MergeOptions, TaskIndex, TaskOpti
 /// Algorithms that find the pairs of a band join.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandAlgorithm {
-    /// As is fastest.
+    /// The fastest algorithm.
     Auto,
-    /// Whole tables are sorted.
+    /// Sorts whole tables.
     Sort,
     /// Rows enter blocks at computed positions, in the order of arrival; this is the fastest index.
     Buckets,

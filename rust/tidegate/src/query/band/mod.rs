@@ -27,7 +27,7 @@ pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 /// A pair `(l, r)` is in the result if `l.x - below <= r.x <= l.x + above` in each column of `on`,
 /// all `by` columns are equal and `predicate` holds.
 ///
-/// Each order with the offers that cost at most 1 less or 2 more:
+/// This example matches each order with the offers that cost at most 1 less or 2 more:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct BandJoin {
     pub within: Vec<Within>,
     /// The windows in which rows are matched; `None` to match whole tables.
     pub sliding: Option<Sliding>,
-    /// How pairs are found.
+    /// The algorithm that finds pairs.
     pub algorithm: BandAlgorithm,
     /// The options that all joins have.
     pub options: JoinOptions,
@@ -106,7 +106,7 @@ impl BandJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<BandPlan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {
-            return Err(Error::argument("on names no column; a band join needs one at least"));
+            return Err(Error::argument("on names no column; a band join needs at least one"));
         }
         if columns != widths {
             return Err(Error::argument(format!(
@@ -131,7 +131,7 @@ impl BandJoin {
     pub(crate) fn check_of_one_stream(&self) -> Result<()> {
         let refused = |why: &str| {
             Err(Error::argument(format!(
-                "{why}, as the rows of one stream are joined with each other"
+                "{why}, because the rows of one stream are joined with each other"
             )))
         };
         if self.options.how != How::Inner {

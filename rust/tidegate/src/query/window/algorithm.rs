@@ -33,13 +33,13 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// A description, for people.
+    /// Returns a description for users.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Algorithm::ThreeStep => {
                 "three-step procedure (Kang et al.): one thread compares each row with the other window"
             }
-            Algorithm::Cell => "CellJoin: each row's window is cut into a piece a thread",
+            Algorithm::Cell => "CellJoin: each row's window is divided into one piece per thread",
             Algorithm::ScaleJoin => {
                 "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
             }
@@ -98,10 +98,10 @@ impl Algorithm {
                 "a hash table on each thread, of numbers that have to be equal"
             }
             Algorithm::LowLatencyHandshake => {
-                "a thread's rows in the order of a number, while new rows reach few of them; otherwise none"
+                "each thread's rows, sorted by a number, while new rows reach few of them; otherwise none"
             }
             Algorithm::Indexed => {
-                "the rows in blocks by value, where few pairs of a sample match; otherwise none"
+                "rows in blocks by value, if few pairs of a sample match; otherwise none"
             }
             _ => "none: every pair in the windows is compared",
         }
@@ -122,7 +122,7 @@ pub(crate) struct SlidingJoinParts {
 }
 
 impl SlidingJoinParts {
-    /// Makes a join without rows. Fails if the join needs threads and the system refuses to start
+    /// Creates a join without rows. Fails if the join needs threads and the system refuses to start
     /// one.
     pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
         Ok(match algorithm {

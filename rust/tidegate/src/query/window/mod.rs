@@ -17,7 +17,7 @@ pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 /// The time for which the rows of a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// For a time.
+    /// For a fixed time.
     Time(Bound),
     /// Until this number of later rows have arrived on the same side.
     Rows(usize),
@@ -28,7 +28,7 @@ pub enum Window {
 /// A pair is in the result if its earlier row, in merged order, is still in its side's window when
 /// the later row arrives, all `by` columns are equal and `predicate` holds.
 ///
-/// Pairs of an ask and a bid that is not below it, at most 5 apart in time:
+/// This example pairs each ask with the bids that are not below it, at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -87,7 +87,7 @@ pub(crate) struct WindowJoinPlan {
     pub(crate) join: JoinPlan,
 }
 
-/// Windows of two schemas.
+/// The windows of the rows of two schemas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     /// The time column of each side.
@@ -150,7 +150,7 @@ impl WindowPlan {
         }
     }
 
-    /// The times of both sides.
+    /// Returns the times of both sides.
     pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
         let ends = match self.retention {
             Retention::Time { left, right } => [left, right]

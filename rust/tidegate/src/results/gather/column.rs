@@ -112,7 +112,7 @@ impl Column {
         }
     }
 
-    /// The values of some rows.
+    /// Returns the values of some rows.
     fn values_of<T: AnyBitPattern + NoUninit>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
         if let [chunk] = &self.values[..] {
             return Cow::Borrowed(&bytemuck::cast_slice(chunk)[rows]);
@@ -214,7 +214,7 @@ impl Column {
             Some(4) => self.gather_as::<u32>(rows, optional, out, store),
             Some(8) => self.gather_as::<u64>(rows, optional, out, store),
             Some(16) => self.gather_as::<[u64; 2]>(rows, optional, out, store),
-            width => unreachable!("a width of {width:?} is not gathered here"),
+            width => unreachable!("values of width {width:?} are not gathered here"),
         }
     }
 
@@ -264,7 +264,7 @@ impl Column {
             Some(4) => of::<u32>(&self.values, out),
             Some(8) => of::<u64>(&self.values, out),
             Some(16) => of::<[u64; 2]>(&self.values, out),
-            width => unreachable!("a width of {width:?} is not gathered here"),
+            width => unreachable!("values of width {width:?} are not gathered here"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Several batches as one.
+//! Combines several batches into one.
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};

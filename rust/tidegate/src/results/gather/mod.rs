@@ -64,7 +64,7 @@ pub(crate) struct Gather {
     pub(crate) sources: Vec<ColumnSource>,
     /// The types of the result's columns.
     pub(crate) types: Vec<DataType>,
-    /// Whether result rows can lack a left row, and whether they can lack a right row.
+    /// For each side, true if result rows can lack a row of that side.
     pub(crate) optional: [bool; 2],
     /// The columns of each side that are also stored row by row.
     pub(crate) records: [Vec<Records>; 2],

@@ -10,7 +10,7 @@ use tidegate_structures::memory::records::{COLUMNS, Out, Record, RecordLog, gath
 
 use super::column::Column;
 
-/// Rows of a task.
+/// The number of rows per task.
 const PART_ROWS: usize = 1 << 15;
 
 /// The maximum bytes of records for each row on either side of a table join. Such a join should
@@ -18,12 +18,12 @@ const PART_ROWS: usize = 1 << 15;
 /// the pairs.
 const ROW_BYTES: usize = 24;
 
-/// Some columns, row by row.
+/// Several columns, stored row by row.
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
     /// Two columns.
     Two(Arc<RecordLog<[u64; 2]>>),
-    /// Three or four.
+    /// Three or four columns.
     Four(Arc<RecordLog<[u64; 4]>>),
 }
 
@@ -32,7 +32,7 @@ impl Rows {
     pub(crate) fn new(columns: usize) -> Self {
         debug_assert!(
             (2..=COLUMNS).contains(&columns),
-            "a column by itself is no worse off where it lies"
+            "a single column gains nothing from being stored row by row"
         );
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
@@ -54,7 +54,7 @@ impl Rows {
         })
     }
 
-    /// Adds rows. Nobody gathers any now.
+    /// Adds rows. No rows are being gathered at this time.
     pub(crate) fn push(&mut self, columns: &[&[u64]]) {
         match self {
             Rows::Two(log) => owned(log).push(columns),
@@ -62,7 +62,7 @@ impl Rows {
         }
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Rows::Two(log) => log.memory(),
@@ -70,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Drops the oldest rows. Nobody gathers any now.
+    /// Drops the oldest rows. No rows are being gathered at this time.
     pub(crate) fn drop_front(&mut self, rows: usize) {
         match self {
             Rows::Two(log) => owned(log).drop_front(rows),

@@ -143,8 +143,8 @@ proptest! {
         }
     }
 
-    /// Rows that are roughly in order, as on a side in time order: most blocks of rows are in one
-    /// chunk.
+    /// Gathers rows that are roughly in order, as on a side in time order, so that most blocks of
+    /// rows are in one chunk.
     #[test]
     fn oracle_take_of_rows_about_in_order(
         lens in vec(1_usize..900, 2..5),

@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 enum ValueEnds<'a> {
     Words(&'a [i32]),
     Longs(&'a [i64]),
-    /// Values of about average length, or values that are not copied.
+    /// Values that are all of about the average length, or that are not copied.
     Any,
 }
 

@@ -36,7 +36,7 @@ impl ChosenRows {
         &self.schema
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
@@ -64,7 +64,7 @@ impl ChosenRows {
         self.rows > 2 * self.gathered + SPARE_ROWS
     }
 
-    /// The rows of these numbers.
+    /// Returns the rows with these numbers.
     pub(crate) fn table(&self, numbers: &[u32]) -> Result<RecordBatch> {
         if self.batches.is_empty() {
             return Ok(RecordBatch::new_empty(self.schema.clone()));
@@ -91,7 +91,7 @@ impl ChosenRows {
         self.batches = vec![rows];
     }
 
-    /// A column of all rows.
+    /// Returns a column of all rows.
     pub(crate) fn column(&self, at: usize) -> Column {
         let chunks = self.batches.iter().map(|batch| batch.column(at).clone()).collect();
         Column::of_chunks(self.schema.field(at).data_type().clone(), chunks)

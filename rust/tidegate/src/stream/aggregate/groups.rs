@@ -45,7 +45,7 @@ pub(crate) struct StreamGroups {
     columns: Option<Vec<Column>>,
     /// The number of groups that remained after the last search.
     swept: usize,
-    /// The bytes of all keys.
+    /// The total size of all keys in bytes.
     bytes: usize,
 }
 
@@ -131,17 +131,17 @@ impl StreamGroups {
         self.columns = None;
     }
 
-    /// One more than the largest number.
+    /// One more than the largest number in use.
     pub(crate) fn count(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many groups there are.
+    /// Returns the number of groups.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Bytes that the groups take.
+    /// Returns the number of bytes that the groups occupy.
     pub(crate) fn memory(&self) -> usize {
         self.bytes + GROUP_BYTES * self.keys.len()
     }
@@ -161,7 +161,7 @@ impl StreamGroups {
         self.columns.as_deref().ok_or_else(|| Error::bug("the key columns were made"))
     }
 
-    /// The keys of groups.
+    /// Returns the keys of groups.
     pub(crate) fn table(&self, numbers: &[u32]) -> Result<RecordBatch> {
         let parser = self.converter.parser();
         let keys = numbers.iter().filter_map(|&number| self.keys[number as usize].as_deref());

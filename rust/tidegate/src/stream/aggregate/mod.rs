@@ -79,7 +79,7 @@ const PAGES: usize = 8;
 pub struct AggregateOptions {
     /// The number of sources.
     pub sources: usize,
-    /// How far out of order the rows of a source can be.
+    /// The maximum time by which rows of a source can be out of order.
     pub lateness: Lateness,
     /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
@@ -106,7 +106,7 @@ struct AggregateTactic {
     algorithm: Design,
     /// The memory charged for the state.
     charge: Option<Charge>,
-    /// For what is done once.
+    /// A driver with a single thread, for work that is done only once.
     alone: Driver,
     /// True while a failure would lose the results for some rows.
     is_half_done: bool,
@@ -296,8 +296,8 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// A step can be repeated if the rows that have left the gate are already in the states, or if
-    /// it only emits complete windows.
+    /// Returns true if the step can be repeated. This is the case if the rows that have left the
+    /// gate are already in the states, or if the step only emits complete windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -307,8 +307,8 @@ impl Tactic for AggregateTactic {
     }
 
     /// `state_keys`: the number of keys in the state. `state_cells`: the number of states per
-    /// aggregate, one for each key and slice, and one for each source that can still deliver rows.
-    /// `state_bytes`: bytes of the state.
+    /// aggregate. There is one for each key and slice; slices that can still receive rows have one
+    /// per source. `state_bytes`: the size of the state in bytes.
     fn figures(&self) -> Vec<(&'static str, Figure)> {
         let number = |number: usize| Figure::Number(number as u64);
         vec![
@@ -418,8 +418,8 @@ impl AggregateTactic {
         }
     }
 
-    /// Rebuilds windows and groups when few of their states remain, because they keep the memory of
-    /// removed states.
+    /// Rebuilds windows and groups when few of their states remain, because they still hold the
+    /// memory of removed states.
     fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
@@ -462,7 +462,7 @@ impl AggregateTactic {
         state_bytes(&*self.windows, &self.groups, &self.ordered, &self.rows)
     }
 
-    /// Windows without rows.
+    /// Returns windows without rows.
     fn no_windows(&self) -> Result<Box<dyn StreamingWindows>> {
         let schema = self.stream.schema.project(&self.read)?;
         empty(&self.plan, &schema, self.sources, self.algorithm)
@@ -492,7 +492,7 @@ impl AggregateTactic {
     }
 }
 
-/// The bytes of a state.
+/// Returns the number of bytes in a state.
 pub(super) fn state_bytes(
     windows: &dyn StreamingWindows,
     groups: &StreamGroups,
@@ -502,7 +502,7 @@ pub(super) fn state_bytes(
     windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
 }
 
-/// The windows of a query.
+/// Creates the windows of a query.
 fn streaming_windows(
     span: &WindowSpan,
     sources: usize,
@@ -544,9 +544,9 @@ fn explain(
             "by window, then key, once no more rows can fall into it",
         ),
         WindowSpan::Sessions(_) => (
-            "rows in merged order find their sessions; O(log sessions) for each gap that one lasts"
+            "rows find their sessions in merged order; O(log sessions) for each gap in the length of a session"
                 .to_owned(),
-            "56 bytes and 8 to 32 bytes an aggregate for each session that goes on",
+            "56 bytes for each open session, and 8 to 32 bytes more per aggregate",
             "by the session's end, then key, once no row can extend it",
         ),
     };

@@ -29,7 +29,7 @@ type Part<'a> = (&'a SourceRun, u64, Range<usize>);
 type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
 
 impl AggregateTactic {
-    /// The rows of each source.
+    /// Returns the rows of each source.
     pub(crate) fn tables(
         &self,
         pending: &[PlannedBlock<SourceRun>],

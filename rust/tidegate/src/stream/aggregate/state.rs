@@ -70,7 +70,7 @@ impl AggregateTactic {
         Ok(())
     }
 
-    /// Takes in what [`write_state`](Self::write_state) wrote.
+    /// Restores the state from the output of [`write_state`](Self::write_state).
     pub(super) fn restore_state(
         &mut self,
         intake: &RestoredIntake,
@@ -107,7 +107,7 @@ fn learn(groups: &mut StreamGroups, reader: &mut Reader<'_>, driver: &Driver) ->
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
     if numbers != groups.order().keys {
-        return Err(damaged("keys or values are out of order, or doubled"));
+        return Err(damaged("keys or values are out of order, or duplicated"));
     }
     Ok(numbers)
 }
@@ -116,7 +116,9 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<WindowsState> 
     const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
-        number.copied().ok_or_else(|| damaged("a slice or a session has a number that is no key's"))
+        number
+            .copied()
+            .ok_or_else(|| damaged("a slice or a session has a number that belongs to no key"))
     };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;

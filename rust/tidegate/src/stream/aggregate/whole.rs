@@ -1,15 +1,15 @@
-//! Windows whose rows are kept until they are complete, for functions that need all values
+//! Keeps rows until their windows are complete, for functions that need all values of a window
 //! together.
 //!
-//! Once windows are complete, the aggregation of tables computes their results from the kept rows.
-//! Therefore all functions return exactly the same bits as they do for tables.
+//! Once windows are complete, their results are computed from the kept rows by the aggregation of
+//! tables. The results are therefore identical, bit for bit, to those of an aggregation of tables.
 //!
 //! # Trade-offs
 //!
-//! A poll that completes a window costs time proportional to all kept rows, in addition to the
-//! windows. An epoch has at least as many rows as are kept. For sessions, rows of all keys are kept
-//! from the start of the oldest open session. If that session is longer than its gap, each rise of
-//! the watermark costs time proportional to all kept rows.
+//! A poll that completes a window takes time proportional to the number of kept rows, in addition
+//! to the time for the windows. An epoch has at least as many rows as are kept. For sessions, rows
+//! of all keys are kept from the start of the oldest open session. If that session is longer than
+//! its gap, each rise of the watermark takes time proportional to the number of kept rows.
 
 use std::sync::Arc;
 
@@ -102,9 +102,9 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     let mut lines = plan.describe(query);
     lines.extend([
         format!("  sources    {}", options.sources),
-        "  algorithm  the aggregation of tables, of windows that are complete; their rows are kept"
+        "  algorithm  the aggregation of tables, for complete windows; rows are kept until then"
             .to_owned(),
-        "  cost       of a poll that completes a window: that of all rows that are kept".to_owned(),
+        "  cost       a poll that completes a window processes all kept rows".to_owned(),
         format!("  threads    {}", query.threads),
         format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
     ]);
@@ -116,7 +116,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
 /// Keeps rows until their windows are complete, and aggregates them like tables.
 #[derive(Debug)]
 struct WindowJob {
-    /// Without its condition on rows.
+    /// The query without its condition on rows.
     query: Aggregation,
     predicate: Option<Predicate>,
     span: WindowSpan,
@@ -133,7 +133,7 @@ struct WindowJob {
 impl TableJob for WindowJob {
     const EPOCH_ROWS: usize = super::EPOCH_ROWS;
 
-    /// For sessions, the start of the first incomplete session, if any results were built.
+    /// For sessions, the start of the first incomplete session, if any results have been built.
     type LeavingRows = Option<i64>;
 
     fn rows(&self) -> usize {
@@ -244,7 +244,7 @@ impl TableJob for WindowJob {
         let has_ended = reader.flag()?;
         let settled = reader.time()?;
         if intake.next().is_some_and(|next| has_ended || settled > next) {
-            return Err(damaged("windows were made of rows that have not come"));
+            return Err(damaged("windows were built from rows that have not arrived"));
         }
         let mut kept = Vec::with_capacity(self.sources.len());
         for rows in &self.sources {
@@ -252,10 +252,10 @@ impl TableJob for WindowJob {
             let ts = self.times(&batch)?;
             let is_early = |last: &i64| intake.next().is_some_and(|next| next < *last);
             if ts.last().is_some_and(is_early) {
-                return Err(damaged("rows that were taken in come after rows that were not"));
+                return Err(damaged("rows that were processed follow rows that were not"));
             }
             if ts.iter().any(|ts| !self.span.fits(*ts)) {
-                return Err(damaged("a row's windows begin or end beyond 64 bits"));
+                return Err(damaged("a row's windows begin or end outside the 64-bit range"));
             }
             kept.push((ts, batch));
         }
@@ -284,7 +284,7 @@ impl WindowJob {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
             true => Ok(ts),
-            false => Err(damaged("rows that were taken in are out of order")),
+            false => Err(damaged("rows that were processed are out of order")),
         }
     }
 
@@ -299,7 +299,7 @@ impl WindowJob {
         Ok(filter_record_batch(&rows, &counted)?)
     }
 
-    /// The times of rows.
+    /// Returns the times of rows.
     fn times_of(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
         let table = Table::trusted("rows", batch.clone());
         Ok(time::times(&table, self.on, self.unit)?.to_vec())
@@ -325,8 +325,8 @@ impl WindowJob {
         }
     }
 
-    /// Builds the results of the windows that have become complete. It also returns the start of
-    /// the first incomplete window, or the end of time if all are complete.
+    /// Builds the results of the windows that have become complete. The result includes the start
+    /// of the first incomplete window, or the end of time if all are complete.
     fn make(
         &self,
         common: &Common,

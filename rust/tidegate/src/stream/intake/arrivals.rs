@@ -13,7 +13,7 @@ pub(crate) struct Arrivals(Arc<Mutex<Delivery>>);
 /// Pushed rows, and the promises that followed them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// Pushes, each with its source.
+    /// The pushes, each with its source.
     pub(crate) runs: Vec<(u16, SourceRun)>,
     /// The earliest time at which each source can still deliver a row; `None` if no more rows will
     /// follow.

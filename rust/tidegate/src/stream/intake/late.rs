@@ -13,11 +13,11 @@ use crate::columns::table::batch_bytes;
 use crate::stream::memory::Charge;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
-/// Marks a row whose interval is too wide; used in place of a watermark. No row is below this
-/// value, so it never marks a late row.
+/// Replaces the watermark of a row whose interval is too wide. No time is below this value, so no
+/// late row can have it as its watermark.
 pub(crate) const TOO_WIDE: i64 = i64::MIN;
 
-/// Late rows of one push.
+/// The late rows of one push.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) source: u16,
@@ -29,7 +29,7 @@ pub(crate) struct Late {
     pub(crate) charge: Charge,
 }
 
-/// Late rows of a snapshot.
+/// The late rows of one push, read from a snapshot.
 #[derive(Debug)]
 pub(crate) struct RestoredLate {
     source: u16,
@@ -39,8 +39,8 @@ pub(crate) struct RestoredLate {
 }
 
 impl RestoredLate {
-    /// Reads the next late rows; `schema` returns the schema of a source, or `None` if there is no
-    /// such source.
+    /// Reads the late rows of the next push; `schema` returns the schema of a source, or `None` if
+    /// there is no such source.
     pub(crate) fn read(
         reader: &mut Reader<'_>,
         schema: impl Fn(u64) -> Option<SchemaRef>,
@@ -66,7 +66,7 @@ impl RestoredLate {
         batch_bytes(&self.rows)
     }
 
-    /// Returns the rows in the form in which they are kept. The charge is for them.
+    /// Returns the rows in the form in which they are kept. The charge covers the rows.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
         Late { source, rows, positions, watermarks, charge }
@@ -112,7 +112,7 @@ impl LateQueue {
         self.pushes.drain(..pushes).collect()
     }
 
-    /// Puts the lent pushes back.
+    /// Puts back the lent pushes.
     fn take_back(&mut self) {
         if self.lent.is_empty() {
             return;
@@ -201,7 +201,7 @@ impl LateRows {
         kept.take_back();
     }
 
-    /// Forgets all.
+    /// Forgets all late rows.
     pub(crate) fn clear(&self) {
         let mut kept = self.lock();
         *kept = LateQueue { version: kept.version + 1, ..LateQueue::default() };

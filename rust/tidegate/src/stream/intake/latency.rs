@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// Microseconds, to two digits.
+/// The times are in microseconds, with two significant digits.
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
-    /// The rows being processed, by epoch: the push times with their numbers of rows, and the total
-    /// number of rows.
+    /// For each epoch being processed: push times with the number of rows pushed at each, and the
+    /// total number of rows.
     pending: VecDeque<(Vec<(Instant, u64)>, u64)>,
     /// The total number of rows in these epochs.
     waiting: u64,
@@ -27,8 +27,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Records that the rows of an epoch are being processed; `rows` contains push times with
-    /// numbers of rows.
+    /// Records that the rows of an epoch are being processed; `rows` contains push times and the
+    /// number of rows pushed at each.
     pub(crate) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
         let epoch: Vec<(Instant, u64)> = rows.collect();
         let rows = epoch.iter().map(|(_, rows)| rows).sum::<u64>();

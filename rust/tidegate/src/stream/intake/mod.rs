@@ -49,13 +49,13 @@ const NO_LATENESS: i64 = -1;
 /// The order in which an operator processes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// By time, source and position, once no earlier row can arrive.
+    /// Sorted by time, source and position, once no earlier row can arrive.
     Merged,
-    /// As they are pushed.
+    /// In the order in which rows are pushed.
     Arrival,
 }
 
-/// The part between pushes and an operator.
+/// Connects pushes with an operator.
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
@@ -64,9 +64,9 @@ pub(super) struct Intake {
     pub(super) sides: Option<SourceSides>,
     /// The kinds of sources that can be added.
     kinds: Vec<SideKind>,
-    /// The sources of the beginning.
+    /// The number of sources at the beginning.
     first: usize,
-    /// Until the operator is closed.
+    /// The reader of the gate, until the operator is closed.
     reader: Option<BlockReader<SourceRun>>,
 }
 
@@ -167,7 +167,7 @@ impl Intake {
         Ok(Intake { sources, reader: readers.pop(), shared, sides, kinds, first })
     }
 
-    /// One more source. Its watermark is `since`, in the unit of its time column, or the lowest
+    /// Adds a source. Its watermark is `since`, in the unit of its time column, or the lowest
     /// possible one. Its lateness is that of the other sources, if they all have the same one.
     pub(super) fn add(
         &mut self,
@@ -290,8 +290,8 @@ impl Intake {
         self.sources.len() > self.first
     }
 
-    /// Lets the idle sources promise the time that the others have reached. A source that is
-    /// currently in use advances on its own.
+    /// Raises the promises of idle sources to the time that the others have reached. A source that
+    /// is currently in use advances on its own.
     pub(super) fn carry_idle(&self) -> Result<()> {
         for (source, floor) in self.shared.watermarks.idle_sources() {
             if let Some(mut source) = self.sources[usize::from(source)].try_lock() {
@@ -414,7 +414,7 @@ impl Intake {
         };
         let kind = self.kinds.iter().find(|kind| kind.side == side);
         let Some(kind) = kind else {
-            return Err(damaged("a source is on a side that the operator has not"));
+            return Err(damaged("a source is on a side that the operator does not have"));
         };
         let stream = kind.stream.clone();
         if lateness < NO_LATENESS {

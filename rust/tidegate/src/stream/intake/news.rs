@@ -26,7 +26,7 @@ struct NewsState {
     /// The number of notifications when the operator last ran out of work, or `None` if it never
     /// has.
     settled: Option<u64>,
-    /// How a thread drives the operator, or `None` if no thread does.
+    /// The way in which a thread drives the operator, or `None` if no thread does.
     driven: Option<DriverWork>,
     /// The thread that drives the operator, once it has started.
     driver: Option<ThreadId>,
@@ -62,8 +62,8 @@ impl News {
         told.settled == Some(told.count)
     }
 
-    /// Registers a driving thread unless there already is one; `None` unregisters it. Returns how
-    /// one did before.
+    /// Registers a driving thread unless there already is one; `None` unregisters it. Returns how a
+    /// thread drove the operator before.
     pub fn set_driven(&self, driven: Option<DriverWork>) -> Option<DriverWork> {
         let mut told = self.lock();
         let before = told.driven;
@@ -95,7 +95,7 @@ impl News {
         self.lock().is_left = true;
     }
 
-    /// Somebody polls.
+    /// Records that the operator is being polled.
     pub fn go_on(&self) {
         self.lock().is_left = false;
     }

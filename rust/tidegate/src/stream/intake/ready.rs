@@ -18,13 +18,13 @@ use crate::stream::memory::Charge;
 #[derive(Debug, Default)]
 pub(crate) struct ReadyRuns {
     pub(crate) ts: Vec<i64>,
-    /// Each row's source.
+    /// The source of each row.
     pub(crate) sources: Vec<u16>,
     /// The rows of the sources, one source after another.
     pub(crate) runs: Vec<ReadyRun>,
 }
 
-/// Neighbours of one push.
+/// Adjacent rows of one push.
 #[derive(Debug)]
 pub(crate) struct ReadyRun {
     pub(crate) source: u16,
@@ -80,7 +80,7 @@ impl ReadyRuns {
         ready
     }
 
-    /// Selects neighbouring rows.
+    /// Selects adjacent rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> ReadyRuns {
         // How many rows of each source precede and belong to the part.
         let mut counts: HashMap<u16, (usize, usize)> = HashMap::new();
@@ -146,7 +146,7 @@ impl ReadyRuns {
 /// A block, and the places to which the times and sources of its rows are written.
 type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
-/// How a reading ended.
+/// The state of the gate at the end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// There are more rows ready.

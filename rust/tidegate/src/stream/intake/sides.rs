@@ -4,8 +4,8 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
-/// Which sources are left ones. The number of left sources and of all sources at the beginning; the
-/// left ones come first. Added sources follow, in any order.
+/// The sources that are on the left side. Of the sources that existed at the beginning, the left
+/// ones come first. Added sources follow, in any order.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct SourceSides {
     left: usize,
@@ -16,12 +16,12 @@ pub(in crate::stream) struct SourceSides {
 }
 
 impl SourceSides {
-    /// The first `left` of `sources` sources.
+    /// Creates the sides of `sources` sources, the first `left` of which are on the left side.
     pub(in crate::stream) fn new(left: usize, sources: usize) -> Self {
         SourceSides { left, first: sources, added: Vec::new(), counts: [left, sources - left] }
     }
 
-    /// The side of a source.
+    /// Returns the side of a source.
     #[inline]
     pub(in crate::stream) fn of(&self, source: u16) -> Side {
         let number = usize::from(source);
@@ -52,7 +52,7 @@ impl SourceSides {
         }
     }
 
-    /// One more source follows.
+    /// Adds a source on this side.
     pub(in crate::stream) fn add(&mut self, side: Side) {
         let count = &mut self.counts[side as usize];
         self.added.push((side, *count as u16));

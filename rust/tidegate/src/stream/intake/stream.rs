@@ -24,8 +24,8 @@ pub(crate) struct Stream {
     pub(crate) on: usize,
     /// The unit in which times are compared: the column's or a finer one.
     pub(crate) unit: Unit,
-    /// Steps of the unit. `None` for a source whose rows imply no promises, such as one that
-    /// follows an operator.
+    /// The lateness in steps of the unit. `None` for a source whose rows imply no promises, such as
+    /// one that follows an operator.
     pub(crate) lateness: Option<i64>,
     /// The maximum distance between the ends of intervals and their rows' times, if the ends are
     /// computed from rows.

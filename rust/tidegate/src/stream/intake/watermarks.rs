@@ -66,7 +66,7 @@ impl Scope {
 }
 
 impl Watermarks {
-    /// Creates the watermarks of sources on these sides, which have promised nothing yet.
+    /// Creates the watermarks for sources on these sides that have promised nothing yet.
     pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
         let mut all = SourceWatermarks {
             sources: Vec::new(),
@@ -79,7 +79,7 @@ impl Watermarks {
         Watermarks(Arc::new(Mutex::new(all)))
     }
 
-    /// A source has promised something.
+    /// Records a source's promise.
     pub(crate) fn rise(&self, source: u16, watermark: i64) {
         let mut all = self.0.lock();
         let one = all.sources[usize::from(source)];
@@ -114,13 +114,13 @@ impl Watermarks {
         all.change(source, WatermarkState::Idle);
     }
 
-    /// A source has ended.
+    /// Records that a source has ended.
     pub(crate) fn close(&self, source: u16) {
         self.0.lock().change(source, WatermarkState::Closed);
     }
 
-    /// One more source. Adds a source with the watermark `since`, or with the lowest possible one.
-    /// If `since` is below the lowest possible watermark, the error contains that watermark.
+    /// Adds a source with the watermark `since`, or with the lowest possible one. If `since` is
+    /// below the lowest possible watermark, the error contains that watermark.
     pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
         let mut all = self.0.lock();
         all.settle();
@@ -141,8 +141,8 @@ impl Watermarks {
         all.slowest().map(|(_, slowest)| slowest.number())
     }
 
-    /// Returns whether this source alone prevents the operator's watermark from rising: either it
-    /// is at the watermark, or it is idle and all others are idle too.
+    /// Returns whether the operator's watermark is waiting for this source. This is the case if it
+    /// is the slowest active source, or if it is idle and all other open sources are idle too.
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
         let is_idle = all.sources[usize::from(source)].state == WatermarkState::Idle;

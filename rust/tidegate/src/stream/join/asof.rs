@@ -1,14 +1,15 @@
 //! The as-of join: matches each left row with the right row of its key that is nearest in time.
 //!
-//! A left row is final when a time is over that the rows decide:
+//! A left row is final once a certain time has passed:
 //!
 //! - backward: its own time;
 //! - forward: the time of its partner;
 //! - nearest: its own time plus the distance to its partner. This is the time of a partner at the
 //!   same distance after it; no row that arrives later is nearer.
 //!
-//! If there is no partner, it is the row's own time plus the tolerance. If there is no tolerance
-//! either, the row waits for the end, unless its key is null or it can never satisfy the condition.
+//! If a row has no partner, this is the row's own time plus the tolerance. If there is no tolerance
+//! either, the row waits for the end of the stream, unless its key is null or it can never satisfy
+//! the condition.
 //!
 //! Of the earlier right rows, only the last of each key can be a partner of a later left row,
 //! provided that the condition does not depend on the left row.
@@ -43,7 +44,7 @@ use crate::stream::times::ResultTimes;
 /// Creates an as-of join of sources that have these schemas. A left row is emitted once no further
 /// row can become its match.
 ///
-/// Each trade with the last quote:
+/// This example matches each trade with the last quote:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -110,9 +111,13 @@ fn join(
     };
     let keeping = match (plan.asof.strategy, &of_sides, plan.asof.tolerance) {
         (Strategy::Forward, ..) => "right rows until they are ready",
-        (_, Some(_), _) => "of the right rows the last of each key, and partners of left rows",
-        (_, None, Some(_)) => "right rows until none is near enough, since where reads both sides",
-        (_, None, None) => "all right rows, since where reads both sides and there is no tolerance",
+        (_, Some(_), _) => "the last right row of each key, and the partners of left rows",
+        (_, None, Some(_)) => {
+            "right rows until none is near enough, because where reads both sides"
+        }
+        (_, None, None) => {
+            "all right rows, because where reads both sides and there is no tolerance"
+        }
     };
     let place = match plan.asof.strategy {
         Strategy::Backward => "a left row at the place of a row at its time",
@@ -305,7 +310,7 @@ impl AsOfTime {
     }
 }
 
-/// Returns the first rows of a side that satisfy a condition on that side.
+/// Returns which of the first rows of a side satisfy a condition on that side.
 fn holds(
     rows: &TimedRows,
     count: usize,

@@ -27,8 +27,9 @@ use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
 
-/// How many times fewer candidates another column must yield before it is indexed instead. A
-/// smaller gain is not worth sorting all rows again, and a sample cannot reliably show it.
+/// The factor by which another column must reduce the number of candidates before it is indexed
+/// instead. A smaller gain is not worth sorting all rows again, and a sample cannot reliably show
+/// it.
 const WORTH: f64 = 2.0;
 
 /// The number of rows between two samples, as a multiple of the sample's rows.
@@ -36,7 +37,8 @@ const PATIENCE: u64 = 8;
 
 /// Creates a band join of sources with these schemas.
 ///
-/// Each order with the offers that cost at most 1 less or 2 more, and are at most 5 apart in time:
+/// This example matches each order with the offers that cost at most 1 less or 2 more and are at
+/// most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -95,7 +97,7 @@ pub fn band_join(
 /// the earlier rows in its window, which act as right rows. Each pair of rows therefore appears
 /// once. There is a single index.
 ///
-/// Readings that differ by at most 1 and are at most 5 apart in time:
+/// This example finds readings that differ by at most 1 and are at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -162,9 +164,7 @@ fn join(
     let faults = Faults::default();
     plan.join.note(&faults);
     let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
-        return Err(Error::argument(
-            "a band join of rows as they come needs a window, and the columns of time",
-        ));
+        return Err(Error::argument("a streaming band join needs a window and its time columns"));
     };
     check_algorithm(query.algorithm)?;
     let JoinOptions { how, threads, .. } = query.options;
@@ -242,8 +242,9 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
     format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
 }
 
-/// How close in time matching rows are, if rows are processed in arrival order. An index selected
-/// by name processes rows in merged order, as its authors' joins do.
+/// Returns the time differences at which rows can match, if rows are processed in arrival order. An
+/// index that is selected by name processes rows in merged order, like the joins in the paper that
+/// describes the index.
 fn near_rows(
     query: &BandJoin,
     retention: Retention,
@@ -263,7 +264,7 @@ fn near_rows(
 const EAGER: &str = "eager: each row is compared with all kept rows, earlier or later; rows enter the indexes, then each thread \
                      finds the matches of its part, and times are compared like other columns";
 
-/// Times as a band column.
+/// Time, represented as a band column.
 #[derive(Debug)]
 struct TimeBand {
     on: [usize; 2],
@@ -283,7 +284,7 @@ impl TimeBand {
     }
 }
 
-/// Prepares rows that match if their values are close: values, and the keys after them, become
+/// Prepares rows that match if their values are close, by converting their values and keys to
 /// codes.
 #[derive(Debug)]
 struct PrepareCodes {
@@ -295,8 +296,8 @@ struct PrepareCodes {
     names: Vec<String>,
     /// The position of each of the join's columns in `names`; the first column is indexed.
     order: Vec<usize>,
-    /// The number of rows that have arrived, and that number when a change of the indexed column
-    /// was last considered.
+    /// The number of rows that have arrived, and the same number when a change of the indexed
+    /// column was last considered.
     rows: u64,
     sampled: u64,
     kind: &'static str,

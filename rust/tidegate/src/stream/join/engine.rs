@@ -1,4 +1,4 @@
-//! An engine, which finds the pairs of a streaming join. It consists of a row join and a part that
+//! The engine that finds the pairs of a streaming join. It consists of a row join and a part that
 //! computes values from the rows' columns.
 
 use std::fmt::Debug;
@@ -21,7 +21,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The values by which rows are compared.
     type Values<'a>;
 
-    /// The join that compares them.
+    /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
     /// Passes the values of further rows of both sides to `then`. It may first switch the join to
@@ -34,15 +34,15 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()>;
 
-    /// Passes the values of the kept rows, which have been prepared before, to `then`. Only called
-    /// for a join that holds results back and is then refilled.
+    /// Passes the values of the kept rows, which have been prepared before, to `then`. This is
+    /// called only for joins that hold results back and are refilled afterwards.
     fn prepare_again(
         &mut self,
         _join: &mut Self::Join,
         _batches: [&RecordBatch; 2],
         _then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()> {
-        unreachable!("a join that gives all results is not filled again")
+        unreachable!("a join that returns all results is never refilled")
     }
 
     /// Returns whether all candidates are results if there is no condition.
@@ -116,8 +116,8 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Stores rows, in merged order, whose results have already been emitted. The first `settled`
-    /// rows can no longer be emitted as unmatched, so they are only stored. The others start an
-    /// epoch. The engine must be empty.
+    /// rows can no longer be emitted as unmatched, so they are only stored. The remaining rows
+    /// start an epoch. The engine must be empty.
     pub(super) fn recall(
         &mut self,
         driver: &Driver,
@@ -171,8 +171,8 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Drops all rows that no row at `now` or later can match, even if they lie between rows that
-    /// are still needed. Does so only if it is worth the cost. Returns the offsets of the rows that
-    /// remain.
+    /// are still needed. Rows are dropped only if this is worth the cost. Returns the offsets of
+    /// the rows that remain.
     pub(super) fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
         let kept = self.join.pack(now)?;
         self.prepare.retain([&kept[0], &kept[1]]);

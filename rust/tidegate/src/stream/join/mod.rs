@@ -72,7 +72,7 @@ const LITTLE: u64 = 1 << 20;
 /// A query in the form that a join of streams requires.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    /// The text that determines the results. It tells snapshots apart.
+    /// The text that determines the results. Snapshots are distinguished by this text.
     pub(super) identity: Identity,
     pub(super) options: &'a JoinOptions,
     /// The time column of each side.
@@ -81,11 +81,11 @@ pub(super) struct Query<'a> {
     pub(super) plan: JoinPlan,
     /// The explanation of the join, as shown to users.
     pub(super) explanation: Explanation,
-    /// How far ends may be from the times of left and of right rows.
+    /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(super) widths: [Option<Width>; 2],
     /// The range of time differences between paired rows, if it depends on times alone.
     pub(super) within: Option<Interval>,
-    /// Where to record the pairs for which the condition cannot be computed.
+    /// The record of pairs for which the condition cannot be computed.
     pub(super) faults: Faults,
     /// True if the right rows are those of the left sources.
     pub(super) of_one_stream: bool,
@@ -180,7 +180,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     epoch: Option<i64>,
     /// True if rows have arrived since the engine last released the results that it held back.
     has_new: bool,
-    /// True while the engine is releasing the results that it held back. It is refilled afterwards.
+    /// True while the engine is releasing the results that it held back. The engine is refilled
+    /// afterwards.
     releasing: bool,
     /// The watermarks up to which rows were last settled, or `None` if rows have arrived since.
     settled: Option<SideWatermarks>,
@@ -271,7 +272,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         )
     }
 
-    /// A step can be repeated as long as its rows have not left the gate.
+    /// Returns true if the step can be repeated, that is, as long as its rows have not left the
+    /// gate.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -361,7 +363,7 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     /// Takes the ready rows that the join can accept while earlier rows are still being joined.
-    /// Returns how many there are.
+    /// Returns the number of rows.
     fn take_further(&self, common: &mut Common) -> usize {
         let join = &self.engine.join;
         let takes_more = self.is_joining() && join.has_threads() && join.takes_rows();
@@ -540,7 +542,7 @@ impl<P: Prepare> JoinTactic<P> {
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
     }
 
-    /// Makes the batches of results.
+    /// Builds the batches of results.
     fn make(&self, common: &mut Common, results: &Results) -> Result<()> {
         if results.left.is_empty() || common.recalls {
             return Ok(());

@@ -51,7 +51,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Takes in what [`write_state`](Self::write_state) wrote.
+    /// Restores the state from the output of [`write_state`](Self::write_state).
     pub(super) fn restore_state(
         &mut self,
         intake: &RestoredIntake,

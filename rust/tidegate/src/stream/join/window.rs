@@ -30,7 +30,8 @@ use crate::stream::times::within;
 
 /// Creates a window join for sources with these schemas.
 ///
-/// Each row with the last row of the other side before it, unless the ask is higher than the bid:
+/// This example matches each row with the last row of the other side before it, unless the ask is
+/// higher than the bid:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -142,7 +143,7 @@ fn join(
 }
 
 /// Creates a window join that emits a pair as soon as both of its rows have been pushed. Each row
-/// is compared with all kept rows, by times among other numbers, unless keys or times alone leave
+/// is compared with all kept rows, by time and by other numbers, unless keys or times alone leave
 /// few candidates.
 fn eager_window_join(
     query: &WindowJoin,
@@ -235,13 +236,14 @@ impl Times {
     }
 }
 
-/// Prepares rows that match by a condition: the scanned columns and the keys become numbers.
+/// Prepares rows that match by a condition, by converting the scanned columns and the keys to
+/// numbers.
 #[derive(Debug)]
 struct PrepareNumbers {
     /// The bytes charged per row for the values kept here.
     row_bytes: usize,
     predicate: Option<Predicate>,
-    /// Tests the predicate while the join compares numbers. The scan stops once a row has a number
+    /// Tests the predicate while the join compares numbers. Scanning ends once a row has a number
     /// that may cause an arithmetic error, because only evaluating the row's pairs shows whether it
     /// does.
     scan: Option<Scan>,

@@ -50,7 +50,7 @@ pub struct MergeOptions {
     pub on: String,
     /// The number of sources.
     pub sources: usize,
-    /// How far out of order the rows of a source can be.
+    /// The maximum time by which rows of a source can be out of order.
     pub lateness: Lateness,
     /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,

@@ -67,8 +67,9 @@ impl std::fmt::Debug for MergeInput {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Threads may share it. No lock is held while a batch is requested from a stream that can wait, so
-/// such a stream can call [`stats`](Self::stats) or [`close`](Self::close) on this merge.
+/// Several threads can share the merge. No lock is held while a batch is requested from a stream
+/// that can wait, so such a stream can call [`stats`](Self::stats) or [`close`](Self::close) on
+/// this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
     schema: SchemaRef,
@@ -93,7 +94,7 @@ struct MergeState {
     /// The watermark and number of each open stream; streams that hold up the others come first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: ReadState,
-    /// Whether any stream may wait.
+    /// True if any stream can wait.
     waits: bool,
     /// True if the thread that reads streams that can wait is running.
     has_thread: bool,
@@ -108,7 +109,7 @@ enum ReadState {
     Nobody,
     /// The reading thread is to read these streams.
     Asked(Vec<(usize, MergeInput)>),
-    /// This thread does.
+    /// This thread reads the streams.
     By(ThreadId),
 }
 
@@ -261,7 +262,7 @@ impl Drop for MergeStreams {
 
 #[cold]
 pub(super) fn at_least_one() -> Error {
-    Error::argument("streams: expected at least one stream, which gives the result its columns")
+    Error::argument("streams: expected at least one stream, which determines the result's columns")
 }
 
 #[cold]
@@ -339,8 +340,7 @@ fn failure(number: usize, error: ArrowError) -> Error {
 impl MergeState {
     /// Takes the streams that hold up the others.
     fn lowest(&mut self) -> Vec<(usize, MergeInput)> {
-        let Reverse((lowest, _)) =
-            *self.behind.peek().expect("a stream that is open holds the others back");
+        let Reverse((lowest, _)) = *self.behind.peek().expect("an open stream holds up the others");
         let mut asked = Vec::new();
         while let Some(&Reverse((watermark, number))) = self.behind.peek()
             && watermark == lowest
@@ -351,7 +351,7 @@ impl MergeState {
         asked
     }
 
-    /// Whether all streams have ended.
+    /// Returns whether all streams have ended.
     fn is_read(&self) -> bool {
         self.behind.is_empty() && matches!(self.reading, ReadState::Nobody)
     }

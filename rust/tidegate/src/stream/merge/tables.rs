@@ -85,7 +85,7 @@ pub fn merged_schema(tables: &[Table]) -> SchemaRef {
     of_all(tables.iter().map(Table::schema))
 }
 
-/// The rows of a stretch.
+/// Returns the rows of a stretch.
 fn batch(
     stream: &Stream,
     tables: &[Table],

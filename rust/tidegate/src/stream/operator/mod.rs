@@ -68,7 +68,7 @@ struct Halt {
     results: VecDeque<ResultBatch>,
 }
 
-/// How to resume a halted operator.
+/// Advice on how to resume a halted operator.
 const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
@@ -143,7 +143,7 @@ impl Operator {
     }
 
     /// Returns the place below which all results have been returned. A source that receives the
-    /// results can promise this place. None while results wait.
+    /// results can promise this place. Returns `None` while results are waiting.
     pub fn promised(&self) -> Option<i64> {
         self.settled.filter(|_| self.common.ready.is_empty())
     }

@@ -29,7 +29,7 @@ use crate::stream::times::ResultTimes;
 /// is computed from columns may be at most `max_width` away from the time of its row. Rows
 /// whose ends are farther away are set aside, like late rows.
 ///
-/// The number of quotes that are at most 2 older than each trade:
+/// This example counts the quotes that are at most 2 older than each trade:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -101,10 +101,10 @@ fn join(
     let threads = query.options().threads;
     let keeping = match (plan.with_prevailing, plan.interval.lower) {
         (true, _) => {
-            "right rows until no interval reaches them and a later one of the key prevails"
+            "right rows until no interval reaches them and a later row of the key prevails"
         }
         (false, Some(_)) => "right rows until no interval reaches them",
-        (false, None) => "all right rows, since the interval has no lower bound",
+        (false, None) => "all right rows, because the interval has no lower bound",
     };
     let place = "a left row at the place of a row at its last matchable time";
     let columns = plan.schema.fields().len();

@@ -8,14 +8,13 @@ use crate::Result;
 use crate::stream::recomputation::{FinalResults, Watermark};
 use crate::stream::state::timed_rows::TimedRows;
 
-/// A kind of join that returns one row per left row. It determines when a left row is final, which
-/// right rows it may need, and how its result row is built.
+/// A kind of join that returns one result row per left row. The kind determines when a left row is
+/// final, which right rows it may need, and how its result row is built.
 ///
 /// A time `now` is a [`Watermark`].
 pub(in crate::stream) trait PartnerKind: Debug + Send {
     /// Builds the result rows of the left rows that are final. `gone` is the number of left rows
-    /// that were final before. Rows that become final at a later time follow those that are final
-    /// now.
+    /// that were final before. Result rows that become final later follow those that are final now.
     fn settle(
         &self,
         left: &TimedRows,
@@ -33,7 +32,8 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
     fn picks(&self) -> bool;
 
     /// Returns the right rows that a left row may need, in ascending order. Left rows that are
-    /// final have already been removed. The result depends only on the rows that have arrived.
+    /// final have already been removed. The returned rows depend only on the rows that have
+    /// arrived.
     fn needed(
         &self,
         left: &TimedRows,
@@ -42,21 +42,21 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
         driver: &Driver,
     ) -> Result<Vec<u32>>;
 
-    /// Returns whether rows are found by comparing pairs of rows.
+    /// Returns whether partners are found by comparing pairs of rows.
     fn looks_at_pairs(&self) -> bool;
 }
 
 /// The left rows that are final.
 #[derive(Debug)]
 pub(in crate::stream) enum FinalRows {
-    /// The first ones.
+    /// This number of first rows.
     First(usize),
-    /// All but these, ascending.
+    /// All left rows except these, which are in ascending order.
     AllBut(Vec<u32>),
 }
 
 impl FinalResults<FinalRows> {
-    /// No left row is final.
+    /// The results if no left row is final.
     pub(in crate::stream) const NONE: Self =
         FinalResults { batches: Vec::new(), leaving: FinalRows::First(0) };
 }

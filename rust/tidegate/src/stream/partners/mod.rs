@@ -71,7 +71,7 @@ pub(super) struct PartnerQuery<'a> {
     pub(super) keys: Vec<KeyColumn>,
 }
 
-/// The operator of a query.
+/// Creates the operator of a query.
 pub(super) fn operator(query: PartnerQuery<'_>, options: &StreamOptions) -> Result<Operator> {
     let PartnerQuery { kind, request, sides, keys } = query;
     let common = sides.common(request, options, 0)?;
@@ -99,7 +99,7 @@ struct PartnerJob {
     left: TimedRows,
     /// The right rows that a left row may need.
     right: TimedRows,
-    /// Left rows that were final.
+    /// The number of left rows that have become final.
     gone: u64,
     /// The number of right rows that were needed at the last search.
     needed: usize,

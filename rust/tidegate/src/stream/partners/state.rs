@@ -35,7 +35,7 @@ impl PartnerJob {
         writer.table(&self.right.batch()?)
     }
 
-    /// Takes in what [`write_state`](Self::write_state) wrote.
+    /// Restores the state from the output of [`write_state`](Self::write_state).
     pub(super) fn restore_state(
         &mut self,
         intake: &RestoredIntake,
@@ -55,7 +55,7 @@ impl PartnerJob {
         }
         let last = of_left.last().max(of_right.last());
         if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
-            return Err(damaged("rows that were joined come after rows that were not"));
+            return Err(damaged("rows that were joined follow rows that were not"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = [bytes(&left), bytes(&right)];

@@ -1,4 +1,4 @@
-//! Result batches of kept rows.
+//! Builds result batches from kept rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Maker {
     }
 }
 
-/// Returns the 8-byte-wide result columns of a side, which a store also keeps row by row.
+/// Returns a side's result columns with 8-byte values, which a store also keeps row by row.
 pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
     let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
     columns

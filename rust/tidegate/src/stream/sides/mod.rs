@@ -45,7 +45,7 @@ pub(super) struct Sides<'a> {
 #[derive(Debug)]
 pub(super) struct JoinRequest {
     pub(super) identity: Identity,
-    /// Of the results.
+    /// The schema of the results.
     pub(super) schema: SchemaRef,
     pub(super) times: ResultTimes,
     pub(super) explanation: Explanation,
@@ -53,7 +53,7 @@ pub(super) struct JoinRequest {
     /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where to record the pairs for which the join's condition cannot be computed.
+    /// The record of pairs for which the join's condition cannot be computed.
     pub(super) faults: Faults,
 }
 

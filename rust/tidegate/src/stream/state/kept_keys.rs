@@ -80,7 +80,7 @@ impl KeptKeys {
         key != NO_KEY && key == self.kept[1][right as usize]
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn memory(&self) -> usize {
         let of_rows: usize = self.kept.iter().map(VecDeque::capacity).sum();
         self.numbers.memory() + (of_rows + self.rows.capacity()) * size_of::<u32>()

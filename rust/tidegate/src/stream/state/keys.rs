@@ -14,7 +14,7 @@ use crate::Result;
 use crate::columns::keys::{KeyColumn, SideKeys, grow};
 use crate::columns::table::Table;
 
-/// Replaces the number of a key that has none.
+/// Marks a key that has no number.
 const UNKNOWN: u32 = NO_KEY - 1;
 
 /// The numbers of the keys that rows have.
@@ -22,10 +22,10 @@ const UNKNOWN: u32 = NO_KEY - 1;
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
     /// The hasher has a random seed so that an attacker cannot choose keys whose hashes collide.
-    /// The numbers do not depend on the seed.
+    /// The numbers of keys do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
-    /// Numbers that no key has.
+    /// Free numbers, which no key has.
     free: Vec<u32>,
     nulls: KeyNulls,
 }
@@ -33,7 +33,7 @@ pub(crate) struct KeyNumbers {
 /// The meaning of a null in a key.
 #[derive(Debug)]
 enum KeyNulls {
-    /// The key is none.
+    /// A key that contains a null matches nothing.
     NoKey,
     /// A value like any other. If there is a row whose key is a single null, the field is the
     /// number of that key.
@@ -165,7 +165,7 @@ impl KeyNumbers {
         Ok(found)
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn memory(&self) -> usize {
         let of_numbers = match &self.numbers {
             Numbers::One => 0,
@@ -295,8 +295,8 @@ fn table_bytes<T>(table: &HashTable<T>) -> usize {
     table.capacity() / 7 * 8 * (size_of::<T>() + 1)
 }
 
-/// A copy of a key. If memory is short, many small allocations come from the reserve, so each one
-/// checks whether the reserve is intact.
+/// Returns a copy of a key. If memory is short, many small allocations come from the reserve, so
+/// each one checks whether the reserve is intact.
 pub(crate) fn copied(key: &[u8]) -> Box<[u8]> {
     memory::check();
     memory::demand(key.len());

@@ -3,7 +3,7 @@
 //! The history of rows determines the codes in a dictionary, the buffers that contain strings of
 //! views, the order of lists in list views, and the boundaries between runs of equal values. Plain
 //! columns retain none of this: they have no dictionaries, and each value is stored once, in row
-//! order. Only the values under a null remain unchanged.
+//! order. Only the values under nulls remain unchanged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -35,8 +35,7 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Returns the array with each dictionary replaced by its values, and with nothing except its
-/// values.
+/// Returns the array with each dictionary replaced by its values, and without any unused data.
 pub(crate) fn to_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if is_plain(array.data_type()) {
         return Ok(array.clone());

@@ -19,7 +19,8 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
 
-/// More rows than will ever arrive, but few enough that counting can continue from there.
+/// A number of rows that will never be reached, but small enough that counting can continue from
+/// there.
 const MOST_ROWS: u64 = 1 << 48;
 
 /// The approximate size of the smallest table, in bytes.
@@ -73,7 +74,7 @@ impl Writer {
         self.0.extend(value);
     }
 
-    /// Writes which rows have been matched, and the number of first rows for which this is settled.
+    /// Writes which rows have been matched, and for how many rows at the beginning this is settled.
     pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
         self.bytes(&memory::collect(matched.iter().map(|&matched| u8::from(matched))));
         self.number(*settled as u64);
@@ -85,7 +86,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The whole snapshot.
+    /// Returns the whole snapshot.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let checksum = crc32fast::hash(&self.0);
         self.0.extend(checksum.to_le_bytes());
@@ -190,7 +191,7 @@ impl<'a> Reader<'a> {
             if rows <= MOST_ROWS {
                 Ok(rows)
             } else {
-                Err(damaged("it counts more rows than an operator can take"))
+                Err(damaged("it counts more rows than an operator can accept"))
             }
         })
     }
@@ -213,8 +214,8 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Reads what [`Writer::matched`] wrote for `rows` rows, if it matters which of them have been
-    /// matched.
+    /// Reads the output of [`Writer::matched`] for `rows` rows, if it matters which of them have
+    /// been matched.
     pub(crate) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
         let (matched, settled) = (self.bytes()?, self.number()?);
         let expected = if matters { rows } else { 0 };
@@ -222,7 +223,9 @@ impl<'a> Reader<'a> {
             || settled > expected as u64
             || matched.iter().any(|&byte| byte > 1)
         {
-            return Err(damaged("it does not say for each row whether the row has had a match"));
+            return Err(damaged(
+                "it does not record for each row whether the row has been matched",
+            ));
         }
         Ok((memory::collect(matched.iter().map(|&byte| byte == 1)), settled as usize))
     }
@@ -233,7 +236,7 @@ impl<'a> Reader<'a> {
         rows.map_err(|why| damaged(&format!("a table cannot be read: {why}")))
     }
 
-    /// Checks that all has been read.
+    /// Checks that everything has been read.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
     }
@@ -376,7 +379,7 @@ mod tests {
         let flag = read(|to| to.0.push(2), |from| from.flag()).unwrap_err();
         assert!(flag.contains("a flag is neither 0 nor 1"), "{flag}");
         let rows = read(|to| to.number(MOST_ROWS + 1), |from| from.rows()).unwrap_err();
-        assert!(rows.contains("it counts more rows than an operator can take"), "{rows}");
+        assert!(rows.contains("it counts more rows than an operator can accept"), "{rows}");
         let count = |count, bytes| {
             let of_two =
                 |from: &mut Reader<'_>| from.count(2).and_then(|n| from.take(bytes).map(|_| n));
@@ -401,7 +404,7 @@ mod tests {
             let write = |to: &mut Writer| (to.bytes(bytes), to.number(settled)).1;
             let found = read(write, |from| from.matched(rows, matters));
             found.inspect_err(|why| {
-                assert!(why.contains("whether the row has had a match"), "{why}")
+                assert!(why.contains("whether the row has been matched"), "{why}")
             })
         };
         let some = (vec![true, false, true], 2);

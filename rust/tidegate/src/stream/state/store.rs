@@ -54,10 +54,10 @@ struct Segment {
     held: Vec<ChargedRows>,
 }
 
-/// The charge of neighbouring rows.
+/// The charge of adjacent rows.
 #[derive(Debug)]
 struct ChargedRows {
-    /// Their numbers.
+    /// The numbers of the rows.
     rows: Range<u64>,
     /// The part of the charge, in bytes, that these rows account for.
     bytes: usize,
@@ -106,8 +106,8 @@ impl Segment {
 }
 
 impl Store {
-    /// A store without rows. Columns in `longs`, which have 8-byte values, are also kept row by
-    /// row.
+    /// Creates a store without rows. Columns in `longs`, which have 8-byte values, are also kept
+    /// row by row.
     pub(crate) fn new(schema: SchemaRef, longs: &[usize]) -> Self {
         let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
         let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
@@ -159,8 +159,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns whether the last segments should be combined. They should not if the first of them
-    /// has most of the rows, because these would be copied repeatedly.
+    /// Returns whether the last segments should be combined. They should not be combined if the
+    /// first of them has most of the rows, because these would be copied repeatedly.
     fn is_cut_up(&self) -> bool {
         let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
         let rows = |segment: &Segment| segment.len() - self.gone(segment);
@@ -189,8 +189,8 @@ impl Store {
         self.first.saturating_sub(segment.first) as usize
     }
 
-    /// Releases memory of the first segment that belongs to dropped rows of the segment, or of a
-    /// push that the segment shares. The remaining rows are copied, unless that is not worthwhile.
+    /// Releases the memory of dropped rows that the first segment still holds: its own rows, or
+    /// rows of the same push. The remaining rows are copied, unless that is not worthwhile.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let first = self.first;
         let Some(segment) = self.segments.front_mut() else { return Ok(()) };
@@ -268,7 +268,7 @@ impl Store {
         Ok(())
     }
 
-    /// The rows that are needed.
+    /// Returns the needed rows.
     pub(crate) fn rows(&self) -> Result<RecordBatch> {
         concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())
     }
@@ -350,7 +350,7 @@ mod tests {
         store.push(rows(20, 40, true), vec![(200, charge)]).unwrap();
         store.drop_before(19);
         store.shrink().unwrap();
-        assert_eq!(memory.held(), 400, "the other segment's rows are of the same push");
+        assert_eq!(memory.held(), 400, "the other segment's rows belong to the same push");
         store.drop_before(38);
         store.shrink().unwrap();
         assert_eq!(memory.held(), 20);

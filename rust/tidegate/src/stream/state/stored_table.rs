@@ -146,7 +146,8 @@ where
     V: Iterator<Item = i64>,
 {
     /// Checks that the next column has this type and that its buffers match its length, and does
-    /// the same for its child columns. `None` if not. arrow-rs checks that offsets are in order.
+    /// the same for its child columns. Returns `None` if a check fails. Offsets are not checked
+    /// here, because arrow-rs checks that they are in order.
     fn has_whole(&mut self, data_type: &DataType) -> Option<()> {
         let node = self.nodes.next()?;
         let (rows, layout) = (i128::from(node.length()), layout(data_type));
@@ -169,7 +170,7 @@ where
     }
 }
 
-/// The schema without dictionaries.
+/// Returns the schema without dictionaries.
 fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let plain =
         |field: &Arc<Field>| Field::clone(field).with_data_type(plain_type(field.data_type()));

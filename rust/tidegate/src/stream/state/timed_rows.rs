@@ -45,7 +45,7 @@ impl TimedRows {
         self.ts.capacity() * size_of::<i64>()
     }
 
-    /// The time of a row.
+    /// Returns the time of a row.
     pub(crate) fn ts(&self, row: usize) -> i64 {
         self.ts[row]
     }
@@ -128,7 +128,7 @@ impl TimedRows {
         Table::of_valid(name, self.schema().clone(), pieces.collect())
     }
 
-    /// All rows as one batch.
+    /// Returns all rows as one batch.
     pub(crate) fn batch(&self) -> Result<RecordBatch> {
         self.store.rows()
     }

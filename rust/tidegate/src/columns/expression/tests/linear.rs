@@ -30,7 +30,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Numbers whose sums round, cancel, overflow or are NaN.
+/// Numbers whose sums are rounded, cancel out, overflow or are NaN.
 const FLOATS: [f64; 22] = [
     0.0,
     -0.0,

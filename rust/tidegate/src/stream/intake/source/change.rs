@@ -19,7 +19,7 @@ use crate::stream::intake::late::Late;
 use crate::stream::intake::rows::{SourceRun, gather_timed};
 use crate::stream::memory::Charge;
 
-/// Rows as they were pushed.
+/// Rows, as they were pushed.
 #[derive(Clone, Debug)]
 pub(super) struct Push {
     pub(super) ts: ScalarBuffer<i64>,

@@ -107,7 +107,7 @@ impl Source {
         self.leave();
     }
 
-    /// Leaves the gate. Takes no memory.
+    /// Removes the source from the gate. This allocates no memory.
     fn leave(&mut self) {
         self.gate = None;
         self.held = None;

@@ -49,12 +49,12 @@ pub(crate) struct IntakeState {
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
-    /// Receives rows in arrival order, if the operator needs them so; otherwise, rows go through
-    /// the gate.
+    /// Receives the rows if the operator processes them in arrival order; otherwise, rows go
+    /// through the gate.
     pub(crate) arrivals: Option<Arrivals>,
 }
 
-/// A feeder of an operator.
+/// An object into which rows are pushed for an operator.
 #[derive(Debug)]
 pub struct Source {
     name: Arc<str>,
@@ -82,12 +82,12 @@ pub struct Source {
     lead: Option<Lead>,
 }
 
-/// Numbers that describe a source.
+/// The statistics of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceStats {
     /// The source's name, as shown in messages.
     pub name: Arc<str>,
-    /// Rows pushed.
+    /// The number of rows that have been pushed.
     pub rows_in: u64,
     /// The number of rows that were set aside: late rows, and rows whose intervals are too wide.
     pub rows_late: u64,
@@ -173,7 +173,7 @@ impl Source {
         self.is_full
     }
 
-    /// Numbers that describe the source.
+    /// Returns statistics about the source.
     pub fn stats(&self) -> SourceStats {
         SourceStats {
             name: self.name.clone(),

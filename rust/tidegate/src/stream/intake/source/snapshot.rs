@@ -94,7 +94,7 @@ impl Source {
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads the output of [`write`](Self::write).
     pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredSource> {
         self.stream.read(&self.name, self.shared.row_bytes, reader)
     }
@@ -148,11 +148,11 @@ impl Stream {
             .map_err(|error| damaged(error.message()))?
             .into_buffer();
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
-            return Err(damaged("rows of a source are out of order, or more than have come"));
+            return Err(damaged("rows of a source are out of order, or more than have arrived"));
         }
         if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark)
         {
-            return Err(damaged("a source has promised less than its rows do"));
+            return Err(damaged("a source has promised less than its rows imply"));
         }
         let bytes = batch_bytes(&batch) + rows * row_bytes;
         Ok(RestoredSource { watermark, closed, idle, rows_in, rows_late, ts, batch, bytes })
