@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     let mut join = operator()?;
     push(&join, 0, rows(&[10, 20, 30], &["A", "B", "A"]))?;
     push(&join, 1, rows(&[8, 10, 19], &["A", "A", "A"]))?;
-    // The trade at 20 waits: a quote of 20 may still come.
+    // The trade at 20 waits, because a quote at 20 may still arrive.
     let first = poll(&mut join)?;
     let snapshot = join.snapshot(&Stop::default())?;
     join.close();

@@ -45,7 +45,7 @@ pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
 
 /// Creates an object that starts threads, which last as long as the object.
 pub(crate) fn starting_threads<T>(make: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
-    // For all else that it is made of.
+    // This covers the thread's other allocations.
     memory::ready()?;
     make().map_err(no_thread)
 }

@@ -134,7 +134,7 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let kind = ob.get_type().fully_qualified_name()?;
     let kind = kind.to_string_lossy();
     refuse_collected(name, &kind)?;
-    // Rows are often pushed as small Arrow tables, which have no index to look for.
+    // Rows are often pushed as small Arrow tables, which have no index to check for.
     let converted = if kind.starts_with("pyarrow.") {
         check_lengths(name, ob)?;
         None

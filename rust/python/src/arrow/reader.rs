@@ -138,7 +138,7 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     released(py, || {
         readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close())
     });
-    // A stream whose reader is not gone lives with it, too.
+    // A stream whose reader still exists is also kept alive by that reader.
     let own = |reader: &Weak<ReaderStream>| usize::from(reader.strong_count() > 0);
     let is_at_work = || {
         let mut readers = readers.iter();
@@ -186,7 +186,7 @@ impl<'py> Patience<'py> {
     }
 
     fn is_out(&mut self) -> PyResult<bool> {
-        // Below this, it may be the difference of two clocks.
+        // Smaller differences may result from comparing two clocks.
         const LEAST: f64 = 1e-4;
         let seconds = self.seconds()?;
         if seconds > self.computed + LEAST {
@@ -267,7 +267,7 @@ pub(crate) fn next(
         }
         go_on()?;
         if batches.user_thread().is_some() {
-            // There is no Python any more where this gives nothing, and so nobody who waits.
+            // `None` means that Python has shut down, so no thread is waiting any more.
             let checked = attached(|py| {
                 check_wait(py, &**batches, caller)
                     .map_err(|error| Error::argument(error.value(py).to_string()))
@@ -288,7 +288,7 @@ impl BatchReader {
     #[doc = manual!(BatchReader.stats)]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
-        // Without the GIL, which a thread may need that is about to let go of a lock.
+        // Release the GIL, because a thread that is about to release a lock may need it.
         let numbers = released(py, || self.batches.stats());
         numbers(py)
     }
@@ -307,8 +307,8 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         loop {
-            // A signal that has come is told before a batch is taken, and not while it is handed
-            // out.
+            // Report a pending signal before a batch is taken, rather than while the batch is
+            // returned.
             py.check_signals()?;
             match detached(py, || self.batches.next_within(PATIENCE))? {
                 Next::Batch(batch) => return self.batches.hand_out(py, batch),

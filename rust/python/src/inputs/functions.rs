@@ -66,7 +66,7 @@ fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     }
     let names = Function::ALL.map(|function| function.name());
     let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
-    // They are known, too: a message names all.
+    // These names are also known, so messages list them.
     known.extend([("quantile", 0), ("udf", 0)]);
     Ok(Function::ALL[word("aggs", &name, &known)?].clone())
 }
@@ -107,7 +107,7 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                     return Error::stopped("the function was interrupted");
                 }
                 let text = error.value(py).to_string();
-                // The function's own exception, where that is told.
+                // Use the exception that the function itself raised, if there is one.
                 Error::data(text).caused_by(error.cause(py).unwrap_or(error))
             })?;
             Ok(found.map_or_else(|| new_empty_array(&of_none), |batch| batch.column(0).clone()))

@@ -55,7 +55,7 @@ pub(crate) fn tell<T: ?Sized>(py: Python<'_>, of: &Arc<T>, kind: &str, text: &st
     let number = Arc::as_ptr(of).addr();
     let tell = || callbacks(py)?.tell.bind(py).call1((kind, number, text)).map(drop);
     if let Err(error) = calling(py, tell) {
-        // An error in a user's log handler ends no push and no poll.
+        // An error in a user's log handler must not end a push or a poll.
         error.write_unraisable(py, None);
     }
 }

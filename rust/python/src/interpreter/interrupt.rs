@@ -89,7 +89,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
 ) -> PyResult<T> {
     let checking = stop.clone();
     match size {
-        // A thread of a pool, on which a caller's function may run, would share its other work.
+        // A pool's thread, on which a caller's function may run, would take part in the pool's
+        // other work.
         Size::Short if !is_in_pool() => {
             detached(py, move || work(&check(&Driver::new(1, checking))?))
         }
@@ -112,7 +113,7 @@ pub(crate) fn run_on<T: Send + 'static>(
     worker: Option<Worker<'_>>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    // With what says that inputs are held.
+    // The second value shows that inputs are held.
     type Place<T> = Mutex<Option<(Result<T>, Arc<()>)>>;
     let place: Arc<Place<T>> = Arc::default();
     let (alive, found) = (begin(stop), place.clone());
@@ -134,15 +135,15 @@ fn wait_for(
     worker: Option<Worker<'_>>,
     work: Box<dyn FnOnce() + Send>,
 ) -> PyResult<()> {
-    // A thread that is started may be waited for until it has begun.
+    // Starting a thread can block until the thread is running.
     let outcome = released(py, || match worker {
         Some((driver, object, _)) => in_background_of(driver, move || WorkOf::one(object, work)),
         None => in_background(work),
     });
     let mut outcome = outcome.map_err(raise)?;
     loop {
-        // The receiver moves through the closure, since it cannot be shared with the thread that
-        // waits.
+        // The receiver is moved through the closure because it cannot be shared with the waiting
+        // thread.
         let (receiver, received) = released(py, move || {
             let received = outcome.recv_timeout(PATIENCE);
             (outcome, received)

@@ -213,8 +213,8 @@ impl Handle {
 
     fn find(&self, py: Python<'_>) -> PyResult<Poll> {
         loop {
-            // A signal that has come is told before a batch is taken, and not while it is handed
-            // out.
+            // Report a pending signal before a batch is taken, rather than while the batch is
+            // returned.
             py.check_signals()?;
             let by = self.reader.as_deref();
             if let Some(polled) = self.briefly(py, |operator| operator.poll_shortly(by))? {
@@ -346,7 +346,7 @@ impl Handle {
             let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
             let count = batches.len();
             let late = export::table(py, batches, schema)?;
-            // If another call was faster, the rows belong to that call.
+            // If another call was faster, that call has the rows.
             let settle = move |operator: &mut Operator| {
                 let are_ours = operator.late_version() == version;
                 if are_ours {

@@ -81,7 +81,7 @@ fn sources(operator: &stream::Operator) -> Vec<Source> {
 impl Drop for Operator {
     fn drop(&mut self) {
         let Some(lost) = self.handle.lost() else { return };
-        // Not where Python has ended.
+        // This does nothing once Python has shut down.
         attached(|py| {
             let kind = py.get_type::<PyResourceWarning>();
             if let Ok(text) = CString::new(lost)
@@ -206,7 +206,7 @@ impl Operator {
     #[doc = manual!(Operator.snapshot)]
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let snapshot = self.handle.at_length(py, &Stop::default(), stream::Operator::snapshot)?;
-        // Python's error where it has no memory for them.
+        // Python raises its own error if it has no memory for the bytes.
         PyBytes::new_with(py, snapshot.len(), |bytes| {
             bytes.copy_from_slice(&snapshot);
             Ok(())

@@ -106,7 +106,7 @@ impl Source {
     ) -> PyResult<()> {
         check_process(self.process, "source")?;
         let extra = word("extra", extra, &EXTRA)?;
-        // All is read before the source is touched, so that a stream may use the source itself.
+        // Read everything before accessing the source, so that a stream can use the source itself.
         if data.is_instance_of::<PyDict>() || data.is_instance_of::<PyTuple>() {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!(
@@ -145,13 +145,14 @@ impl Source {
             if is_full && !std::mem::replace(&mut waits, true) {
                 callbacks::tell(py, &self.source, "full", &error.value(py).to_string());
             }
-            // A thread that drives the operator would wait for itself.
+            // A thread that drives the operator must not wait, because it would wait for itself.
             let waits_for_polls =
                 block.unwrap_or(news.driven().is_some()) && !news.is_driven_here();
             if !is_full || !waits_for_polls {
                 return Err(error);
             }
-            // Nothing tells of room: it comes with the next results, a millisecond's work.
+            // There is no notification when room becomes available, but the next results make room
+            // within about a millisecond.
             released(py, || std::thread::sleep(ROOM));
             py.check_signals()?;
         }

@@ -35,7 +35,7 @@ pub(crate) fn merge<'py>(
     let threads = threads_of(threads)?;
     let streams = listed(streams)?;
     let stop = Stop::default();
-    // Tables lie in memory, and all of the result will: so streams are read to their ends first.
+    // Tables are in memory, and the whole result will be, so streams are read completely first.
     let named = streams.iter().enumerate();
     let read: Vec<UncheckedRows> = named
         .map(|(at, stream)| read(&format!("streams[{at}]"), stream, &stop))
@@ -155,7 +155,7 @@ impl BatchStream for RunningMerge {
     }
 
     fn needs_gil(&self) -> bool {
-        // Streams may run Python code, and rows may lie in memory of Python's objects.
+        // Streams can run Python code, and rows can be stored in the memory of Python objects.
         true
     }
 }

@@ -120,7 +120,7 @@ impl Columns {
     ) -> Result<Self> {
         let mut columns: Vec<InputValues> = Vec::with_capacity(plan.outputs.len());
         for (at, output) in plan.outputs.iter().enumerate() {
-            // Sums and means of a column, and so on, read the same numbers.
+            // Several functions of a column, such as its sum and its mean, read the same numbers.
             let alike = columns.iter().find(|known| known.has_numbers_of(output));
             let known = alike.map(|alike| alike.numbers.clone());
             columns.push(InputValues::new(streams, plan, output, at, extent, known, driver)?);
@@ -207,7 +207,7 @@ impl InputValues {
                             groups.numbers.iter().map(|number| i64::from(*number)),
                             streams,
                         );
-                        // A number of distinct values is none of them.
+                        // The number of distinct values is not itself one of the values.
                         ranked = (takes == Takes::Order).then_some(groups);
                         codes
                     }

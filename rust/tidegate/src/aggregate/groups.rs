@@ -59,7 +59,7 @@ impl Groups {
             return Ok(Groups { numbers, count, columns: vec![values] });
         }
         let rows = first_rows(&numbers, count, driver)?;
-        // Every number occurs, or stands for the first row.
+        // Every number occurs, or refers to the first row.
         let order = key_order(table, by, &rows)?;
         let mut rank = memory::filled(count, 0);
         order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
@@ -68,7 +68,7 @@ impl Groups {
         let column = |key: &KeyColumn| {
             let mut values = Column::new(table, key.right).gather(&rows)?;
             if leaf(values.data_type()).is_floating() {
-                // Which of equal keys came first must not show.
+                // The result must not show which of several equal keys came first.
                 values = cast(&canonical_values(&values)?, values.data_type())?;
             }
             Ok(Column::of_chunks(values.data_type().clone(), vec![values]))
@@ -151,8 +151,8 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
-    // A column of nothing but nulls has no order of its own, which the sort of one column does not
-    // take.
+    // A column that contains only nulls has no order, which sorting a single column does not
+    // support.
     if let [column] = &columns[..]
         && *column.data_type() != DataType::Null
     {

@@ -84,7 +84,7 @@ impl<'a> FunctionValues<'a> {
             }
             OutputValues::Integers(values) => match self.ranked[at] {
                 Some(column) => {
-                    // A value that is missing has the rank 0, which is hidden by its null.
+                    // A missing value has rank 0, which is hidden by its null.
                     let mut ranks: Vec<u32> =
                         values[..rows].iter().map(|rank| *rank as u32).collect();
                     missing.iter().for_each(|row| ranks[*row] = NO_ROW);
@@ -135,7 +135,7 @@ impl<'a> FunctionValues<'a> {
             let nulls = nulls(ends.len(), missing);
             return lists(column, output.columns[0], &mut ends.iter().copied(), nulls);
         };
-        // The function is given lists that have rows.
+        // The function receives only lists that contain rows.
         let mut present = vec![true; ends.len()];
         missing.iter().for_each(|&row| present[row] = false);
         let filled = present.iter().filter(|&&is_present| is_present).count();

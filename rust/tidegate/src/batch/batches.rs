@@ -64,13 +64,14 @@ impl ReaderState {
     /// Stores a finished piece, waiting while it is too far ahead of the reader.
     fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
         let mut state = self.state();
-        // The piece that the reader waits for is never held up here, so that the wait of the others
-        // ends.
+        // The piece that the reader is waiting for is never held up here, so the other threads do
+        // not wait forever.
         while number >= state.first + self.ahead && !state.closed && state.outcome.is_none() {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.closed {
-            // Without the lock, for memory may be given back to an owner who looks at this.
+            // Drop this without the lock, because memory may be returned to an owner that accesses
+            // this state.
             drop(state);
             return drop(batches);
         }
@@ -158,7 +159,7 @@ impl Batches {
                 state.first += 1;
                 state.current = piece.into();
                 self.shared.taken.notify_all();
-                // Others may wait, too, and there is a batch for some of them.
+                // Other readers may also be waiting, and there is a batch for some of them.
                 self.shared.filled.notify_all();
                 continue;
             }
@@ -199,8 +200,8 @@ impl Batches {
                 Ok(_) => shared.finish(),
                 Err(error) => shared.fail(&error),
             }
-            // Not before the end was told: the reader may hold a lock that the owner of the
-            // inputs needs to take them back, as Python's.
+            // Drop the join only after reporting the end. The reader may hold a lock, such as
+            // Python's, that the owner of the inputs needs to take them back.
             drop(join);
         };
         in_background(work)?;
@@ -213,8 +214,8 @@ impl Batches {
 
     /// Ends the work and drops the finished batches; later reads fail.
     pub fn close(&self) {
-        // First, so that a thread that reads meanwhile finds the reader closed, and never finds
-        // work that was stopped, which would look like Ctrl-C.
+        // Close the reader first. A thread that reads in the meantime then finds the reader closed
+        // rather than stopped work, which would look like Ctrl-C.
         let mut state = self.shared.state();
         state.closed = true;
         let made = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.current));
@@ -223,7 +224,8 @@ impl Batches {
         let join = self.not_begun().take();
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
-        // Without the locks, for memory may be given back to an owner who looks at this.
+        // Drop these without the locks, because memory may be returned to an owner that accesses
+        // this reader.
         drop((join, made));
     }
 
@@ -283,7 +285,8 @@ mod tests {
         std::thread::scope(|scope| {
             let state = batches.shared.state();
             let closing = scope.spawn(|| batches.close());
-            // `close` waits for the lock. Time enough to do first what it should do last.
+            // `close` waits for the lock. This is long enough for it to do first what it should do
+            // last.
             std::thread::sleep(Duration::from_millis(100));
             assert!(!closing.is_finished() && !state.closed);
             assert!(
@@ -293,7 +296,7 @@ mod tests {
             drop(state);
         });
         assert!(batches.stop.is_requested());
-        // A thread that was stopped says so after that.
+        // A stopped thread reports this afterwards.
         batches.shared.fail(&Error::stopped("the work was asked to stop"));
         assert!(batches.next_within(Duration::ZERO).unwrap_err().is_closed());
     }

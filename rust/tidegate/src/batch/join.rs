@@ -297,8 +297,8 @@ impl Join {
         let mut matched =
             self.how.keeps_right().then(|| BitSet::new(self.pairs.candidates.right_rows()));
         let mut taken = Vec::new();
-        // With a condition, left rows are done page by page, since memory might not hold all the
-        // pairs that are left.
+        // With a condition, left rows are processed page by page, because memory might not hold all
+        // remaining pairs.
         let mut left_rows = 0;
         let mut is_first = true;
         while is_first || left_rows < self.pairs.candidates.left_rows() {
@@ -310,7 +310,7 @@ impl Join {
             let scattered = matches.is_scattered();
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
-            // A result with few left rows does not hold all of them in memory.
+            // A result with few left rows should not keep all left rows in memory.
             self.gather.slices_left =
                 self.may_slice && output.rows() >= (end - left_rows) as u64 / 2;
             if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
@@ -389,7 +389,8 @@ impl Join {
         while left_rows < self.pairs.candidates.left_rows() {
             let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             self.count_left(aggregation, (end - left_rows) as u64)?;
-            // The rows of a page are places of its matches, but for a join without a condition.
+            // The rows of a page are positions in its matches, except for a join without a
+            // condition.
             let first = matches.first_left();
             let mut pieces: Vec<Range<usize>> = Vec::new();
             while let start = pieces.last().map_or(left_rows, |piece| piece.end)
@@ -457,7 +458,7 @@ impl Join {
         self.numbered += rows;
         match self.max_rows {
             Some(most) if self.numbered > most => Err(too_many(self.numbered, most)),
-            // Batches are read one by one, a table is held as a whole.
+            // Batches are read one by one, whereas a table is held as a whole.
             _ if self.read_soon => Ok(()),
             _ => room_for(rows, self.gather.row_bytes()),
         }
@@ -471,7 +472,7 @@ impl Join {
 
     /// Like [`batches`](Self::batches), but with further columns after the gathered ones.
     fn assemble(&self, left: &[u32], right: &[u32], more: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
-        // Threads make a batch each.
+        // Each thread builds one batch.
         let alone = Driver::new(1, Stop::default());
         let values = self.gather.values(left, right, self.read_soon, &alone)?;
         match self.gather.columns(left, right, values) {

@@ -36,7 +36,7 @@ impl OverlapJoin {
         if let Some(most) = max_rows.filter(|_| how.pairs() && !has_condition) {
             sides.check_number(how, most, &driver)?;
         }
-        // The number of pairs tells whether a row has any.
+        // The number of pairs shows whether a row has any.
         let are_counted = !how.pairs() && !has_condition;
         let candidates = sides.find(are_counted, &driver)?.0;
         let found = FoundPairs { key_method, candidates };
@@ -191,7 +191,8 @@ impl Intervals {
                 let is_long = |(start, end): (&i64, &i64)| {
                     (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= least)
                 };
-                // Mostly all rows have what they need, which is seen without a branch a row.
+                // Usually no row lacks a start or an end, which is checked without a branch per
+                // row.
                 let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
                 for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);

@@ -128,7 +128,8 @@ impl QueryPlan {
             let row = row as usize;
             (starts[row], ends[row]) = (ts[row], ts[row]);
         }
-        // A start after its end: the interval that has both overlaps whatever this one does.
+        // If the start is after the end, the interval that contains both overlaps everything that
+        // this interval does.
         for (start, end) in starts.iter_mut().zip(&ends) {
             *start = (*start).min(*end);
         }

@@ -165,7 +165,7 @@ impl ColumnPlan {
 
     fn side(&self, table: &Table, column: usize, driver: &Driver) -> Result<Codes> {
         let chunks = table.chunks(column);
-        // As they lie there, in most cases.
+        // In most cases, the values are used unchanged.
         if let [chunk] = &chunks[..]
             && *chunk.data_type() == self.common
             && chunk.null_count() == 0

@@ -70,7 +70,7 @@ pub(crate) fn interleave(
     if !is_tight(arrays) {
         return of_one(arrays, &|arrays| arrow_select::interleave::interleave(arrays, places));
     }
-    // Only values of these rows need room.
+    // Only the values of these rows need room.
     let mut rows: Vec<Vec<u32>> = vec![Vec::new(); arrays.len()];
     let place = |&(array, row): &(usize, usize)| {
         rows[array].push(row as u32);

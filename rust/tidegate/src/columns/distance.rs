@@ -85,7 +85,7 @@ impl Distance {
         match self {
             Distance::Whole(whole) => Ok(whole as f64),
             Distance::Float(float) => Ok(float),
-            // By way of text, which is rounded once.
+            // Convert the decimal through text, which is rounded only once.
             Distance::Decimal { .. } => {
                 Ok(self.to_string().parse().expect("a number in text is a number"))
             }

@@ -113,7 +113,7 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
         }
     };
     let places = schema.fields().iter().map(|field| place(field)).collect::<Result<Vec<_>>>()?;
-    // pandas hands out the index of a frame as a column, unless it numbers the rows.
+    // pandas exports the index of a frame as a column, unless the index numbers the rows.
     let is_index = |field: &Field| field.name().starts_with("__index_level_");
     let mut others = given
         .fields()
@@ -213,7 +213,7 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
             TypeName(to)
         ))
     };
-    // Where a value has no place in a type, a cast makes null of it.
+    // A cast replaces values that do not fit the type with nulls.
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(failed);
     let plain = match from {
@@ -224,7 +224,7 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
     let found = cast(&plain, to)?;
     let lost = match plain.data_type() {
         DataType::Null => None,
-        // The way back tells what a number lost.
+        // Casting the number back shows whether it has changed.
         from if from.is_numeric() || from.is_temporal() => {
             let unpacked = match found.data_type() {
                 DataType::Dictionary(_, values) => cast(&found, values)?,

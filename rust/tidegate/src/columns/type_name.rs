@@ -116,7 +116,7 @@ pub fn with_type_names(text: &str, data_type: &DataType) -> String {
     add_types(data_type, &mut types);
     let mut names: Vec<(String, String)> =
         types.into_iter().map(|one| (one.to_string(), TypeName(one).to_string())).collect();
-    // A name may be a part of a longer one.
+    // A name can be part of a longer one.
     names.sort_by_key(|(shown, _)| Reverse(shown.len()));
     let (mut named, mut rest) = (String::new(), text);
     while let Some(next) = rest.chars().next() {
@@ -171,7 +171,7 @@ fn map(f: &mut Formatter<'_>, entries: &Field, is_sorted: bool) -> Result {
     let DataType::Struct(fields) = entries.data_type() else {
         return write!(f, "map<{}>", FieldName(entries));
     };
-    // A name is shown where it is not the usual one.
+    // A name is shown only if it is not the usual one.
     let of = |field: &Field, usual: &str| match field.name() {
         name if name == usual => TypeName(field.data_type()).to_string(),
         name => format!("{} ('{name}')", TypeName(field.data_type())),

@@ -18,8 +18,8 @@ pub(super) struct Polynomial(u128);
 impl Polynomial {
     /// The polynomial of words.
     pub(super) fn of(words: &[u128]) -> Self {
-        // Four words at a time: one multiplication of a step waits for the step before, and the
-        // others need not.
+        // Process four words at a time. Only one multiplication of each step has to wait for the
+        // previous step.
         const POWERS: [u128; 4] = [
             BASE,
             multiply(BASE, BASE),
@@ -46,7 +46,7 @@ impl Polynomial {
 
     /// Returns the polynomial without the last `words` words, whose polynomial is `last`.
     pub(super) fn without(self, last: Polynomial, words: u64) -> Self {
-        // Fermat: the inverse.
+        // This is the inverse, by Fermat's little theorem.
         let inverse = power(power(BASE, words.into()), PRIME - 2);
         Polynomial(multiply(add(self.0, PRIME - last.0), inverse))
     }

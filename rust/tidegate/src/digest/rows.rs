@@ -278,7 +278,7 @@ fn decimal(mut digits: i256, scale: i8) -> [u8; 35] {
         scale = 0;
     }
     let ten = i256::from_i128(10);
-    // Most digits fit a word, which is divided far faster.
+    // Most numbers fit in a word, which can be divided much faster.
     while let Some(word) = digits.to_i128().and_then(|word| i64::try_from(word).ok()) {
         if word == 0 || word % 10 != 0 {
             return decimal_bytes(digits, scale);
@@ -359,7 +359,8 @@ fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &'a dyn Array,
     nanoseconds: i64,
 ) -> Box<dyn DigestColumn + 'a> {
-    // Times are times of a day. What Arrow calls one and is none is still a function of the value.
+    // Times are times of day. A value that Arrow labels as a time of day but that is out of range
+    // still has a well-defined encoding.
     plain::<A, 9>(array, move |value| whole(value.into().wrapping_mul(nanoseconds)))
 }
 

@@ -324,7 +324,7 @@ fn layouts_of_equal_nested_values_do_not_show() {
     let fixed = cast(&pairs, &FixedSizeList(item(Float64), 2)).unwrap();
     assert_eq!(both(&of(&one_of(fixed.slice(1, 1)))), both(&of(&one(pairs.slice(1, 1)))));
 
-    // The items of neighbours are told apart.
+    // Items of adjacent rows are distinguished.
     let other = ListArray::from_iter_primitive::<Int64Type, _, _>([
         Some(vec![Some(1), None]),
         None,

@@ -23,7 +23,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
         Date32 | Date64 => "date",
         Time32(_) | Time64(_) => "time",
         Timestamp(_, None) => "timestamp",
-        // A zone is a way to show an instant.
+        // A time zone only affects how an instant is shown.
         Timestamp(_, Some(_)) => "instant",
         Duration(_) => "duration",
         Interval(_) => "interval",
@@ -34,7 +34,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
         | FixedSizeList(item, _)
         | ListView(item)
         | LargeListView(item) => return format!("list<{}>", of(item)),
-        // What their fields are called depends on who has made them.
+        // The names of a map's fields depend on its producer.
         Map(entries, _) => {
             let Struct(fields) = entries.data_type() else {
                 return format!("map<{}>", of(entries));

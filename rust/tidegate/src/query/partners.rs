@@ -178,7 +178,7 @@ impl PartnerAggregation {
                 "aggs: expected at least one function; leave aggs out for pairs",
             ));
         }
-        // The columns of the left side alone.
+        // Use only the columns of the left side.
         join.options_mut().how = How::Semi;
         Ok(PartnerAggregation { join, aggregates, keeps_all })
     }

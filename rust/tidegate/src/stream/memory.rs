@@ -372,7 +372,7 @@ mod tests {
         assert!(memory.take_refused() && !memory.take_refused());
         let mut behind = memory.charge(1, 40).unwrap();
         assert!(memory.charge(1, 1).is_err());
-        // What it gives back, it can have again.
+        // A source can request memory again after releasing it.
         drop(behind.split(30));
         assert!(memory.charge(0, 1).is_err());
         behind.merge(memory.charge(1, 30).unwrap());
@@ -395,7 +395,7 @@ mod tests {
             );
             memory.set_limit(Some(refused.enough));
             drop(memory.charge(0, 10_007).unwrap());
-            // Less is not enough, but for what the shares lose when they are rounded down.
+            // A lower limit is not enough, except for what the shares lose by rounding down.
             memory.set_limit(refused.enough.checked_sub(8 + 2 * sources));
             assert!(
                 memory.charge(0, 10_007).is_err() || memory.limit().is_none(),

@@ -108,7 +108,8 @@ impl ResultReader {
     /// Returns the next batch if it is available.
     pub(super) fn take(&self) -> Result<Option<RecordBatch>> {
         let mut log = self.log.lock();
-        // Not before now: what was handed out last may have been taken back.
+        // This is only possible now, because the batch that was last returned may have been taken
+        // back.
         log.trim();
         let next = log.next.get(&self.number).copied().ok_or_else(|| {
             Error::closed("the reader is closed; make a new one with merge.reader()")
@@ -181,7 +182,7 @@ mod tests {
         }
         assert_eq!(fast.take().unwrap(), None);
         assert_eq!(slow.take().unwrap(), Some(batch(0)));
-        // One that comes later gets what no reader has been given.
+        // A later reader receives the batches that no reader has received.
         let late = readers.add();
         assert!(!late.has_next() && slow.has_next() && readers.are_apart());
         slow.take_back(batch(0));

@@ -147,7 +147,7 @@ impl<J: TableJob> Recomputation<J> {
     /// no other result needs. Does nothing if a pause is requested in the meantime.
     fn settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
         match self.try_settle(common, now) {
-            // The results are made again from the beginning.
+            // The results are computed again from the beginning.
             Err(error) if error.is_stopped() && common.driver.is_paused() => Ok(()),
             settled => settled,
         }
@@ -169,12 +169,12 @@ impl<J: TableJob> Recomputation<J> {
 
 impl<J: TableJob> Tactic for Recomputation<J> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. An epoch whose results have not been made, since a rest was asked for.
+        // 1. Compute the results of an epoch that was interrupted by a requested pause.
         if let Some(now) = self.due {
             self.settle(common, now)?;
             return Ok(Step::Went);
         }
-        // 2. The next epoch is what is ready now.
+        // 2. The rows that are ready now form the next epoch.
         let rows = common.take_ready(self.epoch_rows());
         if rows > 0 {
             let driver = common.driver.fit(rows);
@@ -186,7 +186,7 @@ impl<J: TableJob> Tactic for Recomputation<J> {
             self.job.take_in(common, ready)?;
             self.is_taking = false;
             let now = match common.rest {
-                // Rows that are ready may be below the watermark.
+                // Ready rows may be below the watermark.
                 Rest::More => last,
                 Rest::NotYet => common.intake.watermark(),
                 Rest::End => None,
@@ -195,7 +195,7 @@ impl<J: TableJob> Tactic for Recomputation<J> {
             self.settle(common, now)?;
             return Ok(Step::Went);
         }
-        // 3. Promises alone may make results final.
+        // 3. A promise alone can make results final.
         let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
         if self.settled != Some(now) {
             self.due = Some(now);

@@ -50,7 +50,7 @@ pub(super) trait Tactic: Debug + Send {
     /// Returns the time below which no row can lie that the last step did not see, if that step
     /// found nothing to do.
     fn promise(&self, common: &Common) -> Option<i64> {
-        // As of the last reading of the gate.
+        // The watermark as of the last read of the gate.
         common.intake.watermark()
     }
 

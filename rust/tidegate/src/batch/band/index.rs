@@ -61,7 +61,7 @@ impl BandTables<'_> {
     pub(super) fn index(&self, algorithm: BandAlgorithm, most: Option<u64>) -> Result<Matches> {
         let BandTables { plan, left, right, driver, .. } = *self;
         let (left_ts, right_ts) = match &plan.windows {
-            // All rows come at one time, left ones first, and stay.
+            // All rows arrive at the same time, with left rows first, and stay.
             None => (memory::filled(left.rows(), 0), memory::filled(right.rows(), 0)),
             Some(windows) => {
                 let (left_ts, right_ts) = windows.times(left, right)?;

@@ -29,8 +29,8 @@ impl WindowColumn {
         let Some(plan) = &tables.plan.windows else { return Ok(None) };
         let (left, right) = plan.times(tables.left, tables.right)?;
         Ok(Some(match plan.retention {
-            // A right row comes at most so much after a left row as that one stays, and the
-            // reverse.
+            // A right row follows a left row by at most the time for which the left row stays, and
+            // vice versa.
             Retention::Time { left: left_stays, right: right_stays } => {
                 let (below, above) = (Some(right_stays), Some(left_stays));
                 WindowColumn {

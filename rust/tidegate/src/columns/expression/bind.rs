@@ -190,7 +190,8 @@ impl Predicate {
             )));
         }
         if rows == 0 {
-            // Not even an error in constants, of which no row would be to blame.
+            // Do not report an error in constants either, because no row would be responsible for
+            // it.
             return Ok(BooleanBuffer::new_unset(0));
         }
         match (self.evaluate_all(&columns, rows), &self.faults) {
@@ -434,7 +435,7 @@ impl Binder<'_> {
         let column =
             TypedOperation { operation: Operation::Column(slot), data_type, text, can_fail: false };
         match &column.data_type {
-            // The kernels compare these without unpacking them.
+            // The kernels compare these dictionaries without unpacking them.
             DataType::Dictionary(_, values) if is_text_or_binary(values) => Ok(column),
             DataType::Dictionary(_, values) => {
                 let values = (**values).clone();
@@ -518,7 +519,7 @@ impl Binder<'_> {
             return Ok(TypedOperation { operation, data_type: DataType::Float64, text, can_fail });
         }
         let operands = Box::new([cast(left, &left_type)?, cast(right, &right_type)?]);
-        // The kernel itself says what type it gives.
+        // The kernel itself determines the type of its result.
         let data_type = arithmetic_kernel(
             operator,
             &new_empty_array(&left_type),

@@ -58,7 +58,7 @@ impl EndRule {
                 Steps { floor: value.saturating_mul(i128::from(factor)), is_whole: true }
             }
             Scale::Divide(divisor) => match i64::try_from(value) {
-                // Three times as fast as in 128 bits.
+                // This is three times as fast as with 128 bits.
                 Ok(value) => Steps {
                     floor: i128::from(value.div_euclid(divisor)),
                     is_whole: value.rem_euclid(divisor) == 0,

@@ -318,7 +318,7 @@ fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     let divisors = divisor.array().as_primitive::<Float64Type>().values();
     match divisor {
         Value::Scalar(_) => divisors[0] == 0.0 && quotients.null_count() < quotients.len(),
-        // Under a null may lie any value.
+        // There may be any value under a null.
         Value::Array(_) => {
             divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i))
         }

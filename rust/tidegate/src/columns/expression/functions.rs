@@ -74,7 +74,7 @@ pub(super) fn in_one_type(operands: Vec<TypedOperation>) -> Vec<TypedOperation> 
     };
     let one = |operand: TypedOperation| {
         let (text, can_fail) = (operand.text.clone(), operand.can_fail);
-        // Text and binaries fit any layout, and all else has the type already.
+        // Strings and binary values fit any layout, and all other values already have the type.
         TypedOperation { can_fail, ..converted(operand, to.clone(), text) }
     };
     operands.into_iter().map(one).collect()
@@ -110,7 +110,7 @@ pub(super) fn extract(
             TypedOperation { can_fail, ..converted(time, other, text) }
         }
     };
-    // Some instants are in years that no calendar here has.
+    // Some instants are in years outside the calendar's range.
     let operation = Operation::Extract(part, Box::new(time));
     Ok(TypedOperation { operation, data_type: DataType::Int64, text, can_fail: true })
 }
@@ -142,7 +142,7 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
             if scale <= kept {
                 return Ok(TypedOperation { text, ..converted_to(value, operand) });
             }
-            // One more digit than before the point, for 9.9 is rounded to 10.
+            // This allows one more digit before the point, because 9.9 is rounded to 10.
             let whole = i16::from(precision) - i16::from(scale) + 1 + i16::from(kept);
             let digits = u8::try_from(whole.clamp(1, 38)).unwrap_or(38);
             (operand, DataType::Decimal128(digits, kept))
@@ -338,7 +338,7 @@ impl Rounding {
             Toward::Nearest => {
                 let factor = 10_f64.powi(i32::from(self.digits));
                 let rounded = (x * factor).round() / factor;
-                // Numbers so large have no digits after the point.
+                // Such large numbers have no digits after the point.
                 if rounded.is_finite() { rounded } else { x }
             }
         }

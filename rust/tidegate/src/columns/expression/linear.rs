@@ -82,7 +82,7 @@ impl Forms {
     fn whole_form(&mut self, form: &TypedOperation, order: Order, than: &Sum) -> Option<()> {
         match &form.operation {
             Operation::Abs(inner) if self.reads_both(inner) => {
-                // `abs(x) > d` selects two ranges; a scan takes one.
+                // `abs(x) > d` selects two ranges, but a scan accepts only one.
                 if !order.is_less() {
                     return None;
                 }

@@ -24,7 +24,7 @@ pub(super) enum Pattern {
 
 /// Compiles the pattern of the condition `text`.
 pub(super) fn compile(text: &str, language: Language, pattern: &str) -> Result<Pattern> {
-    // Here a backslash is a character as any other.
+    // In this pattern, a backslash is an ordinary character.
     let escaped = || pattern.replace('\\', r"\\");
     match language {
         Language::Like => Ok(Pattern::Like(escaped())),

@@ -143,7 +143,7 @@ impl Predicate {
                         && !residual.iter().any(|conjunct| conjunct.can_fail) =>
                 {
                     for one in pushable.pushed {
-                        // Comparisons between the same two numbers become one.
+                        // Merge comparisons between the same two numbers.
                         let same = pushed.iter_mut().find(|other| other.names() == one.names());
                         if !same.is_some_and(|other| other.relation.extend(&one.relation)) {
                             pushed.push(one);
@@ -172,7 +172,7 @@ impl Predicate {
         left: &SideColumns,
         right: &SideColumns,
     ) -> (Vec<Term>, Option<Predicate>) {
-        // Where a pair may overflow in a conjunct, the others may still be scanned.
+        // If a pair may overflow in one conjunct, the other conjuncts can still be scanned.
         for mut scan in [self.scan(), self.scan_of(|pushable| pushable.watched.is_empty())] {
             let term = |(one, (left, right)): (&PushedComparison, _)| {
                 Term::new(left, right, one.relation.clone())
@@ -450,7 +450,7 @@ impl Constant {
 /// Returns a number, and the constant that is added to it.
 fn sum(bound: &TypedOperation, domain: Domain) -> Option<(&TypedOperation, Constant)> {
     let inner = match &bound.operation {
-        // To another unit of time is no widening.
+        // A cast to another time unit is not a widening.
         Operation::Cast(inner)
             if self::domain(&inner.data_type) == Some(domain) && !bound.data_type.is_temporal() =>
         {

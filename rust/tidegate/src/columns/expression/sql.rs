@@ -99,7 +99,7 @@ fn parse(
     }
     let operators = tokens.iter().filter(|token| is_operator(&token.token)).count();
     if operators > MAX_OPERATORS {
-        // Without the text, which is as long as the problem.
+        // Leave out the text, which is too long to quote.
         return Err(Error::argument(format!(
             "where: {operators} operators are more than the {MAX_OPERATORS} that a condition may \
              have; use IN for a long list of values"
@@ -165,7 +165,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
         tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     for point in 1..tokens.len() {
         if tokens[point].token == Token::Period {
-            // The parser takes names of any length, in time that is the square of it.
+            // The parser accepts names of any length, but takes time quadratic in the length.
             if point >= 3 && tokens[point - 2].token == Token::Period {
                 let [side, name] = [point - 3, point - 1]
                     .map(|at| shown(&tokens[at].token.to_string()).into_owned());
@@ -565,7 +565,7 @@ fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
 }
 
 fn date(text: &str) -> Option<Literal> {
-    // The parser takes a time as well, and would drop it.
+    // The parser also accepts a time, which it would drop.
     let days = Date32Type::parse(text)?;
     (text.len() == "2024-01-31".len()).then_some(Literal::Date(days))
 }

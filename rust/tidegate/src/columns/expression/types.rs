@@ -65,7 +65,7 @@ fn numbers(left: &DataType, right: &DataType) -> Option<DataType> {
     let ((left_precision, left_scale), (right_precision, right_scale)) =
         match (digits(left), digits(right)) {
             (Some(left), Some(right)) => (left, right),
-            // One is a float and the other any number.
+            // One type is a float, and the other is any numeric type.
             _ if is_float(left) && is_float(right) => {
                 return Some(if *left == Float64 || *right == Float64 { Float64 } else { Float32 });
             }
@@ -307,7 +307,7 @@ fn fits(value: i128, data_type: &DataType) -> bool {
 
 fn decimal_literal_type(value: i128, scale: u8) -> DataType {
     let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
-    // At most 38 of each, which `parse_sql` has checked.
+    // `parse_sql` has checked that there are at most 38 digits.
     Decimal128(
         u8::try_from(digits).unwrap_or(38).max(scale).max(1),
         i8::try_from(scale).unwrap_or(38),

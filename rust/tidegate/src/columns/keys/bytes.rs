@@ -104,7 +104,7 @@ fn number_codes(
 fn decoded(dictionary: &dyn AnyDictionaryArray) -> Result<(LargeBinaryArray, UInt32Array)> {
     let values = cast(dictionary.values(), &DataType::LargeBinary)?.as_binary::<i64>().clone();
     let codes = match dictionary.keys().as_primitive_opt::<Int32Type>() {
-        // No code is negative, so it has the same bits.
+        // No code is negative, so its bits remain the same.
         Some(codes) => {
             let bits = codes.values().inner().clone();
             UInt32Array::new(ScalarBuffer::from(bits), codes.nulls().cloned())
@@ -242,7 +242,7 @@ mod tests {
     fn coded<K: ArrowDictionaryKeyType>(chunks: &[Vec<Option<u8>>]) -> Vec<ArrayRef> {
         let chunk = |(first, codes): (usize, &Vec<Option<u8>>)| -> ArrayRef {
             let words: StringArray = WORDS.into_iter().cycle().skip(first).take(5).collect();
-            // One more row before, so that each chunk begins behind the beginning of its array.
+            // Prepend another row so that each chunk starts after the beginning of its array.
             let codes = [Some(0)].into_iter().chain(codes.iter().copied());
             let keys: PrimitiveArray<K> = codes
                 .map(|code| code.map(|code| K::Native::from_usize(code.into()).expect("a code")))

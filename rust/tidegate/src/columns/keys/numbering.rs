@@ -130,7 +130,8 @@ where
 #[inline]
 pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
     if numbers.len() == numbers.capacity() {
-        // Twice as many places as now, an eighth of which stay empty, each with a byte beside.
+        // The table grows to twice as many slots, an eighth of which remain empty; each slot has an
+        // additional byte.
         memory::demand_values::<(N, [u8; 2])>(numbers.capacity().saturating_mul(2));
     }
     memory::reserve(keys, 1);

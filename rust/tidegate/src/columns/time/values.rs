@@ -106,7 +106,7 @@ pub(crate) fn both_times(
         }
     }
     let (mut moved, beyond) = moved_times(&[(left, columns.0), (right, columns.1)], unit, &error)?;
-    // No time was moved on the side with the finer unit.
+    // On the side with the finer unit, no time has been moved.
     let is_left = scale(left.schema().field(columns.0), unit) > 1;
     let others = &moved[usize::from(is_left)];
     let settled = ends.iter().map(|end| if is_left { *end } else { -end }).all(|end| {
@@ -217,7 +217,7 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     let width = chunk.data_type().primitive_width().expect("a time has a width");
     let from = data.offset() * width;
     let given = &data.buffers()[0][from..from + data.len() * width];
-    // From 8-byte values, so that these are aligned.
+    // Allocate 8-byte values, so that the data is aligned.
     let mut words = memory::filled(given.len().div_ceil(8), 0_i64);
     let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..given.len()];
     bytes.copy_from_slice(given);

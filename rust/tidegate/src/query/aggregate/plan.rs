@@ -501,7 +501,7 @@ impl FunctionsPlan {
             self.check_columns(output)?;
             let of = output.column().map(|at| self.read.field(at));
             self.check_second(output)?;
-            // There may be rows that are all null, or left out by a condition.
+            // All rows of a group may be null, or excluded by a condition.
             let nullable = !matches!(output.function, Function::Count | Function::CountDistinct);
             let data_type = output_type(output, of)?;
             let metadata = of.filter(|of| output.has_values_of(of, &data_type)).map(meaning);

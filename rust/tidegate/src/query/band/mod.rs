@@ -117,7 +117,7 @@ impl BandJoin {
         let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
         let columns = columns.collect::<Result<_>>()?;
         let windows = self.sliding.as_ref().map(|Sliding { time, window }| {
-            // A name that is said of this join alone, since its band columns have the usual one.
+            // Only this join uses this name, because its band columns have the usual one.
             WindowPlan::new("time", time, *window, left, right)
         });
         Ok(BandPlan {

@@ -72,19 +72,20 @@ impl Algorithm {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);
         2 * match self {
-            // A number, whether there is one, its rank and code; and where the row is.
+            // A number, its presence, its rank and its code, and the position of the row.
             Algorithm::ThreeStep
             | Algorithm::Cell
             | Algorithm::ScaleJoin
             | Algorithm::SplitJoin => (2 * rank + 3) * terms.len() + bitmaps + 4,
-            // And when it was.
+            // The time of the row, in addition.
             Algorithm::ScaleGates => (2 * rank + 3) * terms.len() + bitmaps + 8,
-            // And in a block: a number and its place, and the rank of a second column.
+            // In addition, an entry in a block: a number, its position, and the rank of a second
+            // column.
             Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
-            // A rank and a range of others; and a place, a key, and what is noted of a row that
-            // waits.
+            // A rank and a range of others, as well as a position, a key, and the data about a
+            // waiting row.
             Algorithm::Handshake => 3 * rank * terms.len() + 24 + 8 + 17,
-            // And in an index.
+            // In addition, an entry in an index.
             Algorithm::LowLatencyHandshake => {
                 3 * rank * terms.len() + 24 + 8 + 17 + if terms.is_empty() { 0 } else { 32 }
             }

@@ -91,7 +91,7 @@ impl<T: Value + AnyBitPattern + NoUninit + Default> ChunkedColumn for Chunks<'_,
         let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
         let (one, other) = (self.chunks[chunk], self.chunks[chunk + 1]);
         for (out, &place) in out.iter_mut().zip(places) {
-            // Without a branch on the chunk, which nothing could predict.
+            // This avoids a branch on the chunk, which would be unpredictable.
             let place = place as usize;
             let is_other = place >= one.len();
             let values = select_unpredictable(is_other, other, one);
@@ -148,8 +148,8 @@ fn gather_scattered(
     columns: &mut [Box<dyn ChunkedColumn + '_>],
     rows: &[u32],
 ) {
-    // Where rows are is found once for all columns, and ahead, so that values come from memory
-    // meanwhile.
+    // The positions of rows are found once for all columns, and in advance, so that values are
+    // loaded from memory in the meantime.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);
     let group = |nth: usize| &rows[nth * GROUP..rows.len().min((nth + 1) * GROUP)];
@@ -185,7 +185,7 @@ impl<'a> ChunkFinder<'a> {
         let Some(last) = rows.checked_sub(1) else {
             return ChunkFinder { starts, chunk_of: Vec::new(), shift: 0 };
         };
-        // Some blocks a chunk.
+        // Use several blocks per chunk.
         let shift = (rows / chunks as u32 / 8).checked_ilog2().unwrap_or(0);
         let mut chunk = 0;
         let mut chunk_at = |row: u32| {

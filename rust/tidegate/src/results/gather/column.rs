@@ -239,7 +239,7 @@ impl Column {
                 gather(chunk, rows, out, store);
                 continue;
             }
-            // The last value is read where there is none, so that no branch is taken by chance.
+            // For a missing row, the last value is read, which avoids an unpredictable branch.
             for (out, &row) in out.iter_mut().zip(rows) {
                 let value = chunk[(row as usize).min(last)];
                 out.set(if row == NO_ROW { T::default() } else { value });

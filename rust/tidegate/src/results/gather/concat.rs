@@ -35,7 +35,7 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
         }
         Slot::fill(out, 0);
     }
-    // 2. They become arrays, as do the others.
+    // 2. These values and the others become arrays.
     let memory = Bytes::from_owner(memory.written());
     let mut start = 0;
     let columns = columns.map(|column| {

@@ -121,7 +121,7 @@ impl Gather {
         let mut memory =
             Pages::<u8>::unwritten(widths.iter().map(|width| padded(width * rows)).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
-        // Each column is cut at the same rows.
+        // All columns are divided at the same rows.
         let cuts = ranges(rows, driver.parts(rows, PART_ROWS));
         let mut parts: Vec<Vec<&mut [Slot<u8>]>> = cuts.iter().map(|_| Vec::new()).collect();
         let mut rest = &mut memory[..];
@@ -230,11 +230,11 @@ fn missing(rows: &[u32]) -> Option<NullBuffer> {
 /// Returns the first of some rows, if they are consecutive and none of them is missing.
 fn consecutive(rows: &[u32]) -> Option<usize> {
     let (&first, &last) = (rows.first()?, rows.last()?);
-    // Most rows that are not consecutive show it here.
+    // This check detects most rows that are not consecutive.
     if last == NO_ROW || last.checked_sub(first)? as usize != rows.len() - 1 {
         return None;
     }
-    // Without a branch a row, so that it is vectorised.
+    // There is no branch per row, so that the loop is vectorized.
     let differences =
         rows.iter().zip(first..).fold(0, |all, (row, expected)| all | (row ^ expected));
     (differences == 0).then_some(first as usize)

@@ -120,8 +120,8 @@ impl Records {
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
-        // A column by itself is no worse off where it lies, nor are two narrow ones, of which a
-        // cache holds more there.
+        // A single column gains nothing from being stored row by row, and neither do two narrow
+        // ones, of which a cache holds more in columns.
         let width = |group: &[(usize, Arc<Column>)]| {
             group.iter().filter_map(|(_, column)| column.width).sum::<usize>()
         };

@@ -211,8 +211,8 @@ fn aggregation(
     let algorithm = query.algorithm.unwrap_or_default();
     let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
     let ordered = OrderedColumns::new(&plan)?;
-    // What a row may add to the state is charged with the row, so that the state always has room
-    // for it.
+    // The memory that a row may add to the state is charged with the row, so that the state always
+    // has room for it.
     let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
     let (chosen, rows) = chosen(&plan)?;
     let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
@@ -254,12 +254,12 @@ fn aggregation(
 
 impl Tactic for AggregateTactic {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. The windows that are complete.
+        // 1. Emit the windows that are complete.
         if self.make(common)? {
             return Ok(Step::Went);
         }
         common.latency.settle();
-        // 2. The next epoch is what is ready now.
+        // 2. The rows that are ready now form the next epoch.
         let rows = common.take_ready(EPOCH_ROWS);
         let rest = common.rest;
         if rows > 0 {
@@ -270,7 +270,7 @@ impl Tactic for AggregateTactic {
             })?;
             return Ok(Step::Went);
         }
-        // 3. Promises alone may complete windows.
+        // 3. A promise alone can complete windows.
         self.is_half_done = true;
         match (rest, common.intake.watermark()) {
             (Rest::End, _) => self.windows.finish(&common.driver)?,
@@ -381,7 +381,7 @@ impl AggregateTactic {
             self.groups.release(&self.windows.is_used());
         }
         self.ordered.tidy(&mut *self.windows);
-        // Before the rows are let go of, so that no source takes the room between.
+        // This happens before the rows are dropped, so that no source takes the room in between.
         self.charge_state(common);
         drop(added);
         self.is_half_done = false;

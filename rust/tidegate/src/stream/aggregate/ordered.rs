@@ -217,7 +217,7 @@ impl OrderedColumn {
         }
         let order = self.values.order().keys;
         let mut start = 0;
-        // Runs of values without a code.
+        // Process runs of values without a code.
         while let Some(first) =
             order[start..].iter().position(|&number| self.codes[number as usize].is_none())
         {

@@ -39,7 +39,7 @@ impl AggregateTactic {
         for (pushed, rows) in pending.iter().flat_map(PlannedBlock::pieces) {
             let of_source = &mut of_sources[usize::from(pushed.first.source())];
             match of_source.last_mut() {
-                // The next block goes on where the last one was cut.
+                // The next block continues where the last one was divided.
                 Some((_, first, last))
                     if *first == pushed.first.position() && last.end == rows.start =>
                 {
@@ -93,7 +93,7 @@ impl AggregateTactic {
             return Ok(());
         }
         let mut chosen = Vec::new();
-        // By row: the number that it gets.
+        // The new number of each row.
         let mut new = vec![NO_ROW; self.rows.len()];
         self.windows.for_each_row(&mut |row| {
             let number = &mut new[*row as usize];

@@ -81,7 +81,7 @@ pub(super) fn operator(
     let schema: SchemaRef = Arc::new(stream.schema.project(&read)?);
     let predicate = plan.tables.into_iter().next().and_then(|table| table.rows);
     let job = WindowJob {
-        // Rows are left out before they are kept.
+        // Rows are excluded before they are stored.
         query: Aggregation { predicate: None, ..query.clone() },
         predicate,
         span: plan.span,
@@ -193,7 +193,7 @@ impl TableJob for WindowJob {
         match (now, &self.span) {
             (None, _) => self.clear(),
             (Some(now), WindowSpan::Windows(windows)) => {
-                // A window that ends after now begins later than this.
+                // A window that ends after `now` begins later than this.
                 let (size, ..) = windows.lengths();
                 let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
                 self.drop_before(needed);
@@ -240,7 +240,7 @@ impl TableJob for WindowJob {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<Option<Watermark>> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let has_ended = reader.flag()?;
         let settled = reader.time()?;
         if intake.next().is_some_and(|next| has_ended || settled > next) {
@@ -264,7 +264,7 @@ impl TableJob for WindowJob {
             return Err(damaged("it keeps more rows than it may"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
-        // 2. It is taken.
+        // 2. The state is restored.
         let mut charge = admit(reader, kept.iter().map(|(_, batch)| bytes(batch)).sum())?;
         for (rows, (ts, batch)) in self.sources.iter_mut().zip(kept) {
             let bytes = bytes(&batch);
@@ -315,7 +315,7 @@ impl WindowJob {
                 first.saturating_add(*gap) <= now
             }
             (Some(first), Some(now), WindowSpan::Windows(windows)) => {
-                // The next end of a window: those up to the last look have been made.
+                // This is the next end of a window; windows up to the last check have been emitted.
                 let (size, advance, offset) = windows.lengths();
                 let after = settled.flatten().map_or(first, |settled| settled.max(first));
                 let [size, advance, offset, after, now] =
@@ -347,7 +347,7 @@ impl WindowJob {
         if !is_session {
             return Ok(FinalResults { batches: batches.cloned().collect(), leaving: open_from });
         }
-        // Sessions come by their ends, then their keys.
+        // Sessions are sorted by their ends, then by their keys.
         let all = concat_batches(&common.schema, batches)?;
         let mut batches = Vec::new();
         if all.num_rows() > 0 {

@@ -247,7 +247,7 @@ impl Intake {
             .fork(tier(side), since)
             .ok_or_else(|| Error::bug("the parent of a source is open"))?;
         drop(parent);
-        // 2. From here on nothing fails.
+        // 2. Nothing can fail from here on.
         self.shared.arrivals.iter().for_each(|arrivals| arrivals.add_source(since));
         let name = self.name_of_next(side);
         if let (Some(sides), Some(side)) = (&mut self.sides, side) {
@@ -325,7 +325,7 @@ impl Intake {
 
     /// Writes the sources and the unread rows.
     pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
-        // Held together, so that the sources are written as they were at one moment.
+        // Lock all sources together, so that they are written in a consistent state.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
         let watermarks = &self.shared.watermarks;
         if self.sources.len() > self.first || sources.iter().any(|source| source.stats().idle) {
@@ -429,7 +429,7 @@ impl Intake {
         let memory = &self.shared.memory;
         restored.added.iter().for_each(|_| memory.add_source());
         let charges = self.charge_all(restored, kept);
-        // The sources that are added bring their accounts themselves, with what they hold.
+        // Added sources bring their own accounts, including what they hold.
         if charges.is_err() {
             memory.keep_sources(self.sources.len());
         }
@@ -474,7 +474,7 @@ impl Intake {
 
     /// Closes the sources and drops their rows.
     pub(super) fn close(&mut self) {
-        // What is in the gate goes with its reader.
+        // Dropping the reader drops the rows in the gate.
         self.reader = None;
         self.sources.iter().for_each(|source| lock(source).drop_rows());
         self.shared.arrivals.iter().for_each(Arrivals::clear);

@@ -124,7 +124,7 @@ impl ReadyRuns {
     /// Creates room for the rows of blocks, before their times and sources are written.
     fn unmerged(blocks: &[PlannedBlock<SourceRun>]) -> ReadyRuns {
         let rows = blocks.iter().map(PlannedBlock::len).sum();
-        // A source's run may go on in the next block.
+        // A source's run can continue in the next block.
         let mut runs: Vec<ReadyRun> = Vec::new();
         let mut last: HashMap<u16, usize> = HashMap::new();
         for (pushed, range) in blocks.iter().flat_map(PlannedBlock::pieces) {
@@ -137,7 +137,7 @@ impl ReadyRuns {
                 }
             }
         }
-        // Each source's stay in order.
+        // The runs of each source stay in order.
         runs.sort_by_key(|run| run.source);
         ReadyRuns { ts: memory::filled(rows, 0), sources: memory::filled(rows, 0), runs }
     }

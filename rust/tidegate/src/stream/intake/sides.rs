@@ -37,7 +37,8 @@ impl SourceSides {
         if !self.added.is_empty() {
             return memory::collect(sources.iter().map(|&source| self.of(source)));
         }
-        // A comparison a source, which the processor makes for many of them at once.
+        // This takes one comparison per source, which the processor makes for many sources at a
+        // time.
         let left = self.left;
         let of = |&source: &u16| if usize::from(source) < left { Side::Left } else { Side::Right };
         memory::collect(sources.iter().map(of))

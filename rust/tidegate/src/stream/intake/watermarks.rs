@@ -214,7 +214,7 @@ impl SourceWatermarks {
     }
 
     fn change(&mut self, source: u16, state: WatermarkState) {
-        // Where no source is idle, what was reached is not asked for.
+        // If no source is idle, the reached times are not needed.
         let matters = state == WatermarkState::Idle || !self.idle[Scope::All.number()].is_empty();
         if matters {
             self.settle();
@@ -335,7 +335,7 @@ mod tests {
         all.rise(1, 10);
         assert_eq!((all.slowest(), all.idle_sources()), (Some(0), vec![]));
         all.idle(0);
-        // Rows of source 1 at 10 sort after rows of source 0 at 10, and may have come.
+        // Rows of source 1 at 10 sort after rows of source 0 at 10, and may have arrived.
         assert_eq!((all.slowest(), all.idle_sources()), (Some(1), vec![(0, 11)]));
         all.rise(1, 20);
         assert_eq!(all.own_of_idle(0), Some(5));
@@ -355,12 +355,12 @@ mod tests {
         all.rise(2, 7);
         all.idle(0);
         all.idle(2);
-        // Source 1 ends at 10; the idle ones had promised less.
+        // Source 1 ends at 10; the idle sources have promised less.
         all.close(1);
         assert_eq!(all.idle_sources(), [(0, 11), (2, 10)]);
         all.rise(2, 12);
         assert_eq!(all.idle_sources(), [(0, 13), (2, 12)]);
-        // However often it is asked.
+        // The result is the same for repeated calls.
         assert_eq!(all.idle_sources(), [(0, 13), (2, 12)]);
         assert_eq!(all.add(None, Some(11)), Err(12));
         assert_eq!(all.add(None, None), Ok(12));
@@ -380,12 +380,12 @@ mod tests {
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [true, false, false]);
         all.idle(0);
-        // Of two that stand at one time, the first one's rows come first.
+        // If two sources have reached the same time, the rows of the first one sort first.
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [false, true, false]);
         all.idle(1);
         all.close(2);
-        // Each of the idle sources can go on.
+        // Each of the idle sources can resume.
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [true, true, false]);
     }
@@ -430,7 +430,7 @@ mod tests {
         all.idle(3);
         all.rise(1, 300);
         all.rise(2, 200);
-        // The side is idle as a whole, and the other one has gone on.
+        // The whole side is idle, and the other side has advanced.
         assert_eq!(all.resume(0).floor, 201);
     }
 }

@@ -164,15 +164,15 @@ impl PartnerKind for AsOfTime {
         now: Watermark,
         driver: &Driver,
     ) -> Result<FinalResults<FinalRows>> {
-        // No left row is final before its own time is over.
+        // No left row is final before its own time has passed.
         let seen = now.map_or(left.len(), |now| left.before(now));
         if seen == 0 {
             return Ok(FinalResults::NONE);
         }
-        // 1. The partners as of now, and the times when they are final.
+        // 1. Find the current partners, and the times at which they become final.
         let partners = self.partners(left, right, seen, driver)?;
         let finals = self.finals(left, right, &partners, driver)?;
-        // 2. The left rows that are final, in the order of these times.
+        // 2. Select the left rows that are final, in the order of these times.
         let is_final = |row: &u32| now.is_none_or(|now| finals[*row as usize] < now);
         let (mut rows, mut staying) = (memory::vec(seen), memory::vec(left.len()));
         for row in 0..seen as u32 {
@@ -186,7 +186,7 @@ impl PartnerKind for AsOfTime {
             _ => FinalRows::First(rows.len()),
         };
         rows.sort_unstable_by_key(|&row| (finals[row as usize], row));
-        // 3. Their results.
+        // 3. Build their results.
         let partner = |row: &u32| partners[*row as usize];
         match self.how {
             How::Inner | How::Semi => rows.retain(|row| partner(row) != NO_ROW),
@@ -208,7 +208,8 @@ impl PartnerKind for AsOfTime {
 
     fn reach(&self, first_left: Option<i64>, now: i64) -> i64 {
         match (self.plan.asof.strategy, self.plan.asof.tolerance) {
-            // Left rows whose time is over have found no partner among the rows that have come.
+            // Left rows whose time has passed have found no partner among the rows that have
+            // arrived.
             (Strategy::Forward, _) => now,
             (_, None) => i64::MIN,
             (_, Some(most)) => first_left.map_or(now, |first| first.min(now)).saturating_sub(most),
@@ -234,7 +235,7 @@ impl PartnerKind for AsOfTime {
         };
         let keys = &self.plan.join.keys;
         let mut needed = with_standing(right, left, keys, counted.as_ref(), now, driver)?;
-        // A left row that waits for a nearer one still has the last row before it.
+        // A left row that waits for a nearer partner still has the last row before it.
         let waiting = left.before(now);
         if waiting > 0 {
             let partners = self.partners(left, right, waiting, driver)?;

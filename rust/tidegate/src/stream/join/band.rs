@@ -170,7 +170,8 @@ fn join(
     let JoinOptions { how, threads, .. } = query.options;
     let index = describe_index(query.algorithm, &plan, of_one_stream);
     let near = near_rows(query, windows.retention, of_one_stream, options);
-    // Rows of one stream are kept as they came, whatever columns of them each side of a pair has.
+    // Rows of one stream are kept in order of arrival, regardless of the columns that each side of
+    // a pair contains.
     let records = if of_one_stream { 0 } else { record_bytes(&plan.join, &left, &right) };
     let row_bytes = records + if near.is_some() { arrival::ROW_BYTES } else { 0 };
     let algorithm = match near {
@@ -276,7 +277,7 @@ struct TimeBand {
 impl TimeBand {
     fn ranges(&self, side: Side, table: &Table) -> Result<CodeRanges> {
         let codes = time::times(table, self.on[side as usize], self.unit)?;
-        // A time that matches none has a least one above the greatest.
+        // For a time that matches nothing, the lower bound is above the upper one.
         let reached = |&ts: &i64| self.near.times(side, ts).unwrap_or((1, 0));
         let low = memory::collect(codes.iter().map(|ts| reached(ts).0));
         let high = memory::collect(codes.iter().map(|ts| reached(ts).1));
@@ -335,7 +336,7 @@ impl PrepareCodes {
     /// Returns the values by which rows of a side are compared: first their bands, then their keys
     /// and times.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
-        // One thread: others are woken for what comes after.
+        // Use one thread; the others are woken for the subsequent work.
         let driver = Driver::new(1, Stop::default());
         let table = Table::trusted(["left", "right"][side as usize], batch.clone());
         let of_bands = self.columns.iter().map(|column| column.ranges(side, &table, &driver));

@@ -131,7 +131,7 @@ pub(super) fn operator<P: Prepare>(
             schema: plan.schema.clone(),
             times: of_pairs,
             explanation,
-            // Threads of both would have the same processors.
+            // Otherwise, the threads of both would be pinned to the same processors.
             threads: if engine.join.has_threads() { 1 } else { query.threads },
             widths,
             order,
@@ -194,7 +194,8 @@ pub(super) struct JoinTactic<P: Prepare> {
 impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         self.is_half_done = true;
-        // 1. An epoch is joined until all of its results are made, or further rows are taken.
+        // 1. An epoch is joined until all of its results have been produced, or further rows are
+        //    taken.
         if self.is_joining() && self.take_further(common) == 0 {
             let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
@@ -219,7 +220,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         let rows = self.take(common)?;
         if rows > 0 {
             self.settled = None;
-            // On the caller's thread, or on one of those that last, near the others.
+            // This runs on the caller's thread, or on one of the lasting threads, close to the
+            // others.
             common.driver.fit(rows).within(|| {
                 self.begin(common, rows)?;
                 self.go_on(common)
@@ -260,8 +262,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
                 None if is_begun => self.take_further(common),
                 None => common.take_ready(EPOCH_ROWS),
             };
-        // All rows that are kept may come out without a match; those held back have not met all
-        // others.
+        // All kept rows may be emitted unmatched; rows that are held back have not been compared
+        // with all others.
         let settles = self.how != How::Inner
             && (rows > 0 || self.arriving.is_some() || self.settled != Some(self.now(common)));
         let flushes = is_flushing || (self.engine.join.holds_back() && rows == 0);

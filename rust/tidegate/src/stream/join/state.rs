@@ -59,7 +59,7 @@ impl<P: Prepare> JoinTactic<P> {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<()> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let batches =
             [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
         let [left, right] = batches.each_ref();
@@ -71,7 +71,7 @@ impl<P: Prepare> JoinTactic<P> {
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = batches.each_ref().map(bytes);
-        // 2. It is taken.
+        // 2. The state is restored.
         let mut charge = admit(reader, bytes[0] + bytes[1])?;
         for ((store, batch), bytes) in self.stores.iter_mut().zip(&batches).zip(bytes) {
             store.push(batch.clone(), vec![(bytes, Arc::new(charge.split(bytes)))])?;

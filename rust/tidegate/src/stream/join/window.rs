@@ -107,7 +107,7 @@ fn join(
     let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
     let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
     terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
-    // Without numbers there is nothing to look up.
+    // Without numbers, there is nothing to look up.
     let any = if terms.is_empty() { Algorithm::ScaleJoin } else { Algorithm::Indexed };
     let algorithm = query.algorithm.unwrap_or(any);
     let index = algorithm.index(plan.join.has_equality());
@@ -311,7 +311,7 @@ impl Test<'_> {
             }
         };
         let Some(predicate) = self.predicate else { return Ok(equal) };
-        // A pair whose keys differ is no candidate: the predicate might fail for it.
+        // A pair whose keys differ is not a candidate, because the predicate might fail for it.
         let candidates = |numbers: &[u32]| -> Vec<u32> {
             numbers
                 .iter()

@@ -188,7 +188,7 @@ impl Tactic for MergeTactic {
     }
 
     fn prepare(&self, _: &mut Common) -> Effort {
-        // A step makes a few batches, for any number of rows.
+        // A step builds only a few batches, regardless of the number of rows.
         Effort::Short
     }
 

@@ -175,7 +175,7 @@ impl MergeStreams {
     pub fn close(&self) {
         let left = self.shared.state().close();
         self.shared.changed.notify_all();
-        // Without the lock, for streams may look at this when they go.
+        // Drop these without the lock, because streams may access this merge when they are dropped.
         drop(left);
     }
 
@@ -218,7 +218,8 @@ impl MergeStreams {
                 }
                 ReadState::By(_) | ReadState::Asked(_) => {}
                 ReadState::Nobody => {
-                    // First, so that no stream is taken where there is no thread to read it.
+                    // Start the thread first, so that no stream is taken when there is no thread to
+                    // read it.
                     self.begin(&mut state)?;
                     let asked = state.lowest();
                     if asked.iter().all(|(_, stream)| !stream.waits) {

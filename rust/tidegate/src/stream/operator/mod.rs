@@ -110,7 +110,7 @@ impl Operator {
 
     /// Returns the same operator, still unused, with a digest of the results that it returns.
     pub fn with_digest(mut self) -> Self {
-        // What a snapshot holds depends on it.
+        // The digest affects the content of a snapshot.
         self.common.query += DIGESTED;
         self.common.query += "\n";
         self.digest = Some(Digest::new(self.schema()));
@@ -210,7 +210,7 @@ impl Operator {
             )));
         }
         self.common.intake.shared.news.go_on();
-        // Or what it was given last would hold back sources whose rows come next.
+        // Otherwise, the batch that was last returned would hold back sources whose rows are next.
         by.iter().for_each(|reader| reader.let_go());
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Operator {
         self.common.intake.carry_idle()?;
         let effort = match &self.failed {
             None => self.tactic.prepare(&mut self.common),
-            // The step is refused at once.
+            // The step is rejected immediately.
             Some(_) => Effort::Short,
         };
         match effort {
@@ -374,7 +374,7 @@ impl Operator {
             shared.news.settle(self.seen);
         }
         match (step, shared.broken.get()) {
-            // Else a caller who waits for the end would wait for ever.
+            // Otherwise, a caller who waits for the end would wait forever.
             (Step::NotYet, Some(error)) => Err(error.clone()),
             _ => Ok(step.found()),
         }
@@ -475,7 +475,7 @@ impl Operator {
         if let Some(standing) = &self.standing {
             return Err(standing.error.clone());
         }
-        // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
+        // Nothing has started yet, so a poll that runs out of memory here can be retried.
         memory::ready()?;
         self.seen = self.common.intake.shared.news.count();
         self.common.intake.carry_idle()?;

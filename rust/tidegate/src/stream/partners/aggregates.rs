@@ -195,12 +195,12 @@ impl PartnerKind for OfPartners {
 impl OfPartners {
     /// Returns the last time at which a row can be a partner of a left row at `ts`.
     fn last(&self, ts: i64) -> i64 {
-        // Without a last matchable time, all times are behind the interval.
+        // Without a last matchable time, all times are after the interval.
         let last = self.interval.last(ts).unwrap_or(i64::MIN);
         if !self.with_prevailing {
             return last;
         }
-        // An interval without any time has rows before it that are behind its end.
+        // An empty interval has rows before it that are after its end.
         let before = self.interval.first(ts).map_or(i64::MAX, |first| first.saturating_sub(1));
         last.max(before)
     }

@@ -247,7 +247,8 @@ impl PartnerJob {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let needed = self.kind.needed(&self.left, &self.right, now, &driver)?;
         if needed.len() < self.right.len() {
-            // Before the rows are let go of, so that no source takes the room between.
+            // This happens before the rows are dropped, so that no source takes the room in
+            // between.
             let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
             self.right.keep(&needed, common.intake.shared.row_bytes, charge)?;
         }

@@ -43,7 +43,7 @@ impl PartnerJob {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<()> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let gone = reader.rows()?;
         let left = reader.table(self.left.schema())?;
         let right = reader.table(self.right.schema())?;
@@ -59,7 +59,7 @@ impl PartnerJob {
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = [bytes(&left), bytes(&right)];
-        // 2. It is taken.
+        // 2. The state is restored.
         let mut charge = admit(reader, bytes[0] + bytes[1])?;
         let mut push = |side: &mut TimedRows, ts, rows, bytes| {
             side.push(ts, rows, vec![(bytes, Arc::new(charge.split(bytes)))])

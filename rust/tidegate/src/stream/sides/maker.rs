@@ -41,7 +41,7 @@ impl Maker {
             optional: [how.keeps_right(), how.keeps_left()],
             records: [Side::Left, Side::Right]
                 .map(|side| records(plan, side, stores[side as usize])),
-            // Rows leave a store while somebody holds results of them.
+            // Rows leave a store while results that contain them are still held.
             slices_left: false,
         };
         Maker { gather, schema: plan.schema.clone() }

@@ -37,7 +37,7 @@ pub(in crate::stream) fn side_rows(
     if first.source == last.source {
         return concat_rows(schema, &batches);
     }
-    // Where the next row of each source lies.
+    // The position of the next row of each source.
     let mut next: Vec<Place> = vec![NO_PLACE; usize::from(last.source - first.source) + 1];
     for (number, run) in runs.iter().enumerate().rev() {
         next[usize::from(run.source - first.source)] = (number as u32, 0);

@@ -231,14 +231,14 @@ impl Numbers {
         found: &mut [u32],
     ) -> Result<()> {
         let mut rows = found.iter_mut();
-        // The place for the number of the next row, if that has none.
+        // The place for the number of the next row, if the row has no number.
         let mut next = || rows.next().filter(|number| **number == UNKNOWN);
         match self {
             Numbers::One => Ok(()),
             Numbers::Words(table, known) => keys.for_each_word(|key| {
                 if let (Some(number), Some(key)) = (next(), key) {
                     let hash = hasher.hash_one(key);
-                    // A row before it may have brought the key.
+                    // An earlier row may have added the key.
                     *number = find_word(table, hash, key).unwrap_or_else(|| {
                         grow(table, known);
                         let number = place(free, known, key);

@@ -83,7 +83,7 @@ fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<Arr
         true => lists.value_size(list).as_usize(),
         false => 0,
     };
-    // Lists may share items, so that there may be many more than lie in the array.
+    // Lists can share items, so there can be many more items than the array contains.
     let all: usize = (0..lists.len()).map(size).sum();
     memory::demand(all.saturating_mul(size_of::<u64>()));
     let number = |number: usize| O::from_usize(number).ok_or(ArrowError::OffsetOverflowError(all));
@@ -115,7 +115,7 @@ fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, Arrow
     let ends = PrimitiveArray::<R>::from_iter_values(lasts.iter().map(|&run| ends[run]));
     let lasts = UInt64Array::from_iter_values(lasts.iter().map(|&run| run as u64));
     let values = take(&values, &lasts, None)?;
-    // The type says more than the types of both: which of them may be null, and metadata.
+    // The type contains more than the types of both: their nullability and metadata.
     ArrayData::builder(plain_type(array.data_type()))
         .len(array.len())
         .add_child_data(ends.into_data())
@@ -133,7 +133,7 @@ pub(crate) fn from_plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef
     match wanted {
         DataType::Dictionary(keys, values) => {
             let values = from_plain(array, values)?;
-            // Values of some types cannot be told apart there.
+            // Values of some types cannot be distinguished there.
             cast(&values, wanted).or_else(|_| dictionary::encoded(keys, &values))
         }
         _ => with_children(array, wanted, from_plain),

@@ -447,7 +447,7 @@ mod tests {
         extended.extend();
         let extended = extended.finish();
         assert!(Reader::new(&extended, "on: ts").expect("it is whole").is_extended());
-        // A query that goes on where the other ends differs in no line that both have.
+        // A query that continues where the other one ends differs in no line that both have.
         let content = |query: &str| Writer::new(query).0;
         for (written, wanted) in
             [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]

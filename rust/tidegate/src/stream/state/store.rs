@@ -244,7 +244,7 @@ impl Store {
             let before = |number: u64| {
                 here.partition_point(|&offset| first + u64::from(offset) < number) as u64
             };
-            // Neighbouring rows may have several charges.
+            // Adjacent rows can have several charges.
             let share = |held: ChargedRows| {
                 let ChargedRows { rows: all, bytes, charge } = held;
                 let rows = end + before(all.start)..end + before(all.end);
@@ -372,7 +372,7 @@ mod tests {
             let mut store = Store::new(schema.clone(), &[]);
             let (mut first, mut end) = (0_u64, 0_u64);
             for (added, dropped) in pushes {
-                // A slice, so that values do not begin where their memory does.
+                // Use a slice, so that values do not start at the beginning of their memory.
                 let batch = rows(end.saturating_sub(1), end + added, has_text);
                 let skipped = (end > 0) as usize;
                 store.push(batch.slice(skipped, added as usize), Vec::new()).unwrap();

@@ -30,7 +30,7 @@ const CONTINUES: [u8; 4] = [0xff; 4];
 /// Writes rows in such a way that equal rows have equal bytes: without dictionaries, and without
 /// the bits that slices leave at the end of a bitmap.
 pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
-    // The rows are copied column by column, then as a stream.
+    // The rows are copied twice: column by column, and then as a stream.
     memory::check();
     memory::demand(batch_bytes(rows).saturating_mul(2));
     let all = UInt32Array::from_iter_values(0..rows.num_rows() as u32);
@@ -47,7 +47,7 @@ pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
 pub(crate) fn read(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String> {
     memory::check();
     memory::demand(stream.len());
-    // Some lengths that do not fit each other are met with a panic by arrow-rs.
+    // arrow-rs panics on some inconsistent lengths.
     let read = catch_unwind(AssertUnwindSafe(|| read_stream(stream, schema)));
     read.unwrap_or_else(|panic| match panic.is::<OutOfMemory>() {
         true => resume_unwind(panic),
@@ -105,7 +105,7 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
         return Err("a buffer ends beyond its rows".to_owned());
     }
     let nodes = rows.nodes().ok_or("it has no columns")?;
-    // Nulls and runs take no bytes of their own.
+    // Nulls and runs take no bytes themselves.
     let most = i64::from(i32::MAX).saturating_add(8 * body as i64);
     let is_length =
         |length: i64, nulls: i64| (0..=most).contains(&length) && (0..=length).contains(&nulls);
@@ -215,7 +215,7 @@ mod tests {
             for extreme in [0, 1, u64::MAX, 1 << 31, 1 << 62, i64::MAX.cast_unsigned()] {
                 let mut damaged = stream.clone();
                 damaged[at..at + 8].copy_from_slice(&extreme.to_le_bytes());
-                // Whatever is read can be used; and arrow-rs does not panic.
+                // Everything that is read can be used, and arrow-rs does not panic.
                 let _ = read_stream(&damaged, &rows.schema()).map(|rows| write(&rows).unwrap());
             }
         }

@@ -70,7 +70,7 @@ fn some<T: std::fmt::Debug>(
 fn side() -> impl Strategy<Value = RecordBatch> {
     let narrow = prop_oneof![9 => -4..4_i32, 1 => select(vec![i32::MIN, i32::MAX])];
     let whole = prop_oneof![9 => -4..4_i64, 1 => (0..4_i64).prop_map(|n| n + (1 << 53))];
-    // Of some tables no pair overflows.
+    // In some tables, no pair overflows.
     let big = prop_oneof![
         some(-4..4_i64),
         some(select(vec![i64::MIN / 2, -1, 0, 7, i64::MAX / 2])),
@@ -231,7 +231,7 @@ fn scanned(terms: &[Term], news: Side) -> Option<Vec<(usize, usize)>> {
 
 fn check(text: &str, left: &RecordBatch, right: &RecordBatch) -> Result<(), TestCaseError> {
     let expr = parse_sql(text).map_err(|error| TestCaseError::fail(error.to_string()))?;
-    // Not every decimal goes with every number.
+    // Not every decimal can be combined with every number.
     let Ok(predicate) = Predicate::bind(&expr, &schema(), &schema()) else { return Ok(()) };
     let of_left = columns(&predicate, Origin::Left, left);
     let of_right = columns(&predicate, Origin::Right, right);
@@ -274,7 +274,7 @@ fn longest_forms_fit_the_stack_of_a_thread() {
     let chains = ["left.d + right.d{} > 5", "left.n + right.n{} > 5"].map(|chain| {
         [" + 1", " - left.n", " + left.d"].map(|more| chain.replace("{}", &more.repeat(198)))
     });
-    // Half of what Rust gives to its threads.
+    // This is half the stack size of a Rust thread.
     let run = move || {
         for chain in chains.iter().flatten() {
             check(chain, &rows(), &rows()).expect("the same pairs");

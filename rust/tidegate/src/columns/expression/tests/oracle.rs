@@ -42,7 +42,7 @@ type Outcome = Result<Cell, Failure>;
 
 const SECOND: i128 = 1_000_000_000;
 
-// The data: both sides have the same columns, of which each type has its own extremes.
+// The data. Both sides have the same columns, and each type has its own extremes.
 
 fn types() -> Vec<(&'static str, DataType)> {
     use DataType::*;
@@ -117,7 +117,7 @@ fn cell(data_type: &DataType) -> BoxedStrategy<Cell> {
             select(vec![-9_999, -1_500, 0, 100, 1000]).prop_map(|x| Cell::Decimal(x, 3)).boxed()
         }
         DataType::Boolean => any::<bool>().prop_map(Cell::Boolean).boxed(),
-        // Far from overflow, for that depends on the unit.
+        // The values are far from overflow, because overflow depends on the unit.
         DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
             let (size, is_time) =
                 (nanoseconds(*unit), matches!(data_type, DataType::Timestamp(..)));
@@ -219,7 +219,8 @@ fn array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
         }
     };
     if matches!(data_type, DataType::Timestamp(..)) {
-        // Not cast, which would take the numbers as local time in the zone.
+        // The array is not cast, because a cast would treat the numbers as local time in the time
+        // zone.
         let data = array.to_data().into_builder().data_type(data_type.clone()).build();
         return make_array(data.expect("a timestamp is an int64"));
     }
@@ -228,7 +229,7 @@ fn array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
     array
 }
 
-// The expressions: of the right types, for the wrong ones have tests of their own.
+// The expressions. Their types are valid, because invalid ones have separate tests.
 
 fn column(names: &'static [&'static str]) -> impl Strategy<Value = Expr> {
     let side = prop_oneof![Just(Origin::Left), Just(Origin::Right)];

@@ -138,7 +138,7 @@ fn integers_of_any_width_and_sign_compare_exactly() {
                 matches(&format!("left.x >= {right_value}"), &left, &right),
                 [left_value >= right_value]
             );
-            // No wrapping on the way, whatever the widths.
+            // No intermediate result wraps, regardless of the widths.
             let difference = left_value - right_value;
             if i64::try_from(difference).is_ok() {
                 assert_eq!(
@@ -427,7 +427,7 @@ fn longest_chains_fit_the_stack_of_a_thread() {
         format!("coalesce(left.x{}) = 1", ", null".repeat(99)),
         format!("case{} end = 1", " when left.x is null then left.x".repeat(40)),
     ];
-    // Half of what Rust gives to its threads.
+    // This is half the stack size of a Rust thread.
     let run = move || {
         for chain in chains {
             assert_eq!(matches(&chain, &one_row(int64(&[Some(1), Some(2)])), &vec![]).len(), 2);

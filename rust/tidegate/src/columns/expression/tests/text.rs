@@ -189,7 +189,7 @@ fn text_is_read_as_sql() {
     ] {
         let expr = parse_sql(text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(expr.to_string(), shown, "{text}");
-        // By their debug form, in which NaN equals itself.
+        // Compare the debug form, in which NaN equals itself.
         assert_eq!(
             format!("{:?}", parse_sql(shown)),
             format!("{:?}", Ok::<_, crate::Error>(expr)),

@@ -77,7 +77,7 @@ impl Source {
             "" => "no reason was given".to_owned(),
             reason => shown(reason).into_owned(),
         };
-        // Of several, the first one is told.
+        // If several sources are abandoned, the first one is reported.
         self.shared.broken.get_or_init(|| {
             Error::data(format!(
                 "{} was abandoned before its end ({reason}): rows are missing, so nothing more is \
