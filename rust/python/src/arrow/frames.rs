@@ -102,7 +102,7 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// Returns a table built from the columns of a frame, all of which are plain. Returns `None` if the
-/// schema depends on more than the names and types of the columns.
+/// frame's schema depends on more than the names and types of its columns.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;

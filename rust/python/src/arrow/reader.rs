@@ -126,8 +126,8 @@ static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 ///
 /// A thread that dropped an input later could request the GIL, for example to return memory to
 /// NumPy. Python would then terminate the thread, and under the rules of C++ this would terminate
-/// the process. The wait continues while threads compute, however slowly on a busy machine. It ends
-/// soon after all threads become inactive, because a thread may be sleeping in user code.
+/// the process. The wait continues while threads compute, however slowly on a busy machine. The
+/// wait ends soon after all threads become inactive, because a thread may be sleeping in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -168,7 +168,7 @@ impl<'py> Patience<'py> {
     /// The maximum time that all other threads can be inactive.
     const STILL: Duration = Duration::from_secs(2);
 
-    /// The maximum time that they can compute, because a user's thread may never end.
+    /// The maximum time for which other threads can compute, because a user's thread may never end.
     const MOST: Duration = Duration::from_secs(60);
 
     fn new(py: Python<'py>) -> PyResult<Self> {
@@ -240,7 +240,7 @@ impl BatchReader {
 }
 
 /// Returns an error if the user code that `batches` waits for is itself waiting for the thread
-/// `caller`. That thread waits for a batch, so neither could continue.
+/// `caller`. The thread `caller` waits for a batch, so neither could continue.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
     if !waits_for(py, user, caller)? {

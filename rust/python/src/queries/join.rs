@@ -1,5 +1,5 @@
-//! The options that all joins share. They are declared only in this file, both for queries on
-//! tables and for the classes that join push sources.
+//! The options that all joins share. These options are declared only in this file, both for queries
+//! on tables and for the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;

@@ -54,7 +54,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
 
 /// Tables with at most this many rows and bytes are joined or merged on the caller's thread.
 ///
-/// Such a call takes about as long as starting a thread, so it ends soon enough after Ctrl-C.
+/// A call on such small tables takes about as long as starting a thread, so it ends soon enough
+/// after Ctrl-C.
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
@@ -96,7 +97,7 @@ pub(crate) fn to_reader<'py>(
     Ok(BatchReader::new(join.into_batches(), schema, made_by))
 }
 
-/// Plans the join of two inputs. Only their schemas are read.
+/// Plans the join of two inputs. Only the schemas of the inputs are read.
 pub(crate) fn to_plan(
     left: &Bound<'_, PyAny>,
     right: &Bound<'_, PyAny>,

@@ -513,8 +513,8 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
         )
 }
 
-/// Maps a float to an integer that sorts the same way. Both zeros map to the integer for 0.0, as
-/// they do in keys.
+/// Maps a float to an integer that sorts the same way. Positive and negative zero map to the same
+/// integer, that of 0.0, as in keys.
 fn order(value: f64) -> i64 {
     order_of(value + 0.0)
 }

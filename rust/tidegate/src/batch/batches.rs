@@ -19,8 +19,8 @@ const AHEAD_A_THREAD: usize = 2;
 
 /// Reads the batches of a result in order, while threads build the next ones.
 ///
-/// The threads start with the first read and stay a bounded number of batches ahead. They end with
-/// the result, or soon after the reader is closed or dropped.
+/// The threads start with the first read and stay a bounded number of batches ahead. The threads
+/// end with the result, or soon after the reader is closed or dropped.
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,

@@ -13,7 +13,7 @@ use crate::columns::table::Table;
 use crate::results::gather::Column;
 
 /// The target number of pairs that remain per page of left rows, and the number of candidates of
-/// the first page. A single left row can have more.
+/// the first page. A single left row can have more pairs than this.
 const PAGE_PAIRS: u64 = 1 << 24;
 
 /// The maximum growth in candidates from one page to the next.

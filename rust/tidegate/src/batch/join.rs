@@ -29,8 +29,8 @@ const BATCH_ROWS: usize = 1 << 17;
 /// The target size, in bytes, of all columns of a batch in a table.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Like [`BATCH_BYTES`], but for batches that are read one by one. It is small enough that a batch
-/// is still in a cache when it is read.
+/// Like [`BATCH_BYTES`], but for batches that are read one by one. The size is small enough that a
+/// batch is still in a cache when it is read.
 const STREAM_BYTES: usize = 4 << 20;
 
 /// The number of batches planned at a time, because a result can have more batches than memory has
@@ -40,12 +40,12 @@ const PIECES: usize = 1 << 16;
 /// The number of pairs checked at a time, all of which might be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
-/// The number of right rows that are compared with the left rows of a page, if pairs are listed. It
-/// is limited because the first batch waits for a page.
+/// The number of right rows that are compared with the left rows of a page, if pairs are listed.
+/// The number is limited because the first batch waits for a page.
 const LISTED_PAIRS: u64 = 1 << 22;
 
 /// The approximate number of pairs that a task aggregates, small enough that a stop is noticed
-/// soon. A single left row can have more.
+/// soon. A single left row can have more pairs than this.
 const ADDED_PAIRS: u64 = 1 << 22;
 
 impl JoinPlan {
@@ -82,7 +82,7 @@ pub struct JoinStats {
     pub left_rows_done: usize,
 }
 
-/// A join of tables that has been started. Its pairs have been found, but the predicate has not
+/// A join of tables that has been started. The pairs have been found, but the predicate has not
 /// been evaluated on them, and no result row has been built.
 ///
 /// ```

@@ -44,8 +44,8 @@ pub(super) enum PartnerPlaces {
     Pairs(FoundPairs, Option<Int64s>),
 }
 
-/// The right rows that have a left row's key and are in its interval, for each left row. They are
-/// found when they are requested.
+/// The right rows that have a left row's key and are in its interval, for each left row. The
+/// partners are found when they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
     sides: TableSides,
@@ -255,7 +255,7 @@ impl PartnerResults {
     ///
     /// # Panics
     ///
-    /// This is called when pairs have to be compared.
+    /// This method is called when pairs have to be compared.
     pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerFunctions<'_>, Stopped> {
         let partners = self.partners.as_deref().expect("partners that are runs");
         let find = || partners.find(driver);

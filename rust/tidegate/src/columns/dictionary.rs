@@ -284,7 +284,7 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
 }
 
 /// Returns whether a single dictionary has room for the values of all the arrays' dictionaries. The
-/// same holds for the dictionaries of their children. All arrays have the same type.
+/// dictionaries of child arrays must also have room. All arrays have the same type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =

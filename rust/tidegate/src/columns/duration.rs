@@ -45,8 +45,8 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
     format!("{}{name}", nanoseconds / length)
 }
 
-/// Parses a duration to nanoseconds. Its numbers each have a unit from nanoseconds to weeks, after
-/// an optional sign; the ISO 8601 format is also accepted.
+/// Parses a duration to nanoseconds. A duration consists of an optional sign and numbers with units
+/// from nanoseconds to weeks; the ISO 8601 format is also accepted.
 ///
 /// Months and years are rejected because they have no fixed length.
 pub fn parse_duration(text: &str) -> Result<i128> {

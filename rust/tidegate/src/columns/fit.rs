@@ -25,8 +25,8 @@ pub enum Extra {
     Ignore,
 }
 
-/// Converts batches to `schema`. Their columns can be in a different order, and can have other
-/// types that hold the same values. Messages refer to the first row as row `first`.
+/// Converts batches to `schema`. The columns of the batches can be in a different order, and can
+/// have other types that hold the same values. Messages refer to the first row as row `first`.
 ///
 /// # Errors
 ///

@@ -43,7 +43,7 @@ pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// Returns the first of several schemas that have the same columns. Its columns keep only the
+/// Returns the first of several schemas that have the same columns. The columns keep only the
 /// metadata on which all schemas agree.
 pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaRef {
     let inputs: Vec<&Schema> = inputs.map(|schema| &**schema).collect();

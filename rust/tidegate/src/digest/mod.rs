@@ -1,7 +1,7 @@
 //! Digests of rows: two runs returned the same rows if their digests are equal.
 //!
-//! A digest consists of 128 bits that depend only on the values. It does not depend on threads,
-//! batch boundaries, the layouts of equal values, the platform or the version of tidegate.
+//! A digest consists of 128 bits that depend only on the values. The digest does not depend on
+//! threads, batch boundaries, the layouts of equal values, the platform or the version of tidegate.
 //!
 //! ```text
 //!  a batch ──▶ bytes of each row ──▶ 128 bits of each row ──▶ sum      ──▶ order-free digest
@@ -86,7 +86,8 @@ pub struct Digest {
     state: State,
 }
 
-/// The part of the digest that depends on the rows. Its size does not depend on the number of rows.
+/// The part of the digest that depends on the rows. The size of this part does not depend on the
+/// number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     rows: u64,

@@ -1,11 +1,11 @@
 //! Encodes rows as bytes: equal values have equal bytes, regardless of their layout.
 //!
-//! | kind | the bytes of a value that is no null |
+//! | kind | the bytes of a value that is not null |
 //! | --- | --- |
 //! | boolean | 1, a byte 0 or 1 |
 //! | integer | 1 and 8 bytes; from 2^63 on, 2 and 8 bytes |
 //! | float | 1 and the 8 bytes of a double; one NaN, one zero |
-//! | decimal | 1, 2 bytes of scale, 32 bytes of digits, without zeros at their end |
+//! | decimal | 1, 2 bytes of scale, 32 bytes of digits, without trailing zeros |
 //! | date | 1, 8 bytes of milliseconds |
 //! | time | 1, 8 bytes of nanoseconds |
 //! | timestamp, instant, duration | 1, 16 bytes of nanoseconds |
@@ -13,7 +13,7 @@
 //! | string, binary | 1, 8 bytes of length, the bytes |
 //! | list, map | 1, 8 bytes of length, the items; an item of a map is its key and its value |
 //! | struct | 1, the fields |
-//! | union | 1, a byte that says which field, the field |
+//! | union | 1, a byte that identifies the field, the field |
 //!
 //! Numbers are little-endian. A null is a single 0 byte, padded with zeros if all values of the
 //! kind have the same length. The value under a null is ignored.

@@ -16,8 +16,8 @@ use crate::{Error, Result};
 ///
 /// Right rows are candidates if all `by` columns are equal, the time is on the side that `strategy`
 /// specifies and no further away than `tolerance`, and `predicate` holds. The partner is the
-/// nearest candidate. Among candidates with equal times, it is the last row if they precede the
-/// left row, and the first if they follow it.
+/// nearest candidate. Among candidates with equal times, the partner is the last row if they
+/// precede the left row, and the first if they follow it.
 ///
 /// This example matches each trade with the last quote of its symbol:
 ///

@@ -25,7 +25,7 @@ use crate::Result;
 use crate::background::starting_threads;
 
 /// Creates a handshake join without rows, on a chain of `nodes` nodes, which compares rows by
-/// `terms`. It starts one thread per node.
+/// `terms`. The join starts one thread per node.
 pub(crate) fn handshake(
     algorithm: HandshakeAlgorithm,
     retention: Retention,
@@ -96,8 +96,8 @@ pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dy
     Box::new(ScaleOij::new(interval, how, joiners))
 }
 
-/// Creates a finder for rows on this number of sides. It has one index per side, into which rows
-/// are inserted in advance.
+/// Creates a finder for rows on this number of sides. The finder has one index per side, into which
+/// rows are inserted in advance.
 pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || kind.index()))
 }

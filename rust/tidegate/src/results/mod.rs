@@ -3,8 +3,8 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `gather/` | result columns from row numbers |
-//! | `interleave.rs` | rows of many batches, at any places |
-//! | `weave.rs` | rows of sources in merged order, each source's in its own |
+//! | `interleave.rs` | gathers rows of many batches |
+//! | `weave.rs` | combines the rows of several sources in merged order |
 
 pub(crate) mod gather;
 pub(crate) mod interleave;

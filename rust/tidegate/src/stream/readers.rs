@@ -61,8 +61,8 @@ impl Log {
     }
 }
 
-/// A reader of an operator's results. It receives the batches that no reader had received when it
-/// was created, and all later batches. Dropping the reader closes it.
+/// A reader of an operator's results. The reader receives the batches that no reader had received
+/// when it was created, and all later batches. Dropping the reader closes it.
 #[derive(Debug)]
 pub struct ResultReader {
     log: Arc<Mutex<Log>>,

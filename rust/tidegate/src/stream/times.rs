@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Every result has a place: the time of its later row, the last time at which a row could have
-//! matched, or the end of its window. Future results have places at or above the watermark. They
+//! matched, or the end of its window. Future results have places at or above the watermark. Results
 //! are emitted in the order of their places, unless any order is acceptable. A lag is the maximum
-//! distance of a time below the place of its result. It therefore limits how far times are out of
-//! order, and which times can still occur.
+//! distance of a time below the place of its result. A lag therefore limits how far times are out
+//! of order, and which times can still occur.
 
 use arrow_schema::{Field, Schema};
 use tidegate_operators::asof::{AsOf, Strategy};

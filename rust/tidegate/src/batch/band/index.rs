@@ -16,7 +16,7 @@ use crate::columns::codes::{CodeRanges, of_keys};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm};
 use crate::{Error, Result};
 
-/// The number of rows that enter together.
+/// The number of rows that enter an index together.
 const EPOCH_ROWS: usize = 1 << 16;
 
 /// The maximum number of pairs, since pair numbers have 32 bits.

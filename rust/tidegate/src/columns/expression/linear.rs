@@ -4,8 +4,8 @@
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
 //! - In integers, parts and constants are collected. A number of the left row plus or minus a
-//!   number of the right row is compared with a constant. This is exact if no pair overflows in the
-//!   form as written, which an [`Overflow`](super::overflow::Overflow) monitors.
+//!   number of the right row is compared with a constant. The comparison is exact if no pair
+//!   overflows in the form as written, which an [`Overflow`](super::overflow::Overflow) monitors.
 //! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
 //!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
 //!   are those from some number on, or up to some number ([`Turn`]). A single sum or difference of
@@ -383,7 +383,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Returns the sum of both, with the other sum multiplied by a sign.
+    /// Adds another sum, multiplied by a sign.
     fn plus(mut self, other: &Sum, sign: i64) -> Option<Sum> {
         for Addend { bound, factor } in &other.parts {
             let factor = factor.checked_mul(sign)?;

@@ -54,7 +54,7 @@
 //! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
 //! | `value.rs`, `end.rs` | the value of an expression over the rows of one table; ends of intervals |
 //! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
-//! | `overflow.rs` | whether a pair of theirs may overflow |
+//! | `overflow.rs` | whether these comparisons may overflow for a pair |
 
 mod bind;
 mod bound;
@@ -99,7 +99,7 @@ pub enum Origin {
 /// An expression over the columns of a left row and a right row, not yet checked against any
 /// schema.
 ///
-/// It is displayed as SQL text, which [`parse_sql`] parses to the same tree.
+/// An expression is displayed as SQL text, which [`parse_sql`] parses to the same tree.
 ///
 /// ```
 /// let text = "left.price < right.bid * 1.01 AND NOT abs(left.x - right.x) BETWEEN 0 AND 5";

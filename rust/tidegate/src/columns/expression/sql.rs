@@ -44,11 +44,11 @@ const MOST_STACK: usize = 16 << 20;
 
 /// Parses a predicate over `left` and `right` columns.
 ///
-/// Columns are written as `left.price` or, with any other characters, `right."odd name"`. It
-/// supports `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`,
-/// `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`,
-/// `EXTRACT(hour FROM x)`, `abs(x)` and each [`ScalarFunction`], numbers, strings, `X'00ff'`,
-/// `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`,
+/// Columns are written as `left.price` or, with any other characters, `right."odd name"`.
+/// Expressions support `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`,
+/// `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`,
+/// `CAST(x AS type)`, `EXTRACT(hour FROM x)`, `abs(x)` and each [`ScalarFunction`], numbers,
+/// strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`,
 /// `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an instant) and
 /// `INTERVAL '1 hour 30 minutes'`.
 ///

@@ -17,7 +17,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `types.rs` | which keys can be equal |
+//! | `types.rs` | the types of keys that can be equal |
 //! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
 //! | `chunks.rs` | the chunks of a column |
 //! | `numbering.rs` | the numbers of keys, and the hash tables that find them |

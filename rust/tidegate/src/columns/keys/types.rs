@@ -48,7 +48,7 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
 }
 
 /// Returns a type that can hold both negative integers and integers that need all 64 unsigned bits,
-/// if columns of these types can contain both. A single integer type cannot hold all these values.
+/// if columns of these types can contain both. No single integer type can hold all of these values.
 pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
     let plain = |t: &&DataType| match t {
         DataType::Dictionary(_, values) => (**values).clone(),

@@ -44,8 +44,8 @@ pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     units.into_iter().find(|unit| nanoseconds(*unit) == step)
 }
 
-/// Returns the interval in whole units. It contains exactly the times that the caller specified,
-/// even if an end lies between two units.
+/// Returns the interval in whole units. The interval contains exactly the times that the caller
+/// specified, even if an end lies between two units.
 pub(crate) fn interval(
     lower: Option<Bound>,
     upper: Option<Bound>,
@@ -137,8 +137,8 @@ enum Round {
 #[derive(Clone, Copy)]
 struct WholeEnd {
     steps: i64,
-    /// True if the exact value is a whole number of units. A time can equal the end only if this is
-    /// true.
+    /// True if the exact value is a whole number of units. A time can equal the end only if the
+    /// exact value is a whole number.
     whole: bool,
     exact: Fraction,
 }

@@ -8,11 +8,11 @@ use arrow_schema::DataType;
 
 use crate::Result;
 
-/// A function of the values of windows. It is called for many windows at a time, with one list
-/// column per input column, and returns one value per window.
+/// A function of the values of windows. The function is called for many windows at a time, with one
+/// list column per input column, and returns one value per window.
 ///
-/// It can be called from any thread, and from several at the same time. It is not called for
-/// windows without rows, whose value is null.
+/// The function can be called from any thread, and from several at the same time. The function is
+/// not called for windows without rows, whose value is null.
 #[derive(Clone)]
 pub struct Udf {
     /// The type of its results.

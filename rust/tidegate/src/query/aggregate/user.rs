@@ -77,9 +77,9 @@ impl Function {
     /// Creates a user-defined function of numbers of any type, which it receives as floats; nulls
     /// do not count.
     ///
-    /// It can be used like a built-in function: over windows and sessions, with every design, in
-    /// [`Aggregation`](super::Aggregation) and [`aggregate`](crate::stream::aggregate). `name`
-    /// identifies the function in plans, messages and snapshots, so functions that compute
+    /// Such a function can be used like a built-in one: over windows and sessions, with every
+    /// design, in [`Aggregation`](super::Aggregation) and [`aggregate`](crate::stream::aggregate).
+    /// `name` identifies the function in plans, messages and snapshots, so functions that compute
     /// different things need different names.
     ///
     /// # Examples

@@ -14,8 +14,8 @@ use super::column::Column;
 const GROUP: usize = 8;
 
 /// The number of rows that are copied together if all of them are in one chunk. On a side in time
-/// order, this applies to most rows. Their values fill whole cache lines of each column, and stay
-/// in the nearest cache.
+/// order, this applies to most rows. The values of these rows fill whole cache lines of each
+/// column, and stay in the nearest cache.
 const BLOCK: usize = 1 << 9;
 
 /// The maximum distance at which rows in two chunks are also copied together: their values are in a

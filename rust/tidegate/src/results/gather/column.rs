@@ -269,8 +269,8 @@ impl Column {
     }
 }
 
-/// Returns whether `take` returns a null for a null row number. It does not for types without a
-/// validity bitmap.
+/// Returns whether `take` returns a null for a null row number. `take` does not do so for types
+/// without a validity bitmap.
 fn takes_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::RunEndEncoded(..) => false,

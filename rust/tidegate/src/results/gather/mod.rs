@@ -10,9 +10,9 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `column.rs`, `chunks.rs` | a column; a column of several chunks |
-//! | `records.rs` | columns of rows far apart |
-//! | `text.rs` | how long texts are together, before they are copied |
-//! | `concat.rs` | batches put together |
+//! | `records.rs` | columns stored row by row, for scattered rows |
+//! | `text.rs` | the total length of strings, before they are copied |
+//! | `concat.rs` | concatenates batches |
 
 mod chunks;
 mod column;
@@ -74,8 +74,8 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Stores right columns row by row. This is worthwhile for a result that contains most right
-    /// rows, at scattered places.
+    /// Stores right columns row by row. Storing rows in this way is worthwhile for a result that
+    /// contains most right rows, at scattered places.
     pub(crate) fn lay_out_right(
         &mut self,
         rows: (usize, usize),
@@ -196,7 +196,7 @@ impl Gather {
     }
 }
 
-/// The fixed-width values of all result columns that are not sliced. They share one memory
+/// The fixed-width values of all result columns that are not sliced. All values share one memory
 /// allocation, in which each column begins at a cache line boundary.
 #[derive(Debug)]
 pub(crate) struct Values {

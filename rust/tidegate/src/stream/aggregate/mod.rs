@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `rows.rs`, `groups.rs` | the rows of an epoch; their keys in order |
 //! | `chosen.rs` | the rows that functions have chosen |
-//! | `ordered.rs` | text and decimals as numbers in their order |
+//! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |
-//! | `whole.rs` | windows whose rows are kept, for functions of all values |
+//! | `whole.rs` | windows whose rows are kept, for functions that need all values |
 
 mod chosen;
 mod groups;
@@ -296,8 +296,8 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// Returns true if the step can be repeated. This is the case if the rows that have left the
-    /// gate are already in the states, or if the step only emits complete windows.
+    /// Returns true if the step can be repeated. A step can be repeated if the rows that have left
+    /// the gate are already in the states, or if the step only emits complete windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }

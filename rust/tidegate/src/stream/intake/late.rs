@@ -1,5 +1,5 @@
 //! Rows that are set aside until they are fetched: rows below the watermark of their source, and
-//! rows whose intervals are too wide. This module calls all of them late rows.
+//! rows whose intervals are too wide. This module refers to both kinds as late rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -240,8 +240,8 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Returns the type in which watermarks of a time column are reported. This is the column's own
-/// type, or `int64` for integers, because `lateness` can lower a watermark beyond the range of a
+/// Returns the type in which watermarks of a time column are reported. The type is that of the
+/// column, or `int64` for integers, because `lateness` can lower a watermark beyond the range of a
 /// short or unsigned integer.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }

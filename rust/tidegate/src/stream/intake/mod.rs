@@ -5,11 +5,11 @@
 //! | `source/` | a source: it takes pushed rows, and feeds the gate |
 //! | `stream.rs`, `rows.rs` | the description of a stream; rows of a source in the gate |
 //! | `sides.rs` | the side of each source of a join |
-//! | `ready.rs` | the rows that the gate gives |
-//! | `arrivals.rs` | rows that pass by the gate, for operators that wait for no merged order |
-//! | `watermarks.rs` | the watermarks of all sources, of which some may be idle |
+//! | `ready.rs` | the rows that have left the gate |
+//! | `arrivals.rs` | rows that bypass the gate, for operators that do not need merged order |
+//! | `watermarks.rs` | the watermarks of all sources, some of which may be idle |
 //! | `late.rs` | late rows |
-//! | `news.rs`, `latency.rs` | whether there is anything to poll; how long rows took |
+//! | `news.rs`, `latency.rs` | whether there is work for a poll; how long rows took |
 
 pub(crate) mod arrivals;
 pub(crate) mod late;
@@ -167,8 +167,9 @@ impl Intake {
         Ok(Intake { sources, reader: readers.pop(), shared, sides, kinds, first })
     }
 
-    /// Adds a source. Its watermark is `since`, in the unit of its time column, or the lowest
-    /// possible one. Its lateness is that of the other sources, if they all have the same one.
+    /// Adds a source. The watermark of the source is `since`, in the unit of its time column, or
+    /// the lowest possible one. The lateness of the source is that of the other sources, if they
+    /// all have the same one.
     pub(super) fn add(
         &mut self,
         side: Option<Side>,

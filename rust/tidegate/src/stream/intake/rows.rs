@@ -16,8 +16,8 @@ use crate::columns::time;
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::Charge;
 
-/// The overhead of each row in an operator, in bytes. It covers the row's entry in the gate, and
-/// its entry in the state unless that is larger.
+/// The overhead of each row in an operator, in bytes. The overhead covers the row's entry in the
+/// gate, and its entry in the state unless that is larger.
 pub(crate) const ROW_BYTES: usize = 40;
 
 /// Rows of one source in the gate, in time order.

@@ -2,9 +2,10 @@
 //! added, or resumes, while the others run.
 //!
 //! The operator's watermark is the smallest watermark of its sources, excluding idle ones. If all
-//! open sources are idle, it is the largest of their watermarks. It never decreases: a source that
-//! is added, or that resumes, starts at this watermark or later. Its rows are therefore treated as
-//! if the source had been present from the beginning and had promised this watermark.
+//! open sources are idle, it is the largest of their watermarks. The operator's watermark never
+//! decreases: a source that is added, or that resumes, starts at this watermark or later. The rows
+//! of such a source are treated as if it had been present from the beginning and had promised this
+//! watermark.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -141,8 +142,9 @@ impl Watermarks {
         all.slowest().map(|(_, slowest)| slowest.number())
     }
 
-    /// Returns whether the operator's watermark is waiting for this source. This is the case if it
-    /// is the slowest active source, or if it is idle and all other open sources are idle too.
+    /// Returns whether the operator's watermark is waiting for this source. The watermark waits for
+    /// a source if it is the slowest active one, or if it is idle and all other open sources are
+    /// idle too.
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
         let is_idle = all.sources[usize::from(source)].state == WatermarkState::Idle;

@@ -4,8 +4,8 @@
 //!
 //! - backward: its own time;
 //! - forward: the time of its partner;
-//! - nearest: its own time plus the distance to its partner. This is the time of a partner at the
-//!   same distance after it; no row that arrives later is nearer.
+//! - nearest: its own time plus the distance to its partner. A partner at this time would be at the
+//!   same distance after the row; no row that arrives later is nearer.
 //!
 //! If a row has no partner, this is the row's own time plus the tolerance. If there is no tolerance
 //! either, the row waits for the end of the stream, unless its key is null or it can never satisfy

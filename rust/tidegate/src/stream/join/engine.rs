@@ -1,5 +1,5 @@
-//! The engine that finds the pairs of a streaming join. It consists of a row join and a part that
-//! computes values from the rows' columns.
+//! The engine that finds the pairs of a streaming join. The engine consists of a row join and a
+//! part that computes values from the rows' columns.
 
 use std::fmt::Debug;
 
@@ -24,8 +24,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Passes the values of further rows of both sides to `then`. It may first switch the join to
-    /// another index.
+    /// Passes the values of further rows of both sides to `then`. The call may first switch the
+    /// join to another index.
     fn prepare(
         &mut self,
         join: &mut Self::Join,

@@ -1,8 +1,8 @@
 //! A join's part of a snapshot: the rows that later rows may match, and which of them have already
 //! matched.
 //!
-//! It does not depend on the number of threads: rows are written in the order in which they are
-//! kept, and keys are written as columns.
+//! This part does not depend on the number of threads: rows are written in the order in which they
+//! are kept, and keys are written as columns.
 
 use std::sync::Arc;
 

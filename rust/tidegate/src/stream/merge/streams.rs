@@ -31,7 +31,7 @@ pub struct MergeInput {
     /// The batches. An error that contains an [`Error`] is passed on unchanged.
     pub batches: Box<dyn RecordBatchReader + Send>,
     /// True if a batch may take long to arrive, or may need a resource that the requesting thread
-    /// holds. A separate thread reads such streams.
+    /// holds. A separate thread reads streams that can wait.
     pub waits: bool,
 }
 
@@ -41,7 +41,8 @@ impl std::fmt::Debug for MergeInput {
     }
 }
 
-/// Merges sorted streams batch by batch. It holds only the rows that it needs to find the next row.
+/// Merges sorted streams batch by batch. The merge holds only the rows that it needs to find the
+/// next row.
 ///
 /// ```
 /// use std::sync::Arc;

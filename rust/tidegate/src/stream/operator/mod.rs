@@ -1,5 +1,5 @@
-//! The operator: sources feed it, and a caller polls it. It works in steps and can pause between
-//! any two of them.
+//! The operator: sources feed it, and a caller polls it. The operator works in steps and can pause
+//! between any two of them.
 //!
 //! This module contains the main loop that all operators share. A [`Tactic`] computes results
 //! from the ready rows, and decides which part of its state belongs in a snapshot.

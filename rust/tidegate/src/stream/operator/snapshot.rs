@@ -22,8 +22,8 @@ impl Operator {
     /// them. If `pause` is requested, the call fails, and a later call resumes the work.
     ///
     /// A snapshot contains the sources, the rows that are not ready, the late rows, the operator's
-    /// state for the other rows, and the results that have not been returned. It does not depend on
-    /// the number of threads.
+    /// state for the other rows, and the results that have not been returned. The content of a
+    /// snapshot does not depend on the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         self.tactic.release();
@@ -65,8 +65,8 @@ impl Operator {
     }
 
     /// Restores the state from a snapshot of the same query. This operator must be unused. If the
-    /// call fails, the operator is either unchanged or closed. It is unchanged if `stop` is
-    /// requested before the whole snapshot has been read.
+    /// call fails, the operator is either unchanged or closed. The operator is unchanged if `stop`
+    /// is requested before the whole snapshot has been read.
     pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

@@ -9,7 +9,7 @@
 //! A left row waits until no further row can become its partner. The join of tables then joins the
 //! final left rows with the kept right rows, so the results are identical, bit for bit, to those
 //! for tables. Results are ordered by the times at which their left rows became final, then in
-//! merged order. Both orders depend only on the rows.
+//! merged order. The order of the results depends only on the rows.
 //!
 //! The tactic is a `Recomputation`; `stream/recomputation.rs` also describes its cost.
 //!

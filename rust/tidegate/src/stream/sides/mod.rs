@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `rows.rs` | the ready rows of a side, from the runs of its sources |
-//! | `maker.rs` | result batches of kept rows |
+//! | `maker.rs` | builds result batches from kept rows |
 //! | `late.rs` | the late rows of both sides as one table |
 
 pub(super) mod late;

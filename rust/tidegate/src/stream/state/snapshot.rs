@@ -30,8 +30,8 @@ pub(crate) const TABLE_BYTES: usize = 64;
 const VERSION: u16 = 1;
 
 /// The format with additional data about sources, for operators with idle or added sources.
-/// Versions that do not support such sources cannot read it. This format is used only when it is
-/// needed.
+/// Versions that do not support such sources cannot read it. The extended format is used only when
+/// it is needed.
 const EXTENDED: u16 = 2;
 
 /// Writes a snapshot.

@@ -21,9 +21,11 @@ use crate::stream::memory::Charge;
 /// each power of this number between the size of a push and that of a large segment.
 const TOGETHER: usize = 8;
 
-/// The number of rows at which a segment is no longer combined with others. It applies if all
-/// columns have fixed-width values, or if the bytes of strings or lists have to fit in one array.
+/// The number of rows at which a segment is no longer combined with others, if all columns have
+/// fixed-width values.
 const LARGE: usize = 1 << 16;
+
+/// Like [`LARGE`], but for columns of strings or lists, whose bytes have to fit in one array.
 const LARGE_OF_BYTES: usize = 1 << 13;
 
 /// Memory is released by copying the remaining rows if the released memory is at least this
@@ -159,8 +161,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns whether the last segments should be combined. They should not be combined if the
-    /// first of them has most of the rows, because these would be copied repeatedly.
+    /// Returns whether the last segments should be combined. Segments are not combined if the first
+    /// of them has most of the rows, because these would be copied repeatedly.
     fn is_cut_up(&self) -> bool {
         let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
         let rows = |segment: &Segment| segment.len() - self.gone(segment);
@@ -222,8 +224,8 @@ impl Store {
         }
     }
 
-    /// Keeps only the needed rows at these offsets. Their new numbers start from the number of the
-    /// oldest one. The memory of all other rows is released.
+    /// Keeps only the needed rows at these offsets. The remaining rows are renumbered from the
+    /// number of the oldest one. The memory of all other rows is released.
     pub(crate) fn retain(&mut self, kept: &[u32]) -> Result<()> {
         let (first, mut left) = (self.first, kept);
         let (mut segments, mut end) = (VecDeque::new(), first);

@@ -497,8 +497,8 @@ fn constant(literal: &Literal) -> Cell {
     }
 }
 
-/// Returns whether an expression is a float. This depends only on types, because even a null float
-/// makes its whole comparison a float comparison.
+/// Returns whether an expression is a float. The result depends only on types, because even a null
+/// float makes its whole comparison a float comparison.
 fn is_float(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_, name) => name == "f32" || name == "f64",

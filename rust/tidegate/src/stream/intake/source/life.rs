@@ -60,8 +60,8 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a source to the gate. Its rows must not be earlier than `since`. Returns `None` if this
-    /// source is closed.
+    /// Adds a source to the gate. The rows of the new source must not be earlier than `since`.
+    /// Returns `None` if this source is closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }

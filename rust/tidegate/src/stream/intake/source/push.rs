@@ -22,8 +22,8 @@ use crate::stream::memory::Charge;
 use crate::{Error, Result};
 
 impl Source {
-    /// Adds rows. The call accepts either all rows or none. It accepts none if it fails, or if
-    /// `stop` is requested before the first row is accepted.
+    /// Adds rows. The call accepts either all rows or none. No rows are accepted if the call fails,
+    /// or if `stop` is requested before the first row is accepted.
     ///
     /// Columns can be in a different order, and can have other types that hold the same values.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
