@@ -407,7 +407,7 @@ def test_windows_of_rows_go_by_merged_order():
 
 
 def test_what_is_promised_by_name_is_refused():
-    with pytest.raises(TidegateError, match="parallelism: with ordered=False any thread"):
+    with pytest.raises(TidegateError, match="parallelism: with ordered=False, any thread"):
         IntervalJoin(*SCHEMAS, on="ts", lower=0, upper=1, ordered=False, parallelism="key")
 
 

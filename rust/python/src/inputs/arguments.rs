@@ -293,7 +293,7 @@ pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<O
     match bytes {
         Some(bytes) if bytes < i64::MAX as f64 => Ok(Some(bytes as usize)),
         _ => Err(raise(Error::argument(format!(
-            "{argument}: `{}` is no number of bytes; write for instance \"2GB\", \"512MiB\" or \
+            "{argument}: `{}` is not a number of bytes; write for instance \"2GB\", \"512MiB\" or \
              2_000_000_000",
             shown(&text)
         )))),

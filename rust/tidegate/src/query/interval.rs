@@ -110,8 +110,8 @@ impl IntervalBounds {
     pub(crate) fn describe(&self, unit: Unit) -> Option<String> {
         self.max_width.map(|most| {
             format!(
-                "  width      ends are at most {most} {} from the times of their rows; other rows are set aside, as late \
-                 rows are",
+                "  width      ends are at most {most} {} from the times of their rows; other \
+                 rows are set aside, like late rows",
                 unit.steps_name()
             )
         })
@@ -196,8 +196,8 @@ impl IntervalJoin {
                  are the same for all rows; leave it out",
             )),
             (IntervalEnds::OfRows(_), None) => Err(Error::argument(
-                "max_width: an end that is computed from columns may be any time away, so that rows \
-                 would be kept for ever; give the most that it is away, such as max_width=\"1h\"",
+                "max_width: an end that is computed from columns can be any distance away, so \
+                 rows would be kept forever; give the maximum, such as max_width=\"1h\"",
             )),
             (IntervalEnds::OfRows(ends), Some(width)) => {
                 let most = time::length("max_width", width, plan.unit)?;

@@ -359,15 +359,15 @@ impl PartnerAggregation {
                 "partners are added one by one, as the condition finds them; no pair is written"
             }
             _ if has_no_pairs => {
-                "the rows that start before the end, less the rows that end before the start: two \
-                 places a left row, however many partners it has"
+                "the rows that start before the end, minus the rows that end before the start: \
+                 two places per left row, regardless of the number of partners"
             }
             (join, _) if join.looks_at_pairs() => {
                 "partners are added one by one; no pair is written"
             }
             _ => {
-                "a suffix of one pane and a prefix of the next, which have the length of the interval: one combination a \
-                 left row and function, however many partners it has"
+                "a suffix of one pane and a prefix of the next, which have the length of \
+                 the interval: one combination per left row and function, regardless of the number of partners"
             }
         };
         lines.extend(self.describe());

@@ -304,9 +304,9 @@ impl Refusal {
     pub(super) fn say_left(&self, rows: &str) -> String {
         let Refusal { asked, held, limit, .. } = self;
         format!(
-            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held, and nobody makes \
-             room: the thread that ran the operator has ended with an error; mend its cause, and run \
-             or poll the operator again"
+            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held, and no \
+             memory is released: the thread that ran the operator has ended with an error; \
+             fix the cause, and run or poll the operator again"
         )
     }
 

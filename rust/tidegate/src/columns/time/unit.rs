@@ -37,7 +37,7 @@ impl Unit {
         if extension.is_some_and(|name| name == "pandas.period") {
             let name = field.name();
             return Err(Error::schema(format!(
-                "{table}: column `{name}` is of periods of pandas, which have a start and an end, \
+                "{table}: column `{name}` contains pandas periods, which have a start and an end, \
                  expected a time; write {table}.assign({name}={table}[\"{name}\"].dt.to_timestamp())"
             )));
         }

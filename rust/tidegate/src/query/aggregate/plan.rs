@@ -488,7 +488,7 @@ impl FunctionsPlan {
         let how = match is_alone {
             true => "each row's values are processed one by one",
             false => {
-                "rows are put by key and time, 16 bytes each; a window slides over their values \
+                "rows are sorted by key and time, 16 bytes each; a window slides over their values \
                  from result to result"
             }
         };

@@ -45,23 +45,23 @@ impl Algorithm {
             }
             Algorithm::ScaleGates => {
                 "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
-                 share, and adds what it finds to another gate; threads go on between polls"
+                 share, and adds what it finds to another gate; threads keep running between polls"
             }
             Algorithm::SplitJoin => {
                 "SplitJoin: a tree takes each row to all threads, which store their share and compare each row with it; another \
-                 tree takes back what they find"
+                 tree returns the matches"
             }
             Algorithm::Indexed => {
                 "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
                  value if a sample of pairs says that this is faster"
             }
             Algorithm::Handshake => {
-                "handshake join: both windows flow past each other through a chain of threads, which go on between polls; \
-                 results come late"
+                "handshake join: both windows flow past each other through a chain of threads, which \
+                 keep running between polls; results are delayed"
             }
             Algorithm::LowLatencyHandshake => {
-                "low-latency handshake join: rows rush through a chain of threads, which go on between polls, and one thread \
-                 keeps each row"
+                "low-latency handshake join: rows rush through a chain of threads, which \
+                 keep running between polls, and one thread keeps each row"
             }
         }
     }

@@ -179,7 +179,7 @@ impl Intake {
         let kind = self.kinds.iter().find(|kind| kind.side == side);
         let Some(kind) = kind else {
             return Err(Error::argument(
-                "side: a join of one stream with itself has left sources alone; write \
+                "side: a join of one stream with itself has only left sources; write \
                  add_source(side=\"left\")",
             ));
         };

@@ -42,8 +42,8 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument(
-        "parallelism: with ordered=False any thread looks for any row, whatever its key; leave it out, \
-         or ask for ordered=True",
+        "parallelism: with ordered=False, any thread can search for any row, regardless of its \
+         key; leave it out, or write ordered=True",
     ))
 }
 

@@ -120,8 +120,8 @@ fn join(
         }
     };
     let place = match plan.asof.strategy {
-        Strategy::Backward => "a left row at the place of a row at its time",
-        _ => "a left row at the place of a row at the time when no later row is nearer",
+        Strategy::Backward => "a left row at the place of its own time",
+        _ => "a left row at the place of the time from which no later row is nearer",
     };
     let threads = query.options.threads;
     let columns = plan.join.columns.len();

@@ -201,8 +201,8 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
              parallelism=\"hybrid\", or leave it out",
         )),
         Parallelism::ScaleOij => Err(Error::argument(
-            "load_factor: parallelism=\"scale-oij\" shares keys out by a schedule that has none; \
-             write parallelism=\"hybrid\", or leave it out",
+            "load_factor: parallelism=\"scale-oij\" distributes keys by a schedule that has no load \
+             factor; write parallelism=\"hybrid\", or leave it out",
         )),
     }
 }
@@ -228,8 +228,8 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
             "PPOIJ, each key on as many threads as its share of the comparisons needs (HP)"
         }
         Parallelism::ScaleOij => {
-            "Scale-OIJ, a row on one thread of its key's team, which looks into the lists of the whole team; a busy \
-             thread's keys get further threads"
+            "Scale-OIJ, each row on one thread of its key's team, which searches the lists of \
+             the whole team; keys of busy threads get more threads"
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// Returns the error for kept rows that no join in merged order can have.
 fn out_of_order() -> Error {
     Error::state(
-        "the snapshot's rows were joined in another order than by time: it is of a join with \
+        "the snapshot's rows were joined in an order other than by time: it is of a join with \
          ordered=False; make this join with ordered=False, too, or take an older snapshot",
     )
 }

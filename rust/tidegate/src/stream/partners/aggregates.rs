@@ -106,7 +106,7 @@ fn join(
         (false, Some(_)) => "right rows until no interval reaches them",
         (false, None) => "all right rows, because the interval has no lower bound",
     };
-    let place = "a left row at the place of a row at its last matchable time";
+    let place = "a left row at the place of its last matchable time";
     let columns = plan.schema.fields().len();
     let explanation = explain(plan.lines, keeping, place, threads, columns, options);
     let interval = Some(&plan.interval);

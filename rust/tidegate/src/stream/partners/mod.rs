@@ -271,8 +271,7 @@ pub(super) fn explain(
     let pinned = if options.pin { ", each pinned to one processor" } else { "" };
     lines.extend([
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
-        "  algorithm  the join of tables, of left rows that are final with the right rows that are \
-         kept"
+        "  algorithm  the join of tables, applied to final left rows and kept right rows"
             .to_owned(),
         "  cost       of a poll with final rows: that of the join of tables over all right rows that \
          are kept"

@@ -141,8 +141,8 @@ impl<'a> Reader<'a> {
                 let (written, wanted) = where_they_differ(lines);
                 let (written, wanted) = (readable(&written), readable(&wanted));
                 Err(Error::state(format!(
-                    "the snapshot is of another query: it has {written}, but this operator has \
-                     {wanted}; {SAME}"
+                    "the snapshot belongs to another query: it has {written}, but this \
+                     operator has {wanted}; {SAME}"
                 )))
             }
             None if more(&written, query) == Some(DIGESTED) => Err(Error::state(
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
                  with digest=False",
             )),
             None if written != query => {
-                Err(Error::state(format!("the snapshot is of another query; {SAME}")))
+                Err(Error::state(format!("the snapshot belongs to another query; {SAME}")))
             }
             None => Ok(reader),
         }
@@ -453,7 +453,7 @@ mod tests {
             [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]
         {
             let why = why(&content(written), wanted);
-            assert_eq!(why, format!("the snapshot is of another query; {SAME}"));
+            assert_eq!(why, format!("the snapshot belongs to another query; {SAME}"));
         }
     }
 

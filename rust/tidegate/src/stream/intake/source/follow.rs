@@ -32,7 +32,7 @@ impl Source {
         if lateness.is_none() && self.shared.memory.limit().is_some() {
             return Err(Error::argument(named(
                 "memory_limit: results with ordered=False wait here until the operator before promises \
-                 a time, so a limit could be full for ever; leave it out, or write ordered=True there",
+                 a time, so a limit could be full forever; leave it out, or write ordered=True there",
             )));
         }
         self.stream.lateness = lateness;
