@@ -82,8 +82,8 @@ pub struct JoinStats {
     pub left_rows_done: usize,
 }
 
-/// A join of tables that has been started. The pairs have been found, but the predicate has not
-/// been evaluated on them, and no result row has been built.
+/// A join of tables that has already been started. The pairs have been found, but the predicate has
+/// not been evaluated on them, and no result row has been built.
 ///
 /// ```
 /// use std::sync::Arc;

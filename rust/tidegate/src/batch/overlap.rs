@@ -43,7 +43,7 @@ impl OverlapJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables, or only their numbers.
+    /// Finds the partners of the left table's rows, or only counts them.
     pub(super) fn partners(
         &self,
         left: &Table,

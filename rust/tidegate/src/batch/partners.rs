@@ -39,8 +39,8 @@ pub(super) struct FoundPartners {
 pub(super) enum PartnerPlaces {
     /// The partners are runs of a key's rows in time order. Conditions have not been evaluated yet.
     Runs(Box<TimedPartners>),
-    /// The partners are pairs, which functions read by these times, if there are any, and in right
-    /// row order.
+    /// The partners are pairs, which functions read in the order of these times, if any, and in
+    /// right row order.
     Pairs(FoundPairs, Option<Int64s>),
 }
 

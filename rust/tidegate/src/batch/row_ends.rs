@@ -1,4 +1,4 @@
-//! The interval join of two tables whose intervals have ends that differ from row to row.
+//! The interval join of two tables, for intervals whose ends differ from row to row.
 //!
 //! Ends computed from columns of the left side give each left row a separate interval. Its partners
 //! are a run of the key's right rows:

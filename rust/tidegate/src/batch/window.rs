@@ -43,7 +43,7 @@ impl WindowJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables.
+    /// Finds the partners of the left table's rows.
     pub(super) fn partners(
         &self,
         left: &Table,

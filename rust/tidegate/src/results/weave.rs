@@ -7,8 +7,8 @@
 //! source 1           x y
 //! ```
 //!
-//! Each value is the next one of its row's source, so the places of rows do not have to be written
-//! and looked up. Instead, one cursor per source advances through its values.
+//! Each value is the next one from its row's source, so row positions do not have to be stored and
+//! looked up. Instead, one cursor per source advances through its values.
 
 use std::ops::Range;
 use std::slice::Iter;

@@ -33,7 +33,7 @@ impl BandJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables.
+    /// Finds the partners of the left table's rows.
     pub(in crate::batch) fn partners(
         &self,
         left: &Table,

@@ -137,7 +137,7 @@ impl Column {
         self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, None)
     }
 
-    /// Returns the array of the values gathered from the rows. `missing` specifies which rows are
+    /// Returns the gathered values of the rows as an array. `missing` specifies which rows are
     /// missing, if any.
     pub(super) fn array(
         &self,

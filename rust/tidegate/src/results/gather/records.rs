@@ -13,9 +13,9 @@ use super::column::Column;
 /// The number of rows per task.
 const PART_ROWS: usize = 1 << 15;
 
-/// The maximum bytes of records for each row on either side of a table join. A table join should
-/// take at most 40 bytes per row in addition to its inputs and its result, and some of these bytes
-/// hold the pairs.
+/// The maximum number of bytes that records may take for each row on either side of a table join. A
+/// table join should take at most 40 bytes per row in addition to its inputs and its result, and
+/// some of these bytes hold the pairs.
 const ROW_BYTES: usize = 24;
 
 /// Several columns, stored row by row.

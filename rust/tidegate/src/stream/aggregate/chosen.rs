@@ -46,7 +46,7 @@ impl ChosenRows {
         self.schema.fields().is_empty()
     }
 
-    /// Adds rows, and returns the number of the first.
+    /// Adds rows, and returns the number of the first added row.
     pub(crate) fn push(&mut self, rows: RecordBatch) -> u32 {
         let first = self.rows as u32;
         self.rows += rows.num_rows();

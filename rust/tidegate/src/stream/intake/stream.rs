@@ -43,7 +43,7 @@ pub(crate) struct CountedWindows {
 
 impl CountedWindows {
     /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
-    /// does not belong to one.
+    /// does not belong to any window.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows

@@ -91,8 +91,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     }
 }
 
-/// Finds which rows of two sides are in the result. [`JoinTactic`](super::JoinTactic) does the rest
-/// of a join's work.
+/// Determines which rows of two sides are in the result. [`JoinTactic`](super::JoinTactic) does the
+/// rest of a join's work.
 #[derive(Debug)]
 pub(in crate::stream) struct Engine<P: Prepare> {
     pub(in crate::stream) prepare: P,

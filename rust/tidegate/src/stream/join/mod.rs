@@ -538,7 +538,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Drops the rows that lie between rows still needed, if this is worth the cost.
+    /// Drops unneeded rows that lie between needed ones, if this is worth the cost.
     fn pack(&mut self, now: SideWatermarks) -> Result<()> {
         let Some(kept) = self.engine.pack(now) else { return Ok(()) };
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))

@@ -155,8 +155,8 @@ impl Operator {
 
     /// Adds a source, on the given side if the operator is a join. The source is treated as if it
     /// had been present from the beginning and had promised the watermark `since`, in the unit of
-    /// its time column. If `since` is `None`, this is the watermark of the operator or of the
-    /// source's side, whichever is greater.
+    /// its time column. If `since` is `None`, the source starts at the watermark of the operator or
+    /// of its side, whichever is greater.
     pub fn add_source(
         &mut self,
         side: Option<Side>,
