@@ -167,7 +167,7 @@ fn a_writer_far_behind_finds_its_place() {
 }
 
 #[test]
-#[should_panic(expected = "no window before what was promised is updated")]
+#[should_panic(expected = "no window before the promise is updated")]
 fn a_promise_is_kept() {
     let (mut writers, _reader) = hive(1);
     writers[0].advance(5);
