@@ -15,7 +15,6 @@
 //! [`RowJoin`](tidegate_operators::rows::RowJoin), [`Find`](tidegate_operators::band::index::Find)
 //! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller thus uses the same join
 //! for every algorithm.
-//! the work.
 //!
 //! | module | contents |
 //! | --- | --- |

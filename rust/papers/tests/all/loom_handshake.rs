@@ -139,7 +139,6 @@ fn loom_original() {
 ///
 /// Loom fails a model in which a thread waits forever: a node for a message or for room, or this
 /// thread for pairs. Loom also fails a model in which rows wait that no thread feeds.
-/// one for what nodes have found. And it fails one in which rows wait that nobody feeds.
 fn free(
     preemptions: usize,
     algorithm: HandshakeAlgorithm,

@@ -40,7 +40,6 @@
 //! machine and the process's control group have left. Linux hands out addresses freely, and ends
 //! processes when the pages are written. If there is enough memory for one request, two requests at
 //! the same time may both succeed.
-//! enough for one.
 
 mod allocator;
 pub mod bits;
