@@ -28,12 +28,16 @@
 //!
 //! 1. All rows arrive through one queue, in merged order, as SplitJoin's strict order requires. The
 //!    operator's own gate has already merged several physical streams.
+//!
 //! 2. Results have to be in the order of the rows. At the end of the storage tree, the results
 //!    between two punctuations are sorted by row. The precision determines how many are sorted
 //!    together.
+//!
 //! 3. The rows of an epoch pass through both trees, and all threads stop when the last row has
 //!    passed.
+//!
 //! 4. If there are more tree nodes and join cores than threads, they share threads.
+//!
 //! 5. A pair is compared if its rows are within the window, as in
 //!    [`window::scale`](tidegate_operators::window::scale).
 //!

@@ -35,6 +35,7 @@
 //! # Departures
 //!
 //! 1. Keys are dense numbers, so a table of heads replaces a skip list of keys.
+//!
 //! 2. In the published code, a search may be led past matching rows if a row is inserted in
 //!    between; a comment there says so. Here, a step decides by the link that it has read, and
 //!    follows no other link.

@@ -16,6 +16,7 @@
 //!
 //! 1. Threads search for a group of rows at a time and synchronize after each group. A group
 //!    contains few rows at first, and more while the rows have few matches.
+//!
 //! 2. The caller sorts the matches of all threads.
 
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};

@@ -17,10 +17,13 @@
 //!    cannot move past the oldest active task, and rows at or after the edge are compared one by
 //!    one. The thread therefore waits while the oldest active task is many tasks behind. Otherwise,
 //!    an interrupted thread would make the others compare every row after its task.
+//!
 //! 2. *Find*: for each row, the thread reads the other side's edge. It searches the index for rows
 //!    before the edge, and compares the rows from the edge onwards one by one.
+//!
 //! 3. *Index*: the rows are inserted into their indexes and marked. Any thread can then move the
 //!    edge forward.
+//!
 //! 4. *Propagate*: any thread can take the results of completed tasks, in order.
 //!
 //! When many rows have been inserted into an index, a thread merges it. First, the thread waits

@@ -10,13 +10,17 @@
 //! # Protocol
 //! 1. Rows are numbered in the order in which they are added. A row's number is its time in both
 //!    gates.
+//!
 //! 2. To *pass* a row, a worker adds the row's matches to SG_out, promises SG_out that it has
 //!    passed the row, and then raises its mark. A thread that sees all marks above a row therefore
 //!    finds all matches of the row ready in SG_out.
+//!
 //! 3. A worker waits for the bell of all workers if it finds no row, or if too many of its matches
 //!    have not been taken. It notes the number of rings before it checks, so it misses no ring.
+//!
 //! 4. There is always something to take: the matches of the slowest worker belong to rows that all
 //!    workers have passed. Workers that wait for room therefore do not wait forever.
+//!
 //! 5. If a worker panics, the panic is passed on to the taking thread, and all workers end.
 
 use std::fmt;

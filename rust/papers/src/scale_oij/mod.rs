@@ -11,11 +11,15 @@
 //! Processors in OpenMLDB" (ICDE 2023), and the code that its authors have published in OpenMLDB.
 //!
 //! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
+//!
 //! 2. *Store*: the joiner inserts the row into its own list for the key, which no other thread
 //!    writes ([`TimeTravel`](crate::time_travel::TimeTravel)).
+//!
 //! 3. *Search*: the joiner walks backwards through the lists of all joiners in the team for the
 //!    other side, while they add rows. It sees the rows that precede its own row.
+//!
 //! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
+//!
 //! 5. *Schedule*: if a key makes its joiners work more than others, another joiner is added to its
 //!    team.
 //!
@@ -23,12 +27,16 @@
 //!
 //! 1. Rows arrive in merged order from the operator's gate, one epoch at a time, and not one by one
 //!    from a partitioner's queues. The joiners select their rows of the epoch, and stop at its end.
+//!
 //! 2. A row sees the rows that precede it in merged order, regardless of which rows other threads
 //!    have already stored. It therefore waits until all earlier rows have been stored. In the
 //!    meantime, the joiner stores further rows; searches skip later rows. Comments in the published
 //!    code mention races in which a pair is missed.
+//!
 //! 3. The matches of each row, and the rows of all joiners, are sorted.
+//!
 //! 4. Teams change between two epochs, after about as much work as in the published code.
+//!
 //! 5. For each row of one side (the *base*), the authors' join aggregates the matches. It starts
 //!    from the aggregate of an earlier base row and subtracts the rows that have left the window.
 //!    Here, this is the aggregate of a left row's partners

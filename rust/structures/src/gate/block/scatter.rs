@@ -280,6 +280,7 @@ impl<L: Label> Scatter<L> {
         }
     }
 
+    ///
     /// 2. Counts the rows in each of `2^slot_bits` slots.
     #[inline(always)]
     fn count(&mut self, slot_bits: u32) {
@@ -294,6 +295,7 @@ impl<L: Label> Scatter<L> {
         }
     }
 
+    ///
     /// 3. Writes each word to its slot's next position.
     #[inline(always)]
     fn scatter(&mut self, slot_bits: u32) {
@@ -313,6 +315,7 @@ impl<L: Label> Scatter<L> {
         }
     }
 
+    ///
     /// 4. Converts words to rows.
     #[inline(always)]
     fn write_rows(&mut self, layout: Layout, ts: &mut [i64], labels: &mut [L]) {
