@@ -1,8 +1,8 @@
 //! W2 without its results: only the indexes of both windows of a band join.
 //!
 //! Rows of R and S alternate. Each row is searched for in the other side's window of `w` rows,
-//! where it matches two rows on average. It is then inserted into its own window, from which the
-//! oldest row is removed. The indexes insert up to 1,024 rows of both sides together, and then
+//! where it matches two rows on average. The row is then inserted into its own window, from which
+//! the oldest row is removed. The indexes insert up to 1,024 rows of both sides together, and then
 //! receive all their probes. The rate is the number of rows of both sides per second, measured with
 //! full windows.
 //!

@@ -11,7 +11,7 @@
 //!  threads: tasks that take turns, threads that run between calls
 //! ```
 //!
-//! They implement the traits of `tidegate_operators`:
+//! The algorithms implement the traits of `tidegate_operators`:
 //! [`RowJoin`](tidegate_operators::rows::RowJoin), [`Find`](tidegate_operators::band::index::Find)
 //! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller thus uses the same join
 //! for every algorithm.

@@ -14,9 +14,9 @@
 //!
 //! Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream Join Architecture with
 //! Adjustable Ordering Precision" (USENIX ATC 2016). Storing is separate from comparing: each join
-//! core receives every row and compares it with its share of the other side's window. It stores the
-//! row if its own counters say that it is its turn. No core waits for another. Each node of a tree
-//! has a queue to each of its neighbours and is independent of all other nodes.
+//! core receives every row and compares it with its share of the other side's window. The core
+//! stores the row if its own counters say that it is its turn. No core waits for another. Each node
+//! of a tree has a queue to each of its neighbours and is independent of all other nodes.
 //!
 //! The order of the results has a *precision*. The distribution tree sends a *punctuation* through
 //! all join cores after every [`PRECISION`] rows. A node of the storage tree passes on its
@@ -251,8 +251,8 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     })
 }
 
-/// Creates a node of the storage tree. It passes on the messages of both children, but none from a
-/// child that is one punctuation ahead of the other.
+/// Creates a node of the storage tree, which passes on the messages of both children. Messages from
+/// a child that is one punctuation ahead of the other are held back.
 fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
     let mut children = from.map(|from| (from, Lead::No));
     let mut out = NeighbourOutlet::new(to);

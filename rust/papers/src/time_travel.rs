@@ -37,8 +37,8 @@
 //! 1. Keys are dense numbers, so a table of heads replaces a skip list of keys.
 //!
 //! 2. In the published code, a search may be led past matching rows if a row is inserted in
-//!    between; a comment there says so. Here, a step decides by the link that it has read, and
-//!    follows no other link.
+//!    between; a comment there says so. In this implementation, a step decides by the link that it
+//!    has read, and follows no other link.
 //!
 //! # Trade-offs
 //!
@@ -52,7 +52,7 @@ use super::pieces::Pieces;
 /// Used in place of a node's number if there is no node.
 const NONE: u32 = u32::MAX;
 
-/// One in this many rows is also in the level above. It is a power of two.
+/// One in this many rows is also in the level above. The number is a power of two.
 const BRANCHING: u32 = if cfg!(any(test, loom)) { 2 } else { 4 };
 
 /// The maximum number of levels of a list.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// The name of the environment variable that chooses the instructions, for example to see how a
-/// program would run on an older processor. It is read once, when the first loop needs it.
+/// program would run on an older processor. The variable is read once, when the first loop needs
+/// it.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
 /// Sets of instructions. Each set contains the earlier sets that processors of its architecture

@@ -10,11 +10,11 @@
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
 //! ```
 //!
-//! They exist for comparison: each row passes individually through data structures that threads
-//! share. All stages of a design run at the same time: sources add rows while other stages merge
-//! and update, and windows are taken out of the hive while others are written. The aggregates of an
-//! epoch's rows are stored where the default algorithm stores them. Windows, snapshots and results
-//! therefore equal those of [`StreamingAggregate`].
+//! The designs exist for comparison: each row passes individually through data structures that
+//! threads share. All stages of a design run at the same time: sources add rows while other stages
+//! merge and update, and windows are taken out of the hive while others are written. The aggregates
+//! of an epoch's rows are stored where the default algorithm stores them. Windows, snapshots and
+//! results therefore equal those of [`StreamingAggregate`].
 //!
 //! | file | contents |
 //! | --- | --- |

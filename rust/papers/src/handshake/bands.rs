@@ -37,7 +37,7 @@ pub struct NumberColumn<T> {
 }
 
 impl<T: Lane + Into<u64>> NumberRows<T> {
-    /// Creates rows of these columns. They have keys if they are to be looked up by the first
+    /// Creates rows of these columns. If `keyed` is true, the rows can be looked up by the first
     /// column.
     ///
     /// # Panics

@@ -106,8 +106,8 @@ impl Collector {
     }
 }
 
-/// The number of places in merged order whose results are sorted together, as a power of two. They
-/// are few enough to be sorted within a cache.
+/// The number of places in merged order whose results are sorted together, as a power of two. The
+/// results of so few places can be sorted within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
 /// Emits results in order once no earlier result can be found.

@@ -95,8 +95,8 @@ pub struct HandshakeJoin<P: Predicate> {
 }
 
 impl<P: Predicate + 'static> HandshakeJoin<P> {
-    /// Creates a join without rows, on a chain of `nodes` nodes. It starts one thread per node. If
-    /// the threads are to be pinned, each has its own processor.
+    /// Creates a join without rows on a chain of `nodes` nodes, and starts one thread per node. If
+    /// `pin` is true, each thread has its own processor.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,

@@ -42,7 +42,8 @@ impl<C> Chunk<C> {
 /// Rows of one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
-    /// Rows before `start` have been removed. They are dropped once they are as many as the others.
+    /// Rows before `start` have been removed. Their memory is freed once they are as many as the
+    /// other rows.
     places: Vec<WindowPlace>,
     columns: C,
     start: usize,

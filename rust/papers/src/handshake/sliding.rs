@@ -1,4 +1,4 @@
-//! A handshake join of rows whose numbers are compared. It turns the pairs that the chain finds
+//! A handshake join of rows whose numbers are compared, which turns the pairs that the chain finds
 //! into results of any kind.
 //!
 //! Pairs are returned in the merged order of their later rows. Rows are therefore marked as
@@ -44,11 +44,11 @@ pub struct SlidingHandshake<T: Rank> {
     extent: Extent,
     logs: [TimeLog; 2],
     /// The conditions that are compared, without rows. Rows can be looked up by the first
-    /// condition, which is an equality if there is one, and a band otherwise.
+    /// condition, which is an equality if any condition is one, and a band otherwise.
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,
-    /// Whether the terms are compared. This becomes `false` once a number does not fit.
+    /// Whether the terms are compared. Once a number does not fit, they no longer are.
     compares: bool,
     join: HandshakeJoin<BandPredicate<T>>,
     /// The origin of the chain's numbers: the first row of each side, and the place in merged

@@ -1,5 +1,5 @@
-//! The list of winsets. It is sorted by start and has shortcuts. Winsets are inserted anywhere and
-//! taken from the front.
+//! The list of winsets, which is sorted by start and has shortcuts. Winsets are inserted anywhere
+//! and taken from the front.
 //!
 //! All unsafe code of the list is in this file. The numbers in brackets are the invariants of
 //! README.md.
@@ -274,7 +274,7 @@ unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut
 }
 
 /// Returns the number of levels of a winset, so that each level has a quarter of the winsets of the
-/// level below. It is computed from the start, so nothing is random.
+/// level below. The number is computed from the start, so nothing is random.
 fn height(start: i64) -> usize {
     let mixed = (start as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1 + (mixed >> 32).trailing_zeros() as usize / 2).min(LEVELS)

@@ -92,7 +92,7 @@ impl Hive {
     }
 }
 
-/// The parts that all handles share. They are dropped with the last handle, together with the list.
+/// The state that all handles share. It is dropped with the last handle, together with the list.
 struct HiveState<V, N> {
     list: List<Trie<V>>,
     new: N,
@@ -101,11 +101,12 @@ struct HiveState<V, N> {
 /// The progress of a writer, which the reader sees.
 #[derive(Debug)]
 struct WriterPlace {
-    /// The writer updates no window that begins before this: the paper's `written`. Only the writer
-    /// writes it, and it only increases. It is `i64::MAX` after the writer has been dropped.
+    /// The writer updates no window that begins before this promise: the paper's `written`. Only
+    /// the writer changes the promise, which only increases, and is `i64::MAX` after the writer has
+    /// been dropped.
     promise: CachePadded<AtomicI64>,
-    /// The writer accesses no winset that begins before this. Only the writer writes it, and it
-    /// only increases.
+    /// The writer accesses no winset that begins before this hold. Only the writer changes the
+    /// hold, which only increases.
     hold: CachePadded<AtomicI64>,
 }
 

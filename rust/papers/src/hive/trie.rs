@@ -1,5 +1,5 @@
-//! The values of keys, which many threads look up and create at the same time. It is a trie over
-//! the keys' mixed bits.
+//! A trie over the mixed bits of keys, in which many threads look up and create values at the same
+//! time.
 //!
 //! ```text
 //!  root   ┌──┬──┬──┬──┬ ... ┐        a slot is empty, a value with its key, or a node for the next four bits;

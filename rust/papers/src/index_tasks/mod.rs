@@ -18,8 +18,8 @@
 //!    one. The thread therefore waits while the oldest active task is many tasks behind. Otherwise,
 //!    an interrupted thread would make the others compare every row after its task.
 //!
-//! 2. *Find*: for each row, the thread reads the other side's edge. It searches the index for rows
-//!    before the edge, and compares the rows from the edge onwards one by one.
+//! 2. *Find*: for each row, the thread reads the other side's edge. The thread searches the index
+//!    for rows before the edge, and compares the rows from the edge onwards one by one.
 //!
 //! 3. *Index*: the rows are inserted into their indexes and marked. Any thread can then move the
 //!    edge forward.
@@ -28,21 +28,21 @@
 //!
 //! When many rows have been inserted into an index, a thread merges it. First, the thread waits
 //! until the active tasks have finished, while no new ones start. In the first phase, it builds the
-//! new tree, and other threads continue without indexing. It then lets the tasks finish again and
-//! exchanges the trees. In the second phase, it inserts the rows that were left out, and other
-//! threads continue with indexing. In the blocking merge, all other threads wait instead.
+//! new tree, and other threads continue without indexing. The thread then lets the tasks finish
+//! again and exchanges the trees. In the second phase, it inserts the rows that were left out, and
+//! other threads continue with indexing. In the blocking merge, all other threads wait instead.
 //!
 //! The paper compares this with the same tasks over a general-purpose concurrent tree, a Bw-tree.
-//! Here, the second tree is a B+-tree with optimistic lock coupling, see [`TaskIndex`]. It needs no
-//! merges, and rows that have left the window are removed one by one:
+//! In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree, see [`TaskIndex`].
+//! The B+-tree needs no merges, and rows that have left the window are removed one by one:
 //!
 //! 5. *Remove*: the thread removes some rows, of either side, that no task searches for any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
-//! of when it is assigned. They are computed from its position in the merged order, so they do not
-//! depend on threads. The results of a few tasks are combined, because they are passed on in
-//! pieces. A step is the work of a thread between two points where it may have to wait, so any
-//! scheduler can run it.
+//! of when it is assigned. These boundaries are computed from its position in the merged order, so
+//! they do not depend on threads. The results of a few tasks are combined, because they are passed
+//! on in pieces. A step is the work of a thread between two points where it may have to wait, so
+//! any scheduler can run it.
 
 mod leaving;
 mod merge;

@@ -13,7 +13,7 @@ use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
 /// The number of nodes for which a dropped source counts in the decision to check for memory to
-/// free. The number is large enough that the source's rows are freed eventually. It is small enough
+/// free. The number is large enough that the source's rows are freed eventually, and small enough
 /// that 60 000 sources are not each checked 60 000 times.
 const NODES_OF_A_SOURCE: usize = 16;
 
@@ -157,8 +157,8 @@ impl<T: Send + Sync> Source<T> {
     /// Promises that no later row has a smaller `ts`. A higher promise that was made before remains
     /// in effect.
     ///
-    /// A source without new rows holds back the rows of all others. This promise says up to which
-    /// time the others need not wait for it.
+    /// A source without new rows holds back the rows of all others. With this promise, the others
+    /// need not wait for its rows before `ts`.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.

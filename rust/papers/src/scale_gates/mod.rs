@@ -11,10 +11,10 @@
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
 //! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join.
 //! Each thread has its own reader, so it sees all rows and waits for no other thread. A thread
-//! compares each row with its share of the other side's window (L16-18). It stores the row if its
-//! own counters say that it is its turn (L19-20), and drops rows that have left their window
-//! (L21-23). It then adds the matches to SG_out, of which it is a source. SG_out hands out the
-//! matches of a row after every thread has passed the row.
+//! compares each row with its share of the other side's window (L16-18). The thread stores the row
+//! if its own counters say that it is its turn (L19-20), and drops rows that have left their window
+//! (L21-23). The thread then adds the matches to SG_out, of which it is a source. SG_out hands out
+//! the matches of a row after every thread has passed the row.
 //!
 //! The caller of the join is the paper's injecting and collecting thread. The threads keep running
 //! between calls as long as rows are on their way, and sleep otherwise.
@@ -111,9 +111,9 @@ pub struct GatedScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that are scanned. They contain the least and the greatest number of all rows.
+    /// The conditions that are scanned, with the least and the greatest number of all rows.
     terms: Vec<Term>,
-    /// Whether the conditions are scanned. This becomes `false` once a number does not fit.
+    /// Whether the conditions are scanned. Once a number does not fit, they no longer are.
     compares: bool,
     entry: Mutex<Entry<Item>>,
     exit: Mutex<Exit>,

@@ -16,7 +16,8 @@
 //!    finds all matches of the row ready in SG_out.
 //!
 //! 3. A worker waits for the bell of all workers if it finds no row, or if too many of its matches
-//!    have not been taken. It notes the number of rings before it checks, so it misses no ring.
+//!    have not been taken. The worker notes the number of rings before it checks, so it misses no
+//!    ring.
 //!
 //! 4. There is always something to take: the matches of the slowest worker belong to rows that all
 //!    workers have passed. Workers that wait for room therefore do not wait forever.
@@ -244,9 +245,10 @@ impl Exit {
         self.shared.passed.iter().map(HighWater::get).min().expect("there are workers")
     }
 
-    /// Waits until all workers have passed the first `wanted` rows. After a while, or if
-    /// `is_paused` returns `true`, it settles for fewer rows, but for some beyond the first `from`
-    /// unless it is paused. Returns the number of rows that all workers have passed.
+    /// Waits until all workers have passed the first `wanted` rows. After a while, this method
+    /// settles for fewer rows, as long as there are some beyond the first `from`. It also stops
+    /// waiting if `is_paused` returns `true`. Returns the number of rows that all workers have
+    /// passed.
     ///
     /// # Panics
     ///

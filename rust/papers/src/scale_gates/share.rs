@@ -10,7 +10,8 @@ use super::pipes::Process;
 use tidegate_operators::predicate::{Ranges, ScanColumns, Term};
 use tidegate_operators::rows::{Extent, Side};
 
-/// The minimum number of rows at which a window is rebuilt. It is rebuilt whenever it has doubled.
+/// The minimum number of rows at which a window is rebuilt. Windows are rebuilt whenever they have
+/// doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Rows that were added together, and the numbers by which they are compared. All threads read

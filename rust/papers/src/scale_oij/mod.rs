@@ -16,7 +16,7 @@
 //!    writes ([`TimeTravel`](crate::time_travel::TimeTravel)).
 //!
 //! 3. *Search*: the joiner walks backwards through the lists of all joiners in the team for the
-//!    other side, while they add rows. It sees the rows that precede its own row.
+//!    other side, while they add rows. The joiner sees the rows that precede its own row.
 //!
 //! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
 //!
@@ -29,7 +29,7 @@
 //!    from a partitioner's queues. The joiners select their rows of the epoch, and stop at its end.
 //!
 //! 2. A row sees the rows that precede it in merged order, regardless of which rows other threads
-//!    have already stored. It therefore waits until all earlier rows have been stored. In the
+//!    have already stored. A search therefore waits until all earlier rows have been stored. In the
 //!    meantime, the joiner stores further rows; searches skip later rows. Comments in the published
 //!    code mention races in which a pair is missed.
 //!
@@ -37,9 +37,9 @@
 //!
 //! 4. Teams change between two epochs, after about as much work as in the published code.
 //!
-//! 5. For each row of one side (the *base*), the authors' join aggregates the matches. It starts
-//!    from the aggregate of an earlier base row and subtracts the rows that have left the window.
-//!    Here, this is the aggregate of a left row's partners
+//! 5. For each row of one side (the *base*), the authors' join aggregates the matches. The authors'
+//!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
+//!    the window. In tidegate, this corresponds to the aggregate of a left row's partners
 //!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes, while
 //!    this join returns pairs.
 //!
@@ -154,7 +154,7 @@ impl ScaleOij {
         }
     }
 
-    /// Returns the work of each joiner on the epoch. It is run by one thread per joiner, or in
+    /// Returns the work of each joiner on the epoch, which is run by one thread per joiner, or in
     /// turns by fewer threads.
     pub fn works<'a>(
         &'a mut self,

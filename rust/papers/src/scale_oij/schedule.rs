@@ -9,8 +9,8 @@
 /// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
 
-/// The number of rows between two changes of teams. They take some milliseconds of work, as in the
-/// authors' code.
+/// The number of rows between two changes of teams. Processing them takes some milliseconds, as in
+/// the authors' code.
 const SCHEDULED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
 /// The number of joiners with which a partition begins. In loom models, it is the number of all

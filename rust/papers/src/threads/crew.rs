@@ -87,8 +87,8 @@ impl Crew {
 }
 
 /// Determines when a thread sleeps. The thread first checks for work repeatedly, because work often
-/// arrives soon. It then notes how often its bell has rung, checks once more, and waits for the
-/// bell.
+/// arrives soon. The thread then notes how often its bell has rung, checks once more, and waits for
+/// the bell.
 #[derive(Debug, Default)]
 pub struct Patience {
     backoff: Backoff,

@@ -14,7 +14,7 @@ const FANOUT: usize = 16;
 /// The number of probes that descend the tree together, so that their memory accesses overlap.
 pub(super) const GROUP: usize = 32;
 
-/// The greatest key below each child. It is `i64::MAX` for the last child of a level and for unused
+/// The greatest key below each child, or `i64::MAX` for the last child of a level and for unused
 /// places.
 #[derive(Clone, Copy)]
 #[repr(align(64))]

@@ -3,8 +3,8 @@
 use super::CssTree;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 
-/// The IM-Tree, section 3.2 of the paper. New rows are inserted into a B+-tree. It is merged with
-/// the immutable tree, which contains all other rows, when its share of the window reaches the
+/// The IM-Tree, section 3.2 of the paper. New rows are inserted into a B+-tree, and all other rows
+/// are in an immutable tree. The two are merged when the B+-tree's share of the window reaches the
 /// *merge ratio*. Rows that have left the window are skipped by number, and dropped by the merge.
 #[derive(Debug)]
 pub struct ImTree {
@@ -20,8 +20,8 @@ pub struct ImTree {
 }
 
 impl ImTree {
-    /// Creates an index without rows. It merges when the B+-tree contains `merge_ratio` times the
-    /// number of rows in the window.
+    /// Creates an index without rows, which merges when the B+-tree contains `merge_ratio` times
+    /// the number of rows in the window.
     ///
     /// # Panics
     ///

@@ -32,9 +32,9 @@ pub struct PimTree {
 }
 
 impl PimTree {
-    /// Creates an index without rows. It merges when the subindexes contain `merge_ratio` times the
-    /// number of rows in the window. Without an `insertion_depth`, it uses the smallest depth at
-    /// which a subindex contains at most one leaf of rows.
+    /// Creates an index without rows, which merges when the subindexes contain `merge_ratio` times
+    /// the number of rows in the window. Without an `insertion_depth`, the index uses the smallest
+    /// depth at which a subindex contains at most one leaf of rows.
     ///
     /// # Panics
     ///

@@ -88,9 +88,9 @@ impl SharedPimTree {
         }
     }
 
-    /// Appends the numbers of the rows that match the probe to `found`, in any order. They include
-    /// all rows whose insertion finished before the call, and may include rows that are inserted
-    /// during the call.
+    /// Appends the numbers of the rows that match the probe to `found`, in any order. The result
+    /// includes all rows whose insertion finished before the call, and may include rows that are
+    /// inserted during the call.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut place = [PimPlace::default()];
         self.locate(&[probe.low], &mut place);
@@ -120,8 +120,8 @@ impl SharedPimTree {
         }
     }
 
-    /// Prefetches subindexes into the cache. This acquires their locks, except in a loom model,
-    /// which has no caches.
+    /// Prefetches subindexes into the cache. Prefetching acquires their locks, except in a loom
+    /// model, which has no caches.
     fn prefetch(&self, subindexes: &[usize]) {
         if cfg!(loom) {
             return;

@@ -2,9 +2,9 @@
 //!
 //! `make loom` also runs these tests. Under loom, the list has two levels and a node of a trie has
 //! two slots, so the rare paths are taken all the time. The models detect windows or winsets that
-//! are created twice or lost, and winsets that are handed out while they can still be updated. They
-//! also detect memory that is freed while it is read (the winset's cell is checked), and leaks of
-//! windows. `loom_gate.rs` describes the errors that they cannot detect.
+//! are created twice or lost, and winsets that are handed out while they can still be updated. The
+//! models also detect memory that is freed while it is read (the winset's cell is checked), and
+//! leaks of windows. `loom_gate.rs` describes the errors that the models cannot detect.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -1,11 +1,11 @@
 //! Explores every interleaving that loom models for small cases of the task-based index join.
 //!
 //! `make loom` runs these tests. The models detect a row that is neither in the part that the index
-//! searches nor in the part that is compared row by row, or that is in both. They also detect rows
-//! that are lost or duplicated in either phase of a merge, results out of order, and threads that
-//! wait forever. Subindexes are locks and the edge row is an atomic, and loom steps through all of
-//! them. The models cannot show stale values of a counter, which only decides when an index is
-//! merged. Preemptions are bounded by 2, because the full search would take hours.
+//! searches nor in the part that is compared row by row, or that is in both. The models also detect
+//! rows that are lost or duplicated in either phase of a merge, results out of order, and threads
+//! that wait forever. Subindexes are locks and the edge row is an atomic, and loom steps through
+//! all of them. The models cannot show stale values of a counter, which only decides when an index
+//! is merged. Preemptions are bounded by 2, because the full search would take hours.
 
 use std::sync::Arc;
 

@@ -4,9 +4,9 @@
 //! `make loom` also runs these tests. Under loom, a node has four entries and is merged with its
 //! neighbour when they have three together, so a tree of a few rows is split and merged. The models
 //! detect a row that is lost, duplicated or found in another row's place while a node is split,
-//! balanced, merged or reused. They also detect a root that is given up while other threads descend
-//! from it, and threads that wait for each other forever. Every atomic load can return any value
-//! that the memory model allows, so the models detect orderings that are too weak.
+//! balanced, merged or reused. The models also detect a root that is given up while other threads
+//! descend from it, and threads that wait for each other forever. Every atomic load can return any
+//! value that the memory model allows, so the models detect orderings that are too weak.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,10 +1,10 @@
 //! Explores every interleaving that loom models for small epochs of Scale-OIJ.
 //!
 //! `make loom` runs these tests. The models detect a search that starts before all earlier rows are
-//! in their lists. They also detect a pair that both rows find or that neither finds, and threads
-//! that wait for each other forever. The lists and the marks of stored rows are atomics, and loom
-//! steps through all of them. A joiner's rest is not an atomic: it only decides when the turns are
-//! over.
+//! in their lists. The models also detect a pair that both rows find or that neither finds, and
+//! threads that wait for each other forever. The lists and the marks of stored rows are atomics,
+//! and loom steps through all of them. A joiner's rest is not an atomic: it only decides when the
+//! turns are over.
 
 use loom::thread;
 use tidegate_operators::driver::Driver;

@@ -1,8 +1,8 @@
 //! Tests long histories of handshake chains on more threads than cores. The feed, the nodes and the
 //! collector run on any of the threads.
 //!
-//! It detects errors that short histories and single steps do not show: queues that fill up and
-//! wrap around, results that accumulate, and windows that are dropped repeatedly. For rare
+//! These tests detect errors that short histories and single steps do not show: queues that fill up
+//! and wrap around, results that accumulate, and windows that are dropped repeatedly. For rare
 //! interleavings, see `loom_handshake.rs`.
 
 use std::sync::{Arc, Mutex};

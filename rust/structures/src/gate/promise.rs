@@ -10,7 +10,7 @@ use tidegate_sync::atomic::{Arc, AtomicBool, AtomicI64, Ordering};
 
 use super::key::{Key, Rank};
 
-/// The promise of a source about its future rows. It only rises.
+/// The promise of a source about its future rows, which only rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
     /// No future row has a smaller `ts`.
@@ -24,7 +24,7 @@ pub enum Promise {
 pub struct PromiseCell {
     /// No later row has a smaller `ts`. Only the source writes it, and it only increases.
     ts: CachePadded<AtomicI64>,
-    /// Whether there are no later rows. It is read only if `ts` is at its maximum.
+    /// Whether there are no later rows. Readers check this only if `ts` is at its maximum.
     closed: AtomicBool,
     /// The first source that was forked from this one. Written by the source.
     pub first_fork: OnceLink<Fork>,

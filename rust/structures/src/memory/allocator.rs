@@ -20,7 +20,7 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// The origin of large memory. It is stored before the memory.
+/// The origin of large memory, which is stored before the memory.
 enum Header {
     Pool(Extent),
     System,

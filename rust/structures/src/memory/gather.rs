@@ -128,7 +128,7 @@ mod sse2 {
         unsafe { _mm_set_epi64x(b, a) }
     }
 
-    /// Writes whole lines past the caches, and returns the number of values written. It is 0 if
+    /// Writes whole lines past the caches, and returns the number of values written, which is 0 if
     /// `out` does not begin at a line.
     #[inline(always)]
     pub(super) fn stream<T: Copy, const N: usize>(

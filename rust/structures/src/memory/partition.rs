@@ -204,8 +204,8 @@ impl Writer<'_> {
     }
 
     /// P1: a part has fewer than 2^32 rows, so no count wraps. `next[b]` starts at the end of the
-    /// previous parts' places in bucket `b`. It is incremented once for each row that
-    /// [`Part::count`] counted in `b`; counting and writing read the same immutable columns. Each
+    /// previous parts' places in bucket `b`. Writing increments `next[b]` once for each row that
+    /// [`Part::count`] counted in `b`. Counting and writing read the same immutable columns. Each
     /// place is therefore below the start of the next part's places in `b`, and below `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {

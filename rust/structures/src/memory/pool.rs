@@ -51,13 +51,13 @@ pub(super) const LEAST: usize = 64 << 10;
 /// limited, if the system counts addresses as memory, or if it takes no pages back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
-/// The maximum number of bytes that the pool keeps. This is enough for the result and the working
+/// The maximum number of bytes that the pool keeps, which is enough for the result and the working
 /// memory of a join of a million rows per side, so that the next such join needs no fresh pages.
 const POOL_BYTES: usize = 320 << 20;
 
-/// The number of bytes that the pool keeps beyond that, and that the kernel may reclaim. They can
-/// hold a result of gigabytes, such as that of an aggregation with many keys. The next such result
-/// is built several times as fast in memory that is still mapped.
+/// The number of bytes that the pool keeps beyond that, and that the kernel may reclaim. This
+/// memory can hold a result of gigabytes, such as that of an aggregation with many keys. The next
+/// such result is built several times as fast in memory that is still mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
@@ -384,7 +384,8 @@ impl Extent {
 
     /// Ends the loan of a lent extent, if there is memory for it, because the kernel may have
     /// reclaimed all of it. After a write to a page, the kernel keeps it, whether it is the old
-    /// page or a new one of zeros. This needs one write per page, so no thread should wait for it.
+    /// page or a new one of zeros. Taking memory back needs one write per page, so no thread should
+    /// wait for it.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {

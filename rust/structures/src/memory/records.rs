@@ -146,7 +146,7 @@ fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
 }
 
 /// Records of rows that are appended at the end and removed from the front, in one piece of memory.
-/// It has room for twice as many rows as there are, so each row is moved about once.
+/// The memory has room for twice as many rows as there are, so each row is moved about once.
 pub struct RecordLog<R> {
     /// The elements from `first` to `end` have been written.
     values: Pages<R>,

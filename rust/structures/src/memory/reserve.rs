@@ -7,13 +7,13 @@ use tidegate_sync::Counter;
 
 use super::{OutOfMemory, limit, pool};
 
-/// The number of bytes of the reserve if the process has no limits. They cover the small
+/// The number of bytes of the reserve if the process has no limits. The reserve covers the small
 /// allocations of all threads between two [checks](super::check). The reserve consists only of
 /// addresses, and no page of it is ever written.
 pub const RESERVE: usize = 32 << 20;
 
-/// If there is a limit, the reserve is this fraction of the remaining addresses. It determines the
-/// largest request that is served without a previous check.
+/// If there is a limit, the reserve is this fraction of the remaining addresses. The reserve
+/// determines the largest request that is served without a previous check.
 const PART: usize = 4;
 
 /// The maximum and minimum size of the reserve in this case. With less, it is not worth continuing.
@@ -81,8 +81,8 @@ fn spend_last() -> bool {
 }
 
 /// Returns the addresses. Another thread holds them for a few system calls at most, so this waits
-/// for a moment. It does not wait forever: after a fork, they may be held by a thread that the
-/// child process does not have.
+/// for a moment. The wait is bounded: after a fork, a thread that the child process does not have
+/// may hold the addresses.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {

@@ -24,8 +24,8 @@ pub(super) enum PageSize {
     Small,
 }
 
-/// The number of bytes for which a trial remains valid after it chose huge or small pages. It is
-/// shorter for huge pages, because a few of them may be available even if most are not.
+/// The number of bytes for which a trial remains valid after it chose huge or small pages. The
+/// number is smaller for huge pages, because a few of them may be available even if most are not.
 const HUGE_HOLDS: usize = 32 << 20;
 const SMALL_HOLDS: usize = 128 << 20;
 

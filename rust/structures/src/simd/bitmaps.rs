@@ -4,8 +4,8 @@
 //! therefore the rows of one bitmap that are not in another, regardless of the width of the range,
 //! and four loads test 64 rows of two columns. This is the range encoding of Chan and Ioannidis,
 //! "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The bitmaps that
-//! a group of ranges needs thus stay in the second-level cache. They are on huge pages, because
-//! each test reads other bitmaps.
+//! a group of ranges needs thus stay in the second-level cache. The bitmaps are on huge pages,
+//! because each test reads different ones.
 
 use std::ops::Range;
 
@@ -92,7 +92,7 @@ impl Bitmaps {
         }
     }
 
-    /// Appends the rows of a tile, given by bucket, and clears them. It writes whole cache lines,
+    /// Appends the rows of a tile, given by bucket, and clears them. Whole cache lines are written,
     /// because each bucket has a different one.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);

@@ -1,7 +1,7 @@
 //! Finds the positions at which the values of columns are in given ranges, for several sets of
 //! ranges at a time.
 //!
-//! This is the inner loop of joins that compare every pair. A tile of each column is loaded once
+//! `scan` is the inner loop of joins that compare every pair. A tile of each column is loaded once
 //! and compared with the ranges of all rows. For each row, one bit, computed without a branch, says
 //! whether any position of the tile is in range. Only if there is one, the tile is examined again.
 //! The same code is compiled for AVX-512, for AVX2 and for the features that every processor of the
@@ -116,8 +116,8 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     scan_two_by(instructions(), first, second, first_spans, second_spans, base, found);
 }
 
-/// Like [`scan_two`], but with the given instructions, which need not be the widest. This is for
-/// tests and benchmarks of these instructions.
+/// Like [`scan_two`], but with the given instructions, which need not be the widest. Tests and
+/// benchmarks of these instructions use this function.
 ///
 /// # Panics
 ///

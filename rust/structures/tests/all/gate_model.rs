@@ -1,9 +1,9 @@
 //! A model of a gate that is obviously correct, on one thread, and random histories that are run on
 //! the model and on a gate.
 //!
-//! Every result must equal the model's: the row, "nothing is ready", or the end. This detects a
-//! wrong order, rows that are lost, duplicated or returned too early, and inexact readiness. It
-//! does not detect races. The crate of the published algorithms also uses this file.
+//! Every result must equal the model's: the row, "nothing is ready", or the end. The comparison
+//! detects a wrong order, rows that are lost, duplicated or returned too early, and inexact
+//! readiness. It does not detect races. The crate of the published algorithms also uses this file.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

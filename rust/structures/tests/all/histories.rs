@@ -1,10 +1,10 @@
 //! Short concurrent histories of a gate. Each is searched for an order that the contract allows.
 //!
 //! The begin and end of each call are recorded. Some order of the calls must agree with these times
-//! and with the sequential gate. This also detects results that are wrong only for a moment, such
-//! as "nothing is ready" when a row was ready. Histories are short, because otherwise the search
-//! would not end. The interleaving of the threads is random; rare interleavings are left to the
-//! loom models. The crate of the published algorithms also uses this file.
+//! and with the sequential gate. The search also detects results that are wrong only for a moment,
+//! such as "nothing is ready" when a row was ready. Histories are short, because otherwise the
+//! search would not end. The interleaving of the threads is random; rare interleavings are left to
+//! the loom models. The crate of the published algorithms also uses this file.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;

@@ -5,9 +5,9 @@
 //! Under loom, a segment has one node, a block two rows, and a list two levels, and memory is
 //! reclaimed at every step, so the rare paths are taken all the time. The models detect orderings
 //! that are too weak: a row that is read before it is written, or memory that is freed while it is
-//! read. Both are racing accesses to a checked cell. They also detect rows that are lost,
-//! duplicated or returned too early, and leaks of counted payloads. They cannot cover more than
-//! three threads, long histories, or machines weaker than loom's model, which does not reorder
+//! read. Both are racing accesses to a checked cell. The models also detect rows that are lost,
+//! duplicated or returned too early, and leaks of counted payloads. The models cannot cover more
+//! than three threads, long histories, or machines weaker than loom's model, which does not reorder
 //! loads. Preemptions are bounded by 2 or 3, because the full search would take hours. Debug
 //! assertions are enabled, as in the profile: they read keys, which are checked cells as well.
 

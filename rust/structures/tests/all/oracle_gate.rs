@@ -1,5 +1,5 @@
 //! Compares the block gate with a model that is obviously correct (`gate_model.rs`), on one thread,
-//! also with sources in two tiers. It does not detect races: see `loom_gate.rs` and
+//! also with sources in two tiers. These tests do not detect races: see `loom_gate.rs` and
 //! `stress_gate.rs`.
 
 use proptest::prelude::*;

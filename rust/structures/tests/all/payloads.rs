@@ -19,8 +19,8 @@ pub(crate) fn rise(random: &mut Random) -> i64 {
     }
 }
 
-/// A payload that counts how many payloads are alive. It also owns memory, so that sanitizers
-/// detect misuse.
+/// A payload that counts how many payloads are alive, and owns memory, so that sanitizers detect
+/// misuse.
 pub(crate) struct CountedPayload {
     pub(crate) row: Box<Row>,
     alive: Arc<Counter>,

@@ -2,8 +2,8 @@
 //! the sorted rows, and payloads are counted.
 //!
 //! `.github/scripts/stress.sh` runs this file, `linearizable_gate.rs`, and the corresponding tests
-//! of the row gate (`rust/papers/tests`) in three ways. It runs them unchanged, and under
-//! AddressSanitizer and ThreadSanitizer. It also runs them with `--cfg tidegate_stress`, which
+//! of the row gate (`rust/papers/tests`) in three ways. The script runs them unchanged, and under
+//! AddressSanitizer and ThreadSanitizer. It also runs the tests with `--cfg tidegate_stress`, which
 //! makes segments of one node and blocks of two rows, and reclaims memory at every step. Seeds are
 //! printed on failure.
 //!
@@ -11,12 +11,12 @@
 //! x86-64 reorders less than the language allows, so an ordering that is too weak shows only if the
 //! compiler makes use of it. AddressSanitizer detects memory that is used after it was freed, and
 //! leaks. ThreadSanitizer detects two accesses to plain memory in the executed code that no atomic
-//! orders, on any processor. It does not recognize the reference counts of `Arc`, because their
-//! fences are in the standard library, which is not instrumented. ThreadSanitizer therefore runs
-//! only the row gate's tests, since the block gate passes memory from block to block through
-//! reference counts. `thread_sanitizer.txt` suppresses the reports about them. `loom_gate.rs` and
-//! AddressSanitizer test that reference counts keep memory alive. Helgrind and DRD report errors in
-//! correct code.
+//! orders, on any processor. ThreadSanitizer does not recognize the reference counts of `Arc`,
+//! because their fences are in the standard library, which is not instrumented. Under
+//! ThreadSanitizer, only the row gate's tests therefore run, since the block gate passes memory
+//! from block to block through reference counts. `thread_sanitizer.txt` suppresses reports about
+//! reference counts. `loom_gate.rs` and AddressSanitizer test that reference counts keep memory
+//! alive. Helgrind and DRD report errors in correct code.
 
 use std::sync::Arc;
 use std::thread;

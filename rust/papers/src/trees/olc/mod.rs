@@ -10,8 +10,8 @@
 //!                                                                 no:  start again at the root
 //! ```
 //!
-//! A thread descends without writing anything. It locks only the nodes that it changes: the leaf,
-//! or a full or nearly empty node with its parent (and its neighbour).
+//! A thread descends without writing anything. The thread locks only the nodes that it changes: the
+//! leaf, or a full or nearly empty node with its parent (and its neighbour).
 
 mod arena;
 mod node;
@@ -143,8 +143,8 @@ impl OlcTree {
     }
 
     /// Appends the numbers of the rows that match the probe to `found`, by key and then by number.
-    /// They include all rows that are in the tree during the whole search, and may include rows
-    /// that are inserted or removed during the search.
+    /// The result includes all rows that are in the tree during the whole search, and may include
+    /// rows that are inserted or removed during the search.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut from = (probe.low, 0);
         if probe.low <= probe.high {
@@ -162,7 +162,7 @@ impl OlcTree {
         self.root.store(number, Ordering::Release);
     }
 
-    /// Returns a node of the given kind in its current state. It may be the wrong node (O1).
+    /// Returns a node of the given kind in its current state. The node may be the wrong one (O1).
     #[inline]
     fn see<N: NodeKind>(&self, number: u32) -> Attempt<NodeView<'_, N>> {
         let node = N::arena(self).get(number & !LEAF).ok_or(Restart)?;
@@ -170,7 +170,7 @@ impl OlcTree {
         Ok(NodeView { number, node, version: node.lock().read() })
     }
 
-    /// Returns a node in its current state. It may be the wrong node (O1).
+    /// Returns a node in its current state. The node may be the wrong one (O1).
     #[inline]
     fn look(&self, number: u32) -> Attempt<Any<'_>> {
         Ok(match number & LEAF {

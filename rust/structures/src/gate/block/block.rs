@@ -15,8 +15,8 @@ use crate::gate::key::{Key, RowId};
 /// Ready rows in merged order.
 pub struct Block<R: Run> {
     plan: Plan<R>,
-    /// The number of threads that have started to fill the block. This is only a hint: two threads
-    /// may fill it, and then the rows of one of them are used.
+    /// The number of threads that have started to fill the block. The number is only a hint: two
+    /// threads may fill the block, and then the rows of one of them are used.
     fillers: Counter,
     /// The rows. Written by the first thread that has filled the block.
     rows: OnceLink<Columns>,
@@ -199,8 +199,8 @@ impl<R: Run> PlannedBlock<R> {
         plan.runs.iter().map(|record| record.rows()).zip(rows)
     }
 
-    /// Writes the times and sources of the rows to the caller's arrays, without filling the block.
-    /// This is for a gate with a single reader.
+    /// Writes the times and sources of the rows to the caller's arrays without filling the block,
+    /// for a gate with a single reader.
     ///
     /// # Panics
     ///

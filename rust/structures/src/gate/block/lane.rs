@@ -21,7 +21,7 @@ pub(super) struct SourceLane<R> {
     runs: VecDeque<Arc<LogRecord<R>>>,
     /// The first row of the oldest run that is not in a block yet.
     start: usize,
-    /// The position that the block being planned has reached. It is the start if no block is being
+    /// The position that the block being planned has reached, or the start if no block is being
     /// planned.
     cursor: Cursor,
 }
@@ -167,7 +167,7 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources that a reader knows, sorted by rank. It knows each source whose start it has
+/// The sources that a reader knows, sorted by rank. A reader knows each source whose start it has
 /// reached, except closed sources whose rows are all in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {

@@ -1,5 +1,5 @@
-//! The log of a source: its actions in order, which every reader follows. It is the only state that
-//! the sources and readers of the block gate share.
+//! The log of a source: its actions in order, which every reader follows. Logs are the only state
+//! that the sources and readers of the block gate share.
 //!
 //! Runs, promises, forks and the end are entries of one list, which only its source extends, with a
 //! [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all earlier

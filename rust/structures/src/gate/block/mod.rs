@@ -42,8 +42,8 @@ pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejection, TooManySources};
 
-/// The number of bytes that a row needs in a block, for a time and an id. They are charged when the
-/// row is pushed.
+/// The number of bytes that a row needs in a block, for a time and an id. The memory is charged
+/// when the row is pushed.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 
 /// Creates block gates; see the module documentation.
@@ -193,8 +193,8 @@ impl<R: Run> BlockSource<R> {
     /// Promises that there are no more rows, like dropping the source.
     pub fn close(self) {}
 
-    /// Adds a source to this source's tier. It starts with this source's promise, and gets the next
-    /// number of the gate.
+    /// Adds a source to this source's tier. The new source starts with this source's promise, and
+    /// gets the next number of the gate.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }
@@ -203,9 +203,9 @@ impl<R: Run> BlockSource<R> {
     ///
     /// # Panics
     ///
-    /// Panics unless every row of the new source sorts after this source's promise. So `from` must
-    /// be at least [`promised`](Self::promised). It must be greater than that if this source is in
-    /// the last tier and the new one is in the first.
+    /// Panics unless every row of the new source sorts after this source's promise. The time `from`
+    /// must therefore be at least [`promised`](Self::promised). It must be greater than the promise
+    /// if this source is in the last tier and the new one is in the first.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {

@@ -31,8 +31,8 @@ const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 }
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
 /// How many blocks ahead of the one that it needs a reader fills blocks while another thread fills
-/// that one. This is enough for the number of threads that may share a gate, and needs little
-/// memory.
+/// that one. Eight blocks are enough for the number of threads that may share a gate, and need
+/// little memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
 /// A consumer of the block gate that receives every row from its starting position onwards.

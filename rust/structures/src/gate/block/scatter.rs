@@ -4,9 +4,9 @@
 //! order. Its upper part is the event time minus the smallest one, and its lower part is the row's
 //! number, counted in order of source and position. The upper bits of a word select its slot. The
 //! rows of each slot are counted, the counts are summed to positions, and each word is written to
-//! its slot's next position. These are linear passes without comparisons. Words that share a slot
-//! may be in the wrong order, which the next pass corrects. The last pass converts words back to
-//! rows.
+//! its slot's next position. All of these passes are linear, without comparisons. Words that share
+//! a slot may be in the wrong order, which the next pass corrects. The last pass converts words
+//! back to rows.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -168,7 +168,7 @@ impl Layout {
         }
     }
 
-    /// Returns the word of a row. It contains `number`, whatever the time is.
+    /// Returns the word of a row. The word contains `number` for any time.
     #[inline(always)]
     fn word(self, ts: i64, number: usize) -> u32 {
         ((ts.wrapping_sub(self.low) as u64 >> self.lost) << self.scale) as u32 | number as u32

@@ -13,10 +13,10 @@ pub(super) const ROWS: usize = 10;
 /// The number of row numbers that [`Kernel::append`] writes, beginning with the appended ones.
 pub(super) const LANES: usize = 16;
 
-/// The distance between the oldest row and the number of an empty place. It is greater than the
-/// distance to rows that a probe may search for although they were never inserted, such as those
-/// without a value. It is small enough that the place remains empty while [`MOST_LEFT`] rows are
-/// removed.
+/// The distance between the oldest row and the number of an empty place. The distance is greater
+/// than that to rows which a probe may search for although they were never inserted, such as those
+/// without a value. It is also small enough that the place remains empty while [`MOST_LEFT`] rows
+/// are removed.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
 /// The number of rows that may be removed before blocks are rebuilt. Otherwise numbers would wrap
@@ -138,7 +138,7 @@ impl Kernel for Portable {
     }
 }
 
-/// Compares all rows at the same time. It must only be used on processors with the instructions.
+/// Compares all rows at the same time. This kernel must only be used on processors with AVX-512.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx512;
 
@@ -232,8 +232,8 @@ impl Kernel for Avx512 {
     }
 }
 
-/// Compares eight rows at a time, and then two. It must only be used on processors with the
-/// instructions.
+/// Compares eight rows at a time, and then two. This kernel must only be used on processors with
+/// AVX2.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx2;
 
@@ -375,7 +375,8 @@ impl Kernel for Avx2 {
     }
 }
 
-/// Compares eight rows at a time, and then two. It must only be used on processors with NEON.
+/// Compares eight rows at a time, and then two. This kernel must only be used on processors with
+/// NEON.
 #[cfg(target_arch = "aarch64")]
 pub(super) struct Neon;
 

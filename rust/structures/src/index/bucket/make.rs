@@ -7,13 +7,13 @@ use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
 /// The number of rows per block when the directory is built, which leaves room for as many more, so
-/// that few blocks overflow. It is followed by the number when a crowded cell is rebuilt, for which
-/// more rows are likely to arrive.
+/// that few blocks overflow. The second constant is the number when a crowded cell is rebuilt, for
+/// which more rows are likely to arrive.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
 /// The approximate cost per row, in nanoseconds, of rows beyond the directory, which are inserted
-/// into a tree and searched for there. It is followed by the cost per row of rebuilding the
+/// into a tree and searched for there. The second constant is the cost per row of rebuilding the
 /// directory.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
@@ -251,9 +251,9 @@ impl BucketIndex {
         blocks.iter().map(|block| block.live_rows(self.first, &mut [(0, 0); ROWS])).sum()
     }
 
-    /// Returns whether a new directory would be better for the current rows. This is the case if
-    /// rows beyond it have cost as much as rebuilding it, if the window has doubled, if cells have
-    /// been divided often, if there was no room, or if it has been in use for long.
+    /// Returns whether a new directory would be better for the current rows. A new one is better if
+    /// rows beyond the old one have cost as much as rebuilding it, if the window has doubled, if
+    /// cells have been divided often, if there was no room, or if it has been in use for long.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;

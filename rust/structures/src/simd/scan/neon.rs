@@ -100,8 +100,8 @@ fn within<A: Lane, B: Lane, const TWO: bool>(
     if TWO { vandq_u8(a, b) } else { a }
 }
 
-/// Narrows each of the comparisons, which fill `N` registers, to a byte. It takes every second byte
-/// of two registers, until only one register is left.
+/// Narrows each of the comparisons, which fill `N` registers, to a byte. Each step takes every
+/// second byte of two registers, until only one register is left.
 #[target_feature(enable = "neon")]
 #[inline]
 fn narrowed<const N: usize>(mut masks: [Bytes; N]) -> Bytes {

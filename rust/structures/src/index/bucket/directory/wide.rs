@@ -8,7 +8,7 @@ use crate::index::{Entry, Probe};
 /// The number of keys that are looked up together.
 const LANES: usize = 8;
 
-/// The positions of eight keys, by cells of the root. They are zeros for keys beyond all cells.
+/// The positions of eight keys, by cells of the root, or zeros for keys beyond all cells.
 struct Spots {
     /// The numbers of the cells, and their contents.
     at: __m512i,
