@@ -298,7 +298,7 @@ fn outcome<T>(mut root: In<T>) -> impl FnMut() -> Next<Option<T>> {
     }
 }
 
-/// How far one child is ahead of the other.
+/// The lead of one child over the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
     No,
@@ -311,7 +311,7 @@ enum Lead {
 struct NeighbourOutlet<T> {
     queue: Out<T>,
     waiting: Option<TreeMessage<T>>,
-    /// Whether the end was sent.
+    /// True if the end was sent.
     has_ended: bool,
 }
 

@@ -42,7 +42,7 @@ impl<T: Lane + Into<u64>> NumberRows<T> {
     ///
     /// # Panics
     ///
-    /// If columns differ in length, or if there are keys without columns.
+    /// Panics if columns differ in length, or if there are keys without columns.
     pub fn new(rows: usize, columns: Vec<NumberColumn<T>>, keyed: bool) -> Self {
         assert!(
             columns.iter().all(|column| [column.values.len(), column.takes.len()] == [rows; 2]),

@@ -41,7 +41,7 @@ impl<P: Predicate> Epoch<P> {
     ///
     /// # Panics
     ///
-    /// If the number of rows in the columns differs.
+    /// Panics if the number of rows in the columns differs.
     pub(super) fn new(ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) -> Self {
         let columns = left.len() + right.len();
         assert_eq!((ts.len(), ts.len()), (sides.len(), columns), "a side and columns for each row");
@@ -101,9 +101,9 @@ impl Pace {
 pub(super) struct Progress {
     /// The number of rows that all nodes have handled, including all earlier rows.
     pub(super) handled: u64,
-    /// Whether nothing is on its way and nothing is waiting.
+    /// True if nothing is on its way and nothing is waiting.
     pub(super) is_idle: bool,
-    /// Whether all rows that will ever arrive have been fed.
+    /// True if all rows that will ever arrive have been fed.
     pub(super) has_ended: bool,
 }
 

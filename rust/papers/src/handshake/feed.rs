@@ -92,7 +92,7 @@ impl<P: Predicate> Feed<P> {
     ///
     /// # Panics
     ///
-    /// If there is no room.
+    /// Panics if there is no room.
     pub fn feed(&mut self, burst: &Burst<'_, P>) {
         assert!(self.has_room(), "there is room for a burst");
         let mut places =
@@ -108,12 +108,12 @@ impl<P: Predicate> Feed<P> {
         self.send_left(right);
     }
 
-    /// Feeds messages without rows. When they have passed the chain, so has everything that was fed
-    /// before.
+    /// Feeds messages without rows. After they have passed the chain, everything that was fed
+    /// before has passed it, too.
     ///
     /// # Panics
     ///
-    /// If there is no room.
+    /// Panics if there is no room.
     pub fn punctuate(&mut self) {
         assert!(self.has_room(), "there is room for a punctuation");
         self.send_right(None);

@@ -20,7 +20,7 @@ const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// The number of rows that a call waits for, if this many are on their way.
 const STRIDE: u64 = if cfg!(any(test, loom)) { 2 } else { 1 << 12 };
 
-/// The time that a call waits before it settles for fewer rows.
+/// The time that a call waits before it accepts fewer rows.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The number of results at which a call stops collecting.
@@ -73,9 +73,9 @@ pub struct HandshakeJoin<P: Predicate> {
     /// all nodes had handled at the last check.
     put: u64,
     handled: u64,
-    /// Whether nothing was on its way at the last check.
+    /// True if nothing was on its way at the last check.
     is_idle: bool,
-    /// How often the nodes' threads had rung by the last check.
+    /// The number of times that the nodes' threads had rung by the last check.
     heard: u64,
     /// Ordered results that have not been returned yet.
     found: Vec<ResultPair>,
@@ -162,7 +162,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// If any rows are on their way.
+    /// Panics if any rows are on their way.
     pub(super) fn renew(&mut self, predicate: Arc<P>) {
         let is_idle = |entry: &mut FeedEntry<P>| entry.look(0).is_idle;
         assert!(self.is_done() && self.entry.with(is_idle), "the previous chain is idle");
@@ -187,7 +187,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// If the number of rows in the columns differs, or after the end.
+    /// Panics if the number of rows in the columns differs, or after the end.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) {
         if ts.is_empty() {
             return;
@@ -209,7 +209,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// If the join already has rows.
+    /// Panics if the join already has rows.
     pub fn restore(&mut self, ts: [&[i64]; 2], left: P::Left, right: P::Right) {
         assert_eq!(self.put, 0, "rows are restored before any are added");
         let of_side = |side: Side| ts[side as usize].iter().map(move |&ts| (ts, side));
@@ -228,7 +228,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// If rows are on their way.
+    /// Panics if rows are on their way.
     pub fn end(&mut self) {
         assert!(self.is_done(), "the join ends when no rows are on their way");
         self.is_idle = false;
@@ -306,7 +306,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// If results have been found that [`take`](Self::take) has not returned.
+    /// Panics if results have been found that [`take`](Self::take) has not returned.
     pub fn purge(&mut self, now: Option<i64>) {
         assert!(self.found.is_empty(), "all results are taken before a purge");
         let given = self.given;

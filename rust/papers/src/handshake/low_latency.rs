@@ -1,4 +1,5 @@
-//! How a node of the low-latency handshake join handles a message (Figures 13 and 14).
+//! The steps with which a node of the low-latency handshake join handles a message (Figures 13 and
+//! 14).
 //!
 //! A node passes rows on before it does anything else with them. Only their home node keeps them.
 

@@ -127,7 +127,7 @@ pub struct Chain<P: Predicate> {
 }
 
 impl<P: Predicate> Chain<P> {
-    /// Creates a chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless it is `ordered`,
+    /// Creates a chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless `ordered` is true,
     /// results are returned in the order in which they are found.
     pub fn new(
         predicate: Arc<P>,

@@ -38,7 +38,7 @@ pub(super) struct Core<P: Predicate> {
     /// The marks of left and right messages, which the last node and the first node raise.
     arrived: [Arc<ArrivalMarks>; 2],
     outlet: Outlet,
-    /// Whether a message has ended here.
+    /// True if a message has ended here.
     has_arrived: bool,
     pub(super) finder: Finder<P>,
     pub(super) left_window: LocalWindow<P::Left>,

@@ -1,4 +1,4 @@
-//! How a node of the original handshake join handles a message.
+//! The steps with which a node of the original handshake join handles a message.
 //!
 //! Each node keeps rows for its share of the window and passes them on when younger rows have
 //! arrived. At any time, the rows in a side's window are divided evenly among the nodes, and the

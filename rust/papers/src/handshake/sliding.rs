@@ -48,7 +48,7 @@ pub struct SlidingHandshake<T: Rank> {
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,
-    /// Whether the terms are compared. Once a number does not fit, they no longer are.
+    /// True as long as all numbers fit, so that the terms are compared.
     compares: bool,
     join: HandshakeJoin<BandPredicate<T>>,
     /// The origin of the chain's numbers: the first row of each side, and the place in merged
@@ -56,7 +56,7 @@ pub struct SlidingHandshake<T: Rank> {
     origin: ([u64; 2], u64),
     /// Pairs that an earlier chain has found and that have not been returned.
     found: Vec<ResultPair>,
-    /// Whether each kept row matches nothing.
+    /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],
     /// Rows whose results have not all been returned, in merged order, from the place `given`
     /// onwards.

@@ -181,7 +181,7 @@ impl<T> Cursor<T> {
     ///
     /// # Safety
     ///
-    /// The same as for [`find`](Self::find).
+    /// The requirements are the same as for [`find`](Self::find).
     pub(super) unsafe fn advance(&mut self, start: i64) -> i64 {
         for level in (0..LEVELS).rev() {
             // SAFETY: the caller guarantees that the cursor's nodes exist.
@@ -236,8 +236,8 @@ unsafe fn last_before<T>(
 ///
 /// # Safety
 ///
-/// The same as for [`Cursor::find`]. For each level, `before` contains a node on it that begins
-/// before `node`.
+/// The requirements are the same as for [`Cursor::find`]. For each level, `before` contains a node
+/// on it that begins before `node`.
 unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut Node<T> {
     let (start, height) = (node.start, node.next.len());
     let node = Box::into_raw(node);

@@ -140,7 +140,7 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
     ///
     /// # Panics
     ///
-    /// If `start` is before the promise, or is `i64::MAX`, which is after all times.
+    /// Panics if `start` is before the promise, or is `i64::MAX`, which is after all times.
     #[inline]
     pub fn update(&mut self, start: i64, key: u32, update: impl FnOnce(&V)) {
         // Relaxed: only this thread writes it.

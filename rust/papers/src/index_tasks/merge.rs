@@ -15,7 +15,7 @@ pub struct MergeOptions {
     pub merge_ratio: f64,
     /// The depth at which an index has its subindexes. If there is none, the index chooses it.
     pub insertion_depth: Option<usize>,
-    /// Whether all threads wait for a merge.
+    /// True if all threads wait for a merge.
     pub is_blocking: bool,
 }
 

@@ -131,9 +131,9 @@ struct Side {
     first: u32,
     /// The keys of the rows. The key of a row that can match nothing has no meaning.
     keys: Vec<i64>,
-    /// Which rows can match anything. Empty if all rows can.
+    /// Marks the rows that can match anything. Empty if all rows can.
     joins: Vec<bool>,
-    /// Which rows are in the index. The edge is the first row that may not be.
+    /// The rows that are in the index. The edge is the first row that may not be in it.
     indexed: Prefix,
 }
 

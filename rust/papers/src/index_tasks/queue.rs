@@ -16,10 +16,10 @@ pub(super) struct Queue {
     rows: usize,
     /// The first row of each active task, oldest first.
     pub(super) active: Vec<usize>,
-    /// Whether to hand out no tasks until the active ones have finished and the merging thread has
-    /// checked this.
+    /// True if no tasks are handed out until the active ones have finished and the merging thread
+    /// has checked this.
     pub(super) is_blocked: bool,
-    /// Whether a thread is performing a merge.
+    /// True if a thread is performing a merge.
     pub(super) is_merging: bool,
     /// The number of completed merges.
     pub(super) merges: u64,
@@ -32,7 +32,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct SideIndex {
     pub(super) index: SharedIndex,
-    /// Whether tasks insert their rows.
+    /// True if tasks insert their rows.
     pub(super) is_indexing: bool,
     /// No later row searches for rows before this number.
     pub(super) first: u32,
@@ -46,7 +46,7 @@ pub(super) struct Indexes {
     /// they never were.
     changes: Option<u64>,
     pub(super) trees: Vec<SharedIndex>,
-    /// Whether tasks insert their rows.
+    /// Marks the sides for which tasks insert their rows.
     pub(super) is_indexing: Vec<bool>,
 }
 

@@ -103,10 +103,10 @@ impl<T> GateState<T> {
     /// Returns the lowest position that any handle holds.
     ///
     /// A handle may arrive while the others are read, and the one it was created from may then
-    /// move. But the new handle arrives before the other moves. If the reclaimer has read the
+    /// move. However, the new handle arrives before the other moves. If the reclaimer has read the
     /// other's new position, it finds the new handle among the arrivals afterwards, and reads
-    /// again. If it has read the old position, this is not above the position where the new handle
-    /// begins.
+    /// again. If it has read the old position, that position is not above the one where the new
+    /// handle begins.
     fn lowest(&self, known: &mut Vec<KnownHandle<T>>) -> Key {
         loop {
             known.extend(self.arrivals.take_all());

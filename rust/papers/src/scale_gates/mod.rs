@@ -113,7 +113,7 @@ pub struct GatedScaleJoin {
     logs: [TimeLog; 2],
     /// The conditions that are scanned, with the least and the greatest number of all rows.
     terms: Vec<Term>,
-    /// Whether the conditions are scanned. Once a number does not fit, they no longer are.
+    /// True as long as all numbers fit, so that the conditions are scanned.
     compares: bool,
     entry: Mutex<Entry<Item>>,
     exit: Mutex<Exit>,

@@ -43,7 +43,7 @@ const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 /// may have more matches.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// How long the taking thread waits before it settles for fewer rows than it requested.
+/// The time that the taking thread waits before it accepts fewer rows than it requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The processing of all items from SG_in by one worker, in order.
@@ -246,13 +246,12 @@ impl Exit {
     }
 
     /// Waits until all workers have passed the first `wanted` rows. After a while, this method
-    /// settles for fewer rows, as long as there are some beyond the first `from`. It also stops
-    /// waiting if `is_paused` returns `true`. Returns the number of rows that all workers have
-    /// passed.
+    /// accepts fewer rows, as long as there are some beyond the first `from`. It also stops waiting
+    /// if `is_paused` returns `true`. Returns the number of rows that all workers have passed.
     ///
     /// # Panics
     ///
-    /// If a worker has panicked, with the payload of its panic.
+    /// Panics if a worker has panicked, with the payload of its panic.
     pub fn wait(&mut self, from: u64, wanted: u64, is_paused: impl Fn() -> bool) -> u64 {
         self.shared.wanted.raise(wanted);
         // Settles for fewer rows if some are known to have been passed, or if a worker has rung. A

@@ -29,7 +29,7 @@ pub(super) struct Piece {
     /// The conditions that are scanned, with the numbers of these rows. `None` if a row has no
     /// number.
     pub(super) terms: Option<Vec<Term>>,
-    /// Whether the rows are compared, in addition to being stored.
+    /// True if the rows are compared, in addition to being stored.
     pub(super) are_compared: bool,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Joiner {
 #[derive(Debug, Default)]
 struct Keys {
     all: Vec<u32>,
-    /// Whether each key has rows.
+    /// Marks the keys that have rows.
     is_there: Vec<bool>,
     /// Rows from this time onwards may have arrived since old rows were last cut off.
     since: Option<i64>,
@@ -45,10 +45,10 @@ struct Keys {
 /// The joiner's rows of the epoch, and the matches it has found.
 #[derive(Debug, Default)]
 struct Work {
-    /// Whether the rows have been selected.
+    /// True if the rows have been selected.
     has_begun: bool,
     mine: Vec<u32>,
-    /// How many of the rows have been stored, and how many have been searched for.
+    /// The number of rows that have been stored, and the number that have been searched for.
     stored: usize,
     looked: usize,
     /// The numbers of matching earlier rows, row after row.
@@ -96,7 +96,7 @@ pub struct JoinerWork<'a> {
     work: &'a mut Work,
     shared: Arc<EpochState<'a>>,
     filter: Option<&'a Filter<'a>>,
-    /// Whether it has nothing to do until its pairs are taken.
+    /// True if the joiner has nothing to do until its pairs are taken.
     is_at_rest: bool,
 }
 

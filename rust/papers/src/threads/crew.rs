@@ -75,7 +75,7 @@ impl Crew {
     ///
     /// # Panics
     ///
-    /// If a thread has panicked, with its payload, or if all threads have ended.
+    /// Panics if a thread has panicked, with its payload, or if all threads have ended.
     pub fn check(&self) {
         if self.is_over() {
             match self.panic.with(Option::take) {

@@ -17,7 +17,7 @@ pub enum Turn {
     Finished,
 }
 
-/// How long a thread sleeps when all of its tasks have been waiting for some time.
+/// The time that a thread sleeps when all of its tasks have been waiting for a while.
 const NAP: Duration = Duration::from_micros(50);
 
 /// Repeatedly calls tasks that wait for each other, until one of them reports that all work is

@@ -44,7 +44,7 @@ impl ChainedIndex {
     ///
     /// # Panics
     ///
-    /// If `length` is below 2.
+    /// Panics if `length` is below 2.
     pub fn new(archive: Archive, length: usize) -> Self {
         assert!(length >= 2, "a chain has an active and an archived index");
         ChainedIndex {

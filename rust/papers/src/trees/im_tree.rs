@@ -25,7 +25,7 @@ impl ImTree {
     ///
     /// # Panics
     ///
-    /// If the merge ratio is not above 0 and at most 1.
+    /// Panics if the merge ratio is not above 0 and at most 1.
     pub fn new(merge_ratio: f64) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,

@@ -38,7 +38,7 @@ impl PimTree {
     ///
     /// # Panics
     ///
-    /// If the merge ratio is not above 0 and at most 1.
+    /// Panics if the merge ratio is not above 0 and at most 1.
     pub fn new(merge_ratio: f64, insertion_depth: Option<usize>) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,

@@ -19,7 +19,7 @@ impl RoundRobin {
     ///
     /// # Panics
     ///
-    /// If `trees` is 0.
+    /// Panics if `trees` is 0.
     pub fn new(trees: usize) -> Self {
         assert!(trees > 0, "there is at least one tree");
         RoundRobin { trees: vec![BPlusTree::new(); trees], enters: 0, leaves: 0 }

@@ -101,7 +101,7 @@ impl SharedPimTree {
     ///
     /// # Panics
     ///
-    /// If there are not as many positions as keys.
+    /// Panics if there are not as many positions as keys.
     pub fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
         assert_eq!(lows.len(), places.len(), "one place per key");
         for (lows, places) in lows.chunks(GROUP).zip(places.chunks_mut(GROUP)) {

@@ -24,7 +24,7 @@ pub enum Promise {
 pub struct PromiseCell {
     /// No later row has a smaller `ts`. Only the source writes it, and it only increases.
     ts: CachePadded<AtomicI64>,
-    /// Whether there are no later rows. Readers check this only if `ts` is at its maximum.
+    /// True if there are no later rows. Readers check this only if `ts` is at its maximum.
     closed: AtomicBool,
     /// The first source that was forked from this one. Written by the source.
     pub first_fork: OnceLink<Fork>,

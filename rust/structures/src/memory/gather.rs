@@ -11,7 +11,7 @@ use super::pages::Slot;
 /// The number of bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Whether the written values will be read soon.
+/// The destination of written values, which depends on whether they will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// The values are stored in the caches.
@@ -27,7 +27,7 @@ pub trait Value: Copy {
     ///
     /// # Panics
     ///
-    /// If a position is not below the number of values.
+    /// Panics if a position is not below the number of values.
     fn stream(_from: &[Self], _places: &[u32], _out: &mut [Self]) -> usize {
         0
     }
@@ -40,7 +40,8 @@ impl Value for u16 {}
 ///
 /// # Panics
 ///
-/// If a position is not below the number of values, or if `out` and `places` differ in length.
+/// Panics if a position is not below the number of values, or if `out` and `places` differ in
+/// length.
 pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: Store) {
     let out = Slot::values(out);
     assert_eq!(places.len(), out.len(), "one value per place");

@@ -109,7 +109,8 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     ///
     /// # Panics
     ///
-    /// [Raises](OutOfMemory::raise) an [`OutOfMemory`] if there is no memory for the array.
+    /// Panics by [raising](OutOfMemory::raise) an [`OutOfMemory`] if there is no memory for the
+    /// array.
     pub fn unwritten(len: usize) -> UnwrittenPages<T> {
         UnwrittenPages(Self::arbitrary(len))
     }
@@ -118,7 +119,7 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     ///
     /// # Panics
     ///
-    /// The same as for [`unwritten`](Self::unwritten).
+    /// Panics like [`unwritten`](Self::unwritten).
     pub fn filled(len: usize, value: T) -> Self {
         let mut pages = Self::arbitrary(len);
         pages.fill(value);
@@ -129,7 +130,7 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     ///
     /// # Panics
     ///
-    /// The same as for [`unwritten`](Self::unwritten).
+    /// Panics like [`unwritten`](Self::unwritten).
     pub fn copied(values: &[T]) -> Self {
         let mut pages = Self::arbitrary(values.len());
         pages.copy_from_slice(values);
@@ -140,7 +141,7 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     ///
     /// # Panics
     ///
-    /// The same as for [`unwritten`](Self::unwritten), and if the number of items differs from the
+    /// Panics like [`unwritten`](Self::unwritten), and if the number of items differs from the
     /// length.
     pub fn collect(items: impl ExactSizeIterator<Item = T>) -> Self {
         let mut pages = Self::arbitrary(items.len());

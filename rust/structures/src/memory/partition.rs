@@ -98,8 +98,8 @@ impl<'a> Part<'a> {
     ///
     /// # Panics
     ///
-    /// If a key is outside the buckets, if the columns differ in length, or if row numbers do not
-    /// fit in 32 bits.
+    /// Panics if a key is outside the buckets, if the columns differ in length, or if row numbers
+    /// do not fit in 32 bits.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
         // This ensures that no count of these rows wraps, on which the writers' places rely (P1),
         // and that no row number wraps.

@@ -82,8 +82,8 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     ///
     /// # Panics
     ///
-    /// If there are more columns than a record has values, or if a column and `places` differ in
-    /// length.
+    /// Panics if there are more columns than a record has values, or if a column and `places`
+    /// differ in length.
     fn gather_wide(
         records: &[Self],
         places: &[u32],
@@ -96,7 +96,8 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
 ///
 /// # Panics
 ///
-/// If there are more columns than a record has values, or if a column and `out` differ in length.
+/// Panics if there are more columns than a record has values, or if a column and `out` differ in
+/// length.
 pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
     let out = Slot::values(out);
     assert!(columns.iter().all(|column| column.len() == out.len()), "one value per record");
@@ -118,8 +119,8 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
 ///
 /// # Panics
 ///
-/// If a position is not below the number of records, if there are more columns than a record has
-/// values, or if a column and `places` differ in length.
+/// Panics if a position is not below the number of records, if there are more columns than a record
+/// has values, or if a column and `places` differ in length.
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
@@ -187,7 +188,7 @@ impl<R: Record> RecordLog<R> {
     ///
     /// # Panics
     ///
-    /// If there are no columns or more than a record has values, or if the columns differ in
+    /// Panics if there are no columns or more than a record has values, or if the columns differ in
     /// length.
     pub fn push(&mut self, columns: &[&[u64]]) {
         let rows = columns[0].len();
@@ -200,7 +201,7 @@ impl<R: Record> RecordLog<R> {
     ///
     /// # Panics
     ///
-    /// If the log has fewer rows.
+    /// Panics if the log has fewer rows.
     pub fn drop_front(&mut self, rows: usize) {
         assert!(rows <= self.len(), "{rows} rows of {}", self.len());
         self.first += rows;
@@ -382,7 +383,7 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// The same as for [`gather_two`], but for up to four columns.
+    /// The requirements are the same as for [`gather_two`], but for up to four columns.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_four<const STREAMING: bool>(
         records: &[[u64; 4]],

@@ -52,7 +52,7 @@ impl<T: Copy> Slot<T> {
     ///
     /// # Panics
     ///
-    /// If the lengths differ.
+    /// Panics if the lengths differ.
     pub fn copy<'a>(slots: &'a mut [Self], from: &[T]) -> &'a mut [T] {
         let values = Self::values(slots);
         values.copy_from_slice(from);
@@ -65,7 +65,7 @@ impl<T: AnyBitPattern + NoUninit> Slot<T> {
     ///
     /// # Panics
     ///
-    /// If the slots are not aligned for this type, or are not a whole number of its values.
+    /// Panics if the slots are not aligned for this type, or are not a whole number of its values.
     pub fn cast<U: AnyBitPattern + NoUninit>(slots: &mut [Self]) -> &mut [Slot<U>] {
         Slot::of(bytemuck::cast_slice_mut(Self::values(slots)))
     }

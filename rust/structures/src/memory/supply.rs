@@ -33,7 +33,7 @@ const SMALL_HOLDS: usize = 128 << 20;
 pub(super) struct Supply {
     /// The number of bytes for which the trial remains valid.
     left: Counter,
-    /// Whether the trial chose small pages: 0 or 1.
+    /// 1 if the trial chose small pages, and 0 otherwise.
     is_small: Counter,
 }
 

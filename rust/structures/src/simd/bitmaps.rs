@@ -57,7 +57,7 @@ impl Bitmaps {
     ///
     /// # Panics
     ///
-    /// If a bucket is not below [`BUCKETS`].
+    /// Panics if a bucket is not below [`BUCKETS`].
     pub fn extend(&mut self, buckets: impl Iterator<Item = u8>) {
         let mut of_tile = [[0; TILE]; BUCKETS];
         for bucket in buckets {
@@ -143,7 +143,7 @@ impl Bitmaps {
     ///
     /// # Panics
     ///
-    /// If the columns differ in length.
+    /// Panics if the columns differ in length.
     pub fn scan_two(
         &self,
         second: &Self,

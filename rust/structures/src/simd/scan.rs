@@ -104,7 +104,7 @@ pub fn scan<A: Lane, const N: usize>(
 ///
 /// # Panics
 ///
-/// If the columns differ in length.
+/// Panics if the columns differ in length.
 pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     first: &[A],
     second: &[B],
@@ -121,7 +121,7 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
 ///
 /// # Panics
 ///
-/// If the columns differ in length, or if the processor lacks these instructions.
+/// Panics if the columns differ in length, or if the processor lacks these instructions.
 pub fn scan_two_by<A: Lane, B: Lane, const N: usize>(
     by: Instructions,
     first: &[A],

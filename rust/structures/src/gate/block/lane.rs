@@ -36,8 +36,8 @@ struct Cursor {
 /// Rows of one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The number of the run in the block, once the block has been planned. Until then, the number
-    /// of the lane and of the run in the lane.
+    /// The number of the run in the block, once the block has been planned. Before that, this field
+    /// contains the number of the lane and of the run in the lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,

@@ -30,9 +30,9 @@ const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 }
 /// as much as a few rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
-/// How many blocks ahead of the one that it needs a reader fills blocks while another thread fills
-/// that one. Eight blocks are enough for the number of threads that may share a gate, and need
-/// little memory.
+/// The number of blocks that a reader fills ahead while another thread fills the block that it
+/// needs. Eight blocks are enough for the number of threads that may share a gate, and need little
+/// memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
 /// A consumer of the block gate that receives every row from its starting position onwards.

@@ -95,9 +95,9 @@ pub(super) struct Pair {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) codes: Codes,
-    /// Whether no other blocks may contain such keys.
+    /// True if no other blocks may contain such keys.
     pub(super) is_all: bool,
-    /// Whether several keys may have the code of an end of the range.
+    /// True if several keys may have the code of an end of the range.
     pub(super) is_vague: bool,
 }
 
@@ -158,7 +158,7 @@ impl BlockCell {
     }
 }
 
-/// How far the cells extend beyond the keys, in eighths of the keys' range.
+/// The distance by which the cells extend beyond the keys, in eighths of the keys' range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Margins {
     pub(super) below: u32,

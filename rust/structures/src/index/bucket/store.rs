@@ -15,7 +15,7 @@ pub(super) struct BlockStore {
     free: BTreeMap<u32, Vec<u32>>,
     /// The number of allocated blocks.
     taken: usize,
-    /// Whether there has been too little room since the store was created.
+    /// True if there has been too little room since the store was created.
     pub(super) has_grown: bool,
 }
 

@@ -123,7 +123,7 @@ impl Directory {
     ///
     /// # Panics
     ///
-    /// If there is no cell for a distance within the span, or no cell at all.
+    /// Panics if there is no cell for a distance within the span, or no cell at all.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
