@@ -1,7 +1,7 @@
 //! W3, the inner loop alone: pairs compared per second while the window's columns are in a cache.
 //!
 //! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 is in both. With
-//! 8-bit codes, it is one in 28 000, and with bitmaps of 128 buckets, one in 10 000.
+//! 8-bit codes, one pair in 28 000 is in both, and with bitmaps of 128 buckets, one pair in 10 000.
 
 use std::array;
 use std::hint::black_box;

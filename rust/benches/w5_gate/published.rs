@@ -12,7 +12,7 @@ use tidegate_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::workload::Columns;
 
-/// The same number of levels as in tidegate's row gate.
+/// The number of levels, which is the same as in tidegate's row gate.
 const LEVELS: usize = 6;
 
 struct Node {

@@ -1,5 +1,5 @@
 //! Joins, aggregations and data structures as published in papers, for comparison with those of
-//! tidegate. Only calls with an `algorithm` use them.
+//! tidegate. Only calls with an `algorithm` use this crate.
 //!
 //! ```text
 //!  structures             row_gate   hive     time_travel   trees

@@ -36,7 +36,7 @@
 //! 3. The rows of an epoch pass through both trees, and all threads stop when the last row has
 //!    passed.
 //!
-//! 4. If there are more tree nodes and join cores than threads, they share threads.
+//! 4. If there are more tree nodes and join cores than threads, several of them share a thread.
 //!
 //! 5. A pair is compared if its rows are within the window, as in
 //!    [`window::scale`](tidegate_operators::window::scale).

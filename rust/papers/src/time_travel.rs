@@ -24,7 +24,8 @@
 //!   from any level ends at an existing row. A new highest level is linked to the one below before
 //!   it becomes the first.
 //! - T3. Each level is sorted by time at every moment. A new row is inserted before all rows with
-//!   the same time. A reader that has passed its position does not see it, and other readers do.
+//!   the same time. A reader that has passed the position of the new row does not see the row, and
+//!   other readers do.
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
 //!   [`recycle`](TimeTravel::recycle) is called, at which time there are no readers. A reader among
 //!   such rows therefore continues to the end of the list.
@@ -112,8 +113,8 @@ struct Own {
     cut: Vec<u32>,
 }
 
-/// The node before the first row of a key, at its highest level. There is none if the key never had
-/// a row.
+/// The node before the first row of a key, at its highest level. A key that never had a row has no
+/// such node.
 #[derive(Debug)]
 struct KeyHead(AtomicU32);
 

@@ -22,7 +22,7 @@ const PART: usize = 4096;
 pub struct NumberRows<T> {
     rows: usize,
     columns: Vec<NumberColumn<T>>,
-    /// A copy of the first column, for predicates that look rows up by it.
+    /// A copy of the first column, for predicates that look up rows by this column.
     keys: Vec<i64>,
 }
 

@@ -17,8 +17,8 @@ use tidegate_operators::rows::Side;
 /// several new rows for each part of its window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// The approximate number of pairs that the rows of a burst may find together. There is memory for
-/// the pairs of all bursts on their way.
+/// The approximate number of pairs that the rows of a burst may find together. Enough memory is
+/// reserved for the pairs of all bursts on their way.
 const BURST_PAIRS: u64 = 1 << 18;
 
 /// The number of comparisons after which the share of matching pairs is known.
@@ -118,7 +118,7 @@ pub(super) struct FeedEntry<P: Predicate> {
     /// The number of punctuations that are to follow the rows.
     punctuations: usize,
     has_ended: bool,
-    /// For some places in merged order, the first row of each side that results from this place
+    /// Places in merged order, each with the first row of each side that results from this place
     /// onwards can contain.
     firsts: VecDeque<(u64, [u64; 2])>,
     /// The number of handled rows that the caller waits for, and the last such number that was
@@ -196,8 +196,8 @@ impl<P: Predicate> FeedEntry<P> {
         [Side::Left, Side::Right].map(|side| self.feed.tracker.span(side))
     }
 
-    /// Records which rows later results can contain. Returns whether they differ from the previous
-    /// ones.
+    /// Records which rows later results can contain. Returns whether these rows differ from the
+    /// previous ones.
     fn note_firsts(&mut self) -> bool {
         let firsts = self.spans().map(|span| span.first);
         let is_new = self.firsts.back().is_none_or(|(_, last)| *last != firsts);

@@ -121,7 +121,7 @@ impl<P: Predicate> Feed<P> {
     }
 
     /// Expires all rows. After the next message has passed the chain, every node knows of the end.
-    /// In the original algorithm, the message after that moves the rows that still rest in the
+    /// In the original algorithm, the following message moves the rows that still rest in the
     /// chain.
     pub fn end(&mut self) {
         self.tracker.end();
@@ -142,7 +142,7 @@ impl<P: Predicate> Feed<P> {
     }
 }
 
-/// Copies rows into a chunk. Its home is the node that is the home of the fewest rows.
+/// Copies rows into a chunk. The chunk's home is the node that is the home of the fewest rows.
 fn chunk<C: Columns>(
     homes: &mut [u64],
     places: Vec<WindowPlace>,

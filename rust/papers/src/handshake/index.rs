@@ -1,5 +1,5 @@
-//! Looks the rows of a node's window up by value: a hash table for equalities, an ordered index for
-//! bands.
+//! Looks up the rows of a node's window by value, with a hash table for equalities and an ordered
+//! index for bands.
 //!
 //! Rows are appended at the end and removed from the front. Each row has a name that does not
 //! change while rows before it are dropped: the number of rows that were added before it.
@@ -148,7 +148,7 @@ impl Index {
     }
 }
 
-/// Returns entries with these values. The first one has the name `first`.
+/// Returns entries with these values. The first entry has the name `first`.
 fn entries(values: &[i64], first: u64) -> Vec<Entry> {
     values.iter().zip(first..).map(|(&key, name)| Entry { key, row: name as u32 }).collect()
 }

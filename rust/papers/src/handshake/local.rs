@@ -1,4 +1,4 @@
-//! The rows of one side that a node keeps, in columns, with an index that looks rows up by value.
+//! The rows of one side that a node keeps, in columns, with an index that looks up rows by value.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ pub(super) struct LocalWindow<C> {
     places: Vec<WindowPlace>,
     columns: C,
     start: usize,
-    /// The kind of index that looks rows up by value, if there is one. A hash table is always used;
+    /// The kind of index that looks up rows by value, if there is one. A hash table is always used;
     /// an ordered index is used only while it pays off.
     kind: Option<SearchStructure>,
     index: Option<Index>,

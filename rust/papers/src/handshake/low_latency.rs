@@ -1,7 +1,8 @@
 //! The steps with which a node of the low-latency handshake join handles a message (Figures 13 and
 //! 14).
 //!
-//! A node passes rows on before it does anything else with them. Only their home node keeps them.
+//! A node passes rows on before it does anything else with them. Only the home node of a row keeps
+//! it.
 
 use std::sync::Arc;
 

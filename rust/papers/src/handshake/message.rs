@@ -28,7 +28,7 @@ pub(super) struct Message<C> {
     pub(super) opposite: Span,
 }
 
-/// The progress of the messages in one direction. The node at the end raises it.
+/// The progress of the messages in one direction. The node at the end raises the marks.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalMarks {
     /// The number of messages that have arrived.

@@ -33,7 +33,7 @@
 //! In addition to its columns, a node needs 24 bytes per row. A chunk of rows is copied once, into
 //! the window of its home node; in the original algorithm, it is copied once per node. Each new row
 //! is compared with its whole window, and this work is divided evenly among the nodes, unless the
-//! predicate [looks rows up](Lookup).
+//! predicate [looks up rows](Lookup).
 //!
 //! # When to use something else
 //!
@@ -97,7 +97,7 @@ pub const MAX_NODES: usize = 256;
 const RESULTS: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// The number of results of a node that may wait for the collector before the node waits. The
-/// results of a single message may exceed it.
+/// results of a single message may exceed this limit.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 16 };
 
 /// The bells of nodes that have their own threads. If there are no bells, the caller steps the

@@ -50,13 +50,13 @@ pub trait Predicate: Debug + Send + Sync {
         pairs: &mut Vec<Pair>,
     );
 
-    /// Returns how to look kept rows up by a value, if this is faster than comparing all of them.
+    /// Returns how to look up kept rows by a value, if this is faster than comparing all of them.
     fn lookup(&self) -> Option<&dyn Lookup<Self::Left, Self::Right>> {
         None
     }
 }
 
-/// Looks kept rows up by one of their values. Every matching pair is found, and others may be
+/// Looks up kept rows by one of their values. Every matching pair is found, and others may be
 /// found, too.
 pub trait Lookup<L, R>: Send + Sync {
     /// Returns the data structure that nodes use.
@@ -80,12 +80,12 @@ pub trait Lookup<L, R>: Send + Sync {
     fn retain(&self, left: &L, right: &R, pairs: &mut Vec<Pair>);
 }
 
-/// Data structures that look rows up by value.
+/// Data structures that look up rows by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStructure {
-    /// A hash table, for predicates with an equality. Both ends of a reach are the same value.
+    /// A hash table, for predicates with an equality. Both ends of a reach are then the same value.
     Hash,
-    /// An ordered index, for predicates with a band. A node builds it while few of its rows are in
-    /// reach.
+    /// An ordered index, for predicates with a band. A node builds such an index while few of its
+    /// rows are in reach.
     Ordered,
 }

@@ -3,7 +3,7 @@
 //!
 //! Pairs are returned in the merged order of their later rows. Rows are therefore marked as
 //! matched, or emitted as unmatched, exactly as if each row had been joined when it arrived. In the
-//! original algorithm, this happens about half a window later.
+//! original algorithm, results are returned about half a window later.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -146,8 +146,7 @@ fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, 
 }
 
 impl<T: Rank> SlidingHandshake<T> {
-    /// Appends the numbers of new rows to the terms. Returns whether all of them can be compared as
-    /// such.
+    /// Appends the numbers of new rows to the terms. Returns whether all numbers can be compared.
     fn take_numbers(&mut self, numbers: Operands<'_>) -> bool {
         let Some(numbers) = numbers else { return false };
         assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -244,8 +243,8 @@ impl<T: Rank> SlidingHandshake<T> {
         Ok(found)
     }
 
-    /// Returns the results of the rows up to a place in merged order. `found` contains all of their
-    /// pairs.
+    /// Returns the results of the rows up to a place in merged order. `found` must contain all
+    /// pairs of these rows.
     fn give(&mut self, found: &[ResultPair], upto: u64) -> Results {
         let mut results = Results::default();
         let mut rest = found;

@@ -1,5 +1,5 @@
-//! Compares both algorithms with Kang's three-step procedure. Both must return the same rows in the
-//! same order, over random predicates, windows, rates, cuts and chains.
+//! Compares both algorithms with Kang's three-step procedure. Both algorithms must return the same
+//! rows in the same order, over random predicates, windows, rates, cuts and chains.
 //!
 //! In tests, a burst has three rows and each call returns few results, so that boundaries are
 //! reached often. These tests do not cover every order of the nodes' steps: `schedules.rs` does,

@@ -35,7 +35,7 @@ impl WindowPlace {
 pub(super) struct Tracker {
     /// The lengths of the windows, by side.
     lengths: [u64; 2],
-    /// The times of the rows that are in their window, by side. Unused for windows that count rows.
+    /// The times of the rows that are in their window, by side. `None` if windows count rows.
     times: Option<[VecDeque<i64>; 2]>,
     /// The number of the oldest row of each side that is in its window.
     first: [u64; 2],
@@ -103,7 +103,7 @@ pub(super) fn shrink<T>(values: &mut VecDeque<T>) {
     }
 }
 
-/// The capacity in values below which it is not worth freeing.
+/// The capacity, in values, below which no memory is freed.
 const LITTLE: usize = 1 << 10;
 
 /// The rows of a side that are in its window, by number.

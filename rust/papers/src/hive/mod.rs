@@ -10,11 +10,11 @@
 //!                                 next_winset ─▶ its keys and values
 //! ```
 //!
-//! A *winset* contains all windows that begin at the same time. Writers find or create it in a list
-//! that is sorted by start, and find or create the window of their key in its trie. No thread waits
-//! for another: if two writers create the same winset, one succeeds, and both use its winset.
-//! Threads that update the same window at the same time share it by reference, so the window's type
-//! determines how they synchronize.
+//! A *winset* contains all windows that begin at the same time. Writers find or create a winset in
+//! a list that is sorted by start, and find or create the window of their key in its trie. No
+//! thread waits for another: if two writers create the same winset, one succeeds, and both use its
+//! winset. Threads that update the same window at the same time share it by reference, so the
+//! window's type determines how they synchronize.
 //!
 //! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
 //! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
@@ -119,7 +119,8 @@ impl Default for WriterPlace {
     }
 }
 
-/// A handle that updates windows. Dropping it promises that it will not update any more.
+/// A handle that updates windows. Dropping the handle promises that it will not update any more
+/// windows.
 pub struct HiveWriter<V, N> {
     cursor: Cursor<Trie<V>>,
     place: Arc<WriterPlace>,

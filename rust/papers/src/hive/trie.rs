@@ -27,7 +27,7 @@ const BITS: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4 };
 /// The number of slots of a node.
 const SLOTS: usize = 1 << BITS;
 
-/// A slot of a node. The lowest bit of its pointer tells an entry from a node.
+/// A slot of a node. The lowest bit of the pointer distinguishes entries from nodes.
 type Slot<V> = AtomicPtr<SlotTarget<V>>;
 
 /// The target of a slot.
@@ -82,7 +82,7 @@ impl<V> Trie<V> {
         Trie { root: Box::new(Node::new()) }
     }
 
-    /// Returns the value of `key`. If there is none, `new` creates it.
+    /// Returns the value of `key`. If the key has no value, `new` creates one.
     #[inline]
     pub(super) fn get(&self, key: u32, new: impl Fn() -> V) -> &V {
         let (mut node, mut depth) = (&*self.root, 0);

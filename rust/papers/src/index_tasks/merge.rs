@@ -13,7 +13,8 @@ use crate::threads::Turn;
 pub struct MergeOptions {
     /// The ratio of inserted rows to the rows of the immutable part at which an index is merged.
     pub merge_ratio: f64,
-    /// The depth at which an index has its subindexes. If there is none, the index chooses it.
+    /// The depth at which an index has its subindexes. If it is `None`, the index chooses the
+    /// depth.
     pub insertion_depth: Option<usize>,
     /// True if all threads wait for a merge.
     pub is_blocking: bool,
@@ -36,7 +37,7 @@ pub(super) struct Merge {
 
 #[derive(Debug)]
 enum Stage {
-    /// Active tasks finish. After that, no thread inserts rows.
+    /// Active tasks finish. Once they have finished, no thread inserts rows.
     Drain { old: Arc<SharedPimTree> },
     /// First phase: the new tree is built. Rows from `since` onwards are not in the old tree.
     Make { old: Arc<SharedPimTree>, first: u32, since: usize },

@@ -67,8 +67,8 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
 /// The number of rows of a task. The paper uses eight. With more rows, more memory accesses
-/// overlap, which saves more time than comparing each row with the rows that are not indexed yet
-/// costs.
+/// overlap. This saves more time than the additional comparisons with rows that are not indexed yet
+/// take.
 const TASK_ROWS: usize = 64;
 
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
@@ -89,7 +89,7 @@ const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 pub struct TaskOptions {
     /// The number of rows of a task.
     pub rows: usize,
-    /// The index that looks rows up by key.
+    /// The index that looks up rows by key.
     pub index: TaskIndex,
 }
 

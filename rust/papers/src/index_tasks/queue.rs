@@ -38,8 +38,8 @@ pub(super) struct SideIndex {
     pub(super) first: u32,
 }
 
-/// The indexes that a thread received with its last task. The thread keeps them, because threads
-/// slow each other down if they repeatedly acquire and release references to the same tree.
+/// The indexes that a thread received with its last task. The thread keeps the indexes, because
+/// threads slow each other down if they repeatedly acquire and release references to the same tree.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
     /// The queue's number of index changes when these indexes were last up to date, or `None` if

@@ -32,7 +32,7 @@ pub(super) struct Node<T> {
     payload: RaceCell<MaybeUninit<T>>,
     /// The number of levels of the node, 1 to `LEVELS`.
     height: u8,
-    /// The next node on level 0. Sources write it. Once it is not null, it only changes to an
+    /// The next node on level 0. Sources write it. Once the link is not null, it only changes to an
     /// earlier node.
     next: Link<T>,
     /// The links of levels `1..height`, in the same segment.
@@ -181,8 +181,8 @@ pub(super) struct Head<T> {
 /// The nodes of one source, handed out from first to last and freed together.
 pub(super) struct Segment<T> {
     nodes: Box<[RaceCell<MaybeUninit<Node<T>>>]>,
-    /// The links of the nodes' towers, handed out from first to last. If they run out, nodes have
-    /// height 1, because heights only make searches shorter.
+    /// The links of the nodes' towers, handed out from first to last. If the links run out, nodes
+    /// have height 1, because heights only make searches shorter.
     tower: Box<[Link<T>]>,
     /// The number of nodes handed out. The source writes it, and the reclaimer reads it when the
     /// segment is full or its source has been dropped.
@@ -372,8 +372,9 @@ impl<T> PassedNodes<T> {
 
 /// The position before which a handle of the gate no longer accesses nodes.
 pub(super) struct Hold<T> {
-    /// A node, or null after the handle has been dropped. The handle writes it, and only moves it
-    /// forward. The reclaimer reads it; a stale position only means that less memory is freed.
+    /// A node, or null after the handle has been dropped. Only the handle moves the hold, and only
+    /// forward. The reclaimer reads the hold; a stale position only means that less memory is
+    /// freed.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 
@@ -417,7 +418,7 @@ impl<T> Hold<T> {
 
 /// A position in the list that several readers move, where the reader that moves it wins the row.
 pub(super) struct SharedPlace<T> {
-    /// The row won last. The readers of the group write it, and only move it forward.
+    /// The row won last. The readers of the group move this position, and only forward.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 

@@ -5,9 +5,9 @@
 //!
 //! - [`SharedReader`]: the first reader that requests the row. The readers of a group have one
 //!   position in the list, which they move with a compare-and-swap.
-//! - [`KeyedReader`]: the reader to which the row's key belongs. TuMLMC needs this for functions
-//!   that depend on the order of a key's rows. Each reader walks through the whole list and skips
-//!   the rows of the other readers.
+//! - [`KeyedReader`]: the reader to which the row's key belongs. The TuMLMC design needs keyed
+//!   readers for functions that depend on the order of a key's rows. Each reader walks through the
+//!   whole list and skips the rows of the other readers.
 
 use std::fmt;
 
@@ -24,7 +24,8 @@ use tidegate_structures::gate::Next;
 /// Each row of the stream goes to one reader of the group. Each reader receives its rows in merged
 /// order.
 pub struct SharedReader<T: Send + Sync> {
-    /// Its position is the row won last, or a later position that the group has had.
+    /// The underlying reader, which is at the row won last or at a later position that the group
+    /// has had.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }

@@ -123,7 +123,7 @@ impl<T: Send + Sync> Source<T> {
         self.number
     }
 
-    /// Returns the time that the source has promised. No later row may be below it.
+    /// Returns the time that the source has promised. No later row may be below this time.
     pub fn promised(&self) -> i64 {
         self.place.promised
     }

@@ -271,8 +271,8 @@ impl Exit {
     }
 
     /// Returns the matches of rows before `upto`, which all workers have passed: at most about
-    /// `most` matches, or the matches of one row. Also returns the number of the row before which
-    /// all of these rows are.
+    /// `most` matches, or the matches of one row. Also returns a row number that is above the
+    /// numbers of all these rows.
     pub fn take(&mut self, upto: u64, most: usize) -> (WorkerMatches, u64) {
         let mut all = WorkerMatches::default();
         let mut end = upto;

@@ -164,7 +164,7 @@ impl JoinerWork<'_> {
         matches.map(|(row, numbers)| (row, numbers.to_vec())).collect()
     }
 
-    /// Returns whether its pairs should be taken before it continues.
+    /// Returns whether the joiner's pairs should be taken before it continues.
     fn is_enough(&self) -> bool {
         self.work.numbers.len() >= MOST_PAIRS
             || self.work.failed.is_some()
@@ -193,8 +193,8 @@ impl JoinerWork<'_> {
         self.work.stored > from
     }
 
-    /// Selects this joiner's rows of the epoch. Cuts rows off its lists that are too old for all
-    /// rows of the epoch.
+    /// Selects this joiner's rows of the epoch. Also cuts off the rows of its lists that are too
+    /// old for all rows of the epoch.
     fn begin(&mut self) {
         let EpochState { epoch, reach, .. } = &*self.shared;
         let of_all = epoch.routes.iter().enumerate().filter(|&(_, &route)| route == self.me);

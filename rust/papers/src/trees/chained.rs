@@ -11,9 +11,9 @@ const LEAST: usize = 32;
 /// The form of a full index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
-    /// It remains a B+-tree (B-chain).
+    /// A full index remains a B+-tree (B-chain).
     BPlus,
-    /// It becomes an immutable tree (IB-chain).
+    /// A full index becomes an immutable tree (IB-chain).
     Immutable,
 }
 

@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 
 /// A PIM-Tree from one merge to the next, section 3.3.3 of the paper. Threads insert and search at
-/// the same time. Each subindex has a lock. The immutable tree has none, because it does not
+/// the same time. Each subindex has a lock. The immutable tree has no lock, because it does not
 /// change.
 ///
 /// A merge creates a new tree and leaves this one unchanged, so threads can continue to search it.
@@ -120,8 +120,8 @@ impl SharedPimTree {
         }
     }
 
-    /// Prefetches subindexes into the cache. Prefetching acquires their locks, except in a loom
-    /// model, which has no caches.
+    /// Prefetches subindexes into the cache. Prefetching acquires the locks of the subindexes,
+    /// except in a loom model, which has no caches.
     fn prefetch(&self, subindexes: &[usize]) {
         if cfg!(loom) {
             return;

@@ -49,7 +49,7 @@ pub use bucket::BucketIndex;
 pub struct Probe {
     /// The least key.
     pub low: i64,
-    /// The greatest key, inclusive. There is none if it is below `low`.
+    /// The greatest key, inclusive. If it is below `low`, the range is empty.
     pub high: i64,
     /// The first number.
     pub from: u32,

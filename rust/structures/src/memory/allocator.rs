@@ -29,12 +29,12 @@ enum Header {
 /// The number of bytes of a header: a cache line.
 const HEADER: usize = 64;
 
-/// The allocator. If the system refuses memory, it first frees the memory that is kept for later
-/// arrays, and then the reserve.
+/// The allocator. If the system refuses memory, the allocator first frees the memory that is kept
+/// for later arrays, and then the reserve.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-/// Allocates again after giving back memory.
+/// Frees memory that is kept for later arrays, and allocates again.
 #[cold]
 fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     for give_back in GIVE_BACK {
@@ -90,7 +90,7 @@ unsafe fn header(memory: *mut u8) -> Header {
 }
 
 /// Allocates memory for a large request, which is all zeros if `zeroed` is set. Returns null if
-/// there is none.
+/// there is no memory.
 fn large(layout: Layout, zeroed: bool) -> *mut u8 {
     let Some(whole) = with_header(layout) else { return ptr::null_mut() };
     let found = Extent::free(whole.size());

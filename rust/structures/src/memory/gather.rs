@@ -17,7 +17,7 @@ pub enum Store {
     /// The values are stored in the caches.
     Cached,
     /// The values bypass the caches, which then need not read the overwritten memory first. For
-    /// memory that is in no cache, this takes less than half the time.
+    /// memory that is in no cache, streaming takes less than half the time.
     Streaming,
 }
 

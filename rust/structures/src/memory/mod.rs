@@ -26,9 +26,10 @@
 //! do that: it frees its memory and reports how much it was refused. Therefore:
 //!
 //! - Memory that grows with the number of rows is allocated by [`vec`], [`filled`], [`collect`],
-//!   [`concat`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates it,
-//!   [`demand`] checks it beforehand. If there is not enough memory, these functions
-//!   [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the operator.
+//!   [`concat`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the memory,
+//!   [`demand`] checks beforehand whether there is enough. If there is not enough memory, these
+//!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
+//!   operator.
 //! - Everything else is smaller. Once the system refuses memory, the [`Allocator`] serves such
 //!   requests from a reserve of addresses, and the next [`check`] raises. The process still ends if
 //!   a single such request exceeds the reserve.
@@ -38,8 +39,8 @@
 //! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
 //! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the memory that the
 //! machine and the process's control group have left. Linux hands out addresses freely, and ends
-//! processes when the pages are written. If there is enough memory for one request, two requests at
-//! the same time may both succeed.
+//! processes when the pages are written. If there is enough memory for only one request, two
+//! requests at the same time may both succeed.
 
 mod allocator;
 pub mod bits;
@@ -139,8 +140,8 @@ fn trim() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
 
-/// Sets the maximum number of bytes that are kept for later arrays. Returns whether this was
-/// possible now.
+/// Sets the maximum number of bytes that are kept for later arrays. Returns whether the limit could
+/// be set now.
 pub fn keep_at_most(bytes: usize) -> bool {
     pool::set_most(bytes)
 }

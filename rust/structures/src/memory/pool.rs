@@ -43,7 +43,7 @@ const TRIED_TWICE: usize = 16 * HUGE_PAGE;
 /// thus has a single owner.
 const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 
-/// The minimum size of a request. A smaller rest would be of no use.
+/// The minimum size of a request. A smaller remainder of an extent would be of no use.
 pub(super) const LEAST: usize = 64 << 10;
 
 /// The minimum number of addresses of a mapping. With large mappings, the extents of arrays are

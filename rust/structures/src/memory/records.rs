@@ -305,8 +305,8 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// There are that many elements, and `at` is a multiple of 8. If the store is streaming, the
-    /// column begins at a cache line.
+    /// The column has that many elements, and `at` is a multiple of 8. If the store is streaming,
+    /// the column begins at a cache line.
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {

@@ -16,7 +16,8 @@ pub const RESERVE: usize = 32 << 20;
 /// determines the largest request that is served without a previous check.
 const PART: usize = 4;
 
-/// The maximum and minimum size of the reserve in this case. With less, it is not worth continuing.
+/// The maximum and minimum size of the reserve in this case. With a smaller reserve, it is not
+/// worth continuing.
 const MOST: usize = 1 << 30;
 const LEAST: usize = 2 << 20;
 

@@ -3,9 +3,10 @@
 //!
 //! `scan` is the inner loop of joins that compare every pair. A tile of each column is loaded once
 //! and compared with the ranges of all rows. For each row, one bit, computed without a branch, says
-//! whether any position of the tile is in range. Only if there is one, the tile is examined again.
-//! The same code is compiled for AVX-512, for AVX2 and for the features that every processor of the
-//! target has, and is chosen at run time. NEON has its own loop, see `scan/neon.rs`.
+//! whether any position of the tile is in range. The tile is examined again only if there is such a
+//! position. The same code is compiled for AVX-512, for AVX2 and for the features that every
+//! processor of the target has, and is chosen at run time. NEON has its own loop, see
+//! `scan/neon.rs`.
 //!
 //! Before AVX-512, vectors have no unsigned comparison. For these processors, a range is shifted to
 //! signed numbers, and values beyond it are compared instead, with two instructions instead of

@@ -4,11 +4,11 @@ use tidegate_sync::Lock;
 
 use crate::pieces::Pieces;
 
-/// Nodes by number. Threads read them without a lock, and allocate and return them.
+/// Nodes by number. Threads read nodes without a lock, and allocate and return them.
 ///
-/// A returned node becomes another node, but never anything else. A thread that still reads it
-/// therefore reads numbers. The node's version tells the thread that these are not the ones it
-/// searched for.
+/// A returned node becomes another node, but never anything else. A thread that still reads a
+/// returned node therefore reads numbers. The node's version shows the thread that these are not
+/// the numbers it searched for.
 #[derive(Debug)]
 pub(super) struct Arena<N> {
     nodes: Pieces<N>,

@@ -46,13 +46,13 @@ const LEAF: u32 = 1 << 31;
 /// ```
 #[derive(Debug)]
 pub struct OlcTree {
-    /// The number of the root. A thread that changes it holds the lock of the old root.
+    /// The number of the root. A thread that changes the root holds the lock of the old root.
     root: CachePadded<AtomicU32>,
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
 }
 
-/// A node at a version at which it belonged to the place that the thread had reached.
+/// A node, and a version at which the node was in the place that the thread had reached.
 #[derive(Debug)]
 struct NodeView<'a, N> {
     number: u32,
@@ -77,7 +77,8 @@ enum Any<'a> {
     Inner(NodeView<'a, Inner>),
 }
 
-/// A kind of nodes, which defines where they are stored and how their numbers differ from others.
+/// A kind of node, which defines where such nodes are stored and how their numbers differ from
+/// those of other kinds.
 trait NodeKind: Node + 'static {
     const TAG: u32;
 
@@ -383,7 +384,7 @@ impl OlcTree {
         }
     }
 
-    /// Counts the rows. None may be inserted or removed during the call.
+    /// Counts the rows. No row may be inserted or removed during the call.
     fn count(&self) -> Attempt<usize> {
         let (mut leaf, mut rows) = (self.leaf((i64::MIN, 0))?, 0);
         loop {

@@ -16,8 +16,8 @@ pub(super) const FEW: usize = if cfg!(any(test, loom)) { 2 } else { FANOUT / 4 }
 /// Two neighbours are merged if they have at most this many entries or children together.
 const MERGED: usize = 3 * FANOUT / 4;
 
-/// In tests, yields to other threads now and then, between any two steps of a thread in a node.
-/// Threads would seldom be interrupted there on a few processors.
+/// In tests, yields to other threads from time to time, between any two steps of a thread in a
+/// node. On a few processors, threads would seldom be interrupted between these steps.
 #[inline]
 pub(super) fn pause() {
     #[cfg(all(test, not(loom)))]

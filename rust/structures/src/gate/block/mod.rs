@@ -150,8 +150,8 @@ impl<R: Run> BlockSource<R> {
         self.promised
     }
 
-    /// Adds a run. Its rows must be sorted by time, and none may be below the source's promise. A
-    /// run that violates this, or for which there is no memory, is returned.
+    /// Adds a run. The rows of the run must be sorted by time, and none may be below the source's
+    /// promise. A run that violates this, or for which there is no memory, is returned.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
         let ts = run.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };

@@ -17,8 +17,8 @@ use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
-/// The number of rows at which a block is long enough. Its 128 KiB stay in a core's own cache while
-/// they are read, and work that is done once per block is negligible.
+/// The number of rows at which a block is long enough. The 128 KiB of a block stay in a core's own
+/// cache while they are read, and work that is done once per block is negligible.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
 /// The number of rows that are merged together, which is small enough for the rows and their counts
@@ -253,7 +253,7 @@ impl Planner {
     /// Returns a block of the rows up to `bound`, or of the first of them, or `None` if there are
     /// none.
     ///
-    /// The lanes' cursors are after the block's last row when this returns.
+    /// When this method returns, the lanes' cursors are after the block's last row.
     fn plan<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Plan<R>> {
         let slab = (SLAB_ROWS_PER_SOURCE * lanes.open()).clamp(SLAB_ROWS, MOST_ROWS / 2);
         let mut plan = Plan::default();

@@ -1,12 +1,12 @@
 //! Sorts a slab of sorted pieces by writing each row to its final position.
 //!
 //! The rows of a slab are few and close in time. Each row becomes a 32-bit word with the same
-//! order. Its upper part is the event time minus the smallest one, and its lower part is the row's
-//! number, counted in order of source and position. The upper bits of a word select its slot. The
-//! rows of each slot are counted, the counts are summed to positions, and each word is written to
-//! its slot's next position. All of these passes are linear, without comparisons. Words that share
-//! a slot may be in the wrong order, which the next pass corrects. The last pass converts words
-//! back to rows.
+//! order. The upper part of a word is the event time minus the smallest one, and the lower part is
+//! the row's number, counted in order of source and position. The upper bits of a word select its
+//! slot. The rows of each slot are counted, the counts are summed to positions, and each word is
+//! written to its slot's next position. All of these passes are linear, without comparisons. Words
+//! that share a slot may be in the wrong order, which the next pass corrects. The last pass
+//! converts words back to rows.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -45,7 +45,7 @@ const MOST_MOVES_PER_ROW: usize = 4;
 
 /// The two passes that a compiler does not vectorize by itself.
 pub(super) trait Passes {
-    /// The number of slots per row. With more slots, fewer rows share one, and there are more
+    /// The number of slots per row. With more slots, fewer rows share a slot, and there are more
     /// counts to sum.
     const SLOTS_PER_ROW: usize;
 

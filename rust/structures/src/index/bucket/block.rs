@@ -19,8 +19,8 @@ pub(super) const LANES: usize = 16;
 /// are removed.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
-/// The number of rows that may be removed before blocks are rebuilt. Otherwise numbers would wrap
-/// around, and these rows would appear to be live again.
+/// The number of rows that may be removed before blocks are rebuilt. If more rows were removed,
+/// numbers would wrap around, and these rows would appear to be live again.
 pub(super) const MOST_LEFT: u32 = 1 << 27;
 
 /// The unused block: no row is inserted into it or searched for in it.

@@ -70,8 +70,8 @@ pub(super) struct Directory {
     cells: Vec<Cell>,
     /// For each cell, the number of additional blocks for rows whose own block was full.
     more: Vec<u32>,
-    /// Removed nodes, by the number of bits of their cell count. Each is identified by its first
-    /// cell.
+    /// Removed nodes, by the number of bits of their cell count. Each node is identified by its
+    /// first cell.
     free: [Vec<u32>; MOST_BITS as usize + 1],
     /// The first key, and the greatest distance from it. Keys outside have no blocks.
     start: i64,
@@ -243,14 +243,15 @@ impl Directory {
         (key < self.start, key > self.start && self.distance(key) > self.span)
     }
 
-    /// Returns the distance from the first key. For keys before it, this is greater than the span.
+    /// Returns the distance from the first key. For keys before the first one, the distance is
+    /// greater than the span.
     #[inline(always)]
     fn distance(&self, key: i64) -> u64 {
         key.wrapping_sub(self.start).cast_unsigned()
     }
 
-    /// Creates the cells of a node. Each is 2^shift keys wide, and the first begins at `start`.
-    /// `keys` are the node's keys.
+    /// Creates the cells of a node. Each cell is 2^shift keys wide, and the first begins at
+    /// `start`. `keys` are the node's keys.
     fn divide(
         &mut self,
         keys: &[i64],
@@ -380,7 +381,7 @@ impl Directory {
     }
 
     /// Records that the cell of a key has one more additional block, or one fewer. Returns whether
-    /// it has so many that it should be rebuilt.
+    /// the cell has so many additional blocks that it should be rebuilt.
     pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
         let place = self.place(self.distance(key));
         let more = &mut self.more[place.at];
@@ -434,8 +435,8 @@ impl Directory {
         true
     }
 
-    /// Assigns new blocks to a cell for rows with these codes. Its keys are divided evenly among
-    /// them, as before. Returns the cell, if this balances the rows.
+    /// Assigns new blocks to a cell for rows with these codes. The cell's keys are divided evenly
+    /// among its blocks, as before. Returns the cell, if this balances the rows.
     pub(super) fn resize(
         &mut self,
         leaf: &BlockCell,
