@@ -306,7 +306,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// Panics if results have been found that [`take`](Self::take) has not returned.
+    /// Panics if results have been found that have not been taken.
     pub fn purge(&mut self, now: Option<i64>) {
         assert!(self.found.is_empty(), "all results are taken before a purge");
         let given = self.given;

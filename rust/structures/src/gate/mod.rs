@@ -102,7 +102,7 @@ impl<R> fmt::Display for Rejection<R> {
             Rejection::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, but the source has promised no earlier time"
+                    "ts {ts} is below {promised}, but the source has promised that no earlier times follow"
                 )
             }
             Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {
@@ -130,7 +130,7 @@ pub struct TooManySources;
 
 impl fmt::Display for TooManySources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a gate has at most {MAX_SOURCES} sources in its life")
+        write!(f, "a gate can have at most {MAX_SOURCES} sources during its lifetime")
     }
 }
 
