@@ -102,7 +102,7 @@ impl<R> fmt::Display for Rejection<R> {
             Rejection::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, but the source has promised that no earlier times follow"
+                    "ts {ts} is below {promised}, which the source has promised as its lower bound"
                 )
             }
             Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {
