@@ -509,7 +509,7 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
             {"parallelism": "bins"},
             "'bins' is not for overlap joins: bins all have the same width.*: leave it out, or",
         ),
-        ({"parallelism": "broadcast", "how": "full"}, "a full join returns rows without a partner"),
+        ({"parallelism": "broadcast", "how": "full"}, "a full join returns the unmatched rows of"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),
         ({"columns": []}, "`columns` is empty"),
         ({"then": lambda batch: batch}, "`then` and `then_schema` go together"),

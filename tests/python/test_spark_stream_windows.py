@@ -172,9 +172,9 @@ def test_explain_tells_how_windows_without_a_key_are_divided(spark, tmp_path, ch
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "hybrid"}, "no key of a stream is known to be heavy"),
+        ({"parallelism": "hybrid"}, "the heavy keys of a stream are not known"),
         ({**SESSIONS, "parallelism": "time"}, "a session must stay whole"),
-        ({"late_as": "n"}, "late_as: the result has a column 'n'"),
+        ({"late_as": "n"}, "late_as: the result already has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
     ],
 )
@@ -206,5 +206,5 @@ def test_a_stream_and_a_table_do_not_mix(spark, tmp_path):
     ):
         with pytest.raises(tidegate.TidegateError, match=message):
             tidegate.spark.aggregate(streams, **query)
-    with pytest.raises(tidegate.TidegateError, match="no row is late"):
+    with pytest.raises(tidegate.TidegateError, match="has no late rows"):
         tidegate.spark.aggregate(table, **query, late_as="late")
