@@ -5,13 +5,13 @@ four routes:
 
 - *One side is small*: it takes at most 64 MB, both by Spark's estimate and as Arrow data. That side
   is read immediately and sent whole to every task, as in Spark's own broadcast join. The other side
-  stays in its partitions, however its keys are distributed, and nothing is shuffled. Full joins
-  cannot use this route.
+  stays in its partitions and is not shuffled, even if its keys are skewed. Full joins cannot use
+  this route.
 - *Bins are cheaper*: if no side is small, one job over the key and time columns samples the keys
-  and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Rows are not
-  sampled either if file metadata shows that there are few of them and only keys could divide them.
-  A sample is also unnecessary if file metadata shows the number of rows, and bins would not cost
-  clearly more for any keys and times. For large files, a job then reads the first 10,000 rows. The
+  and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is also
+  skipped if file metadata shows that there are few rows and only keys could divide them. A sample
+  is unnecessary, too, if file metadata shows the number of rows and bins would cost little more
+  than native calls in the worst case. For large files, a job reads only the first 10,000 rows. The
   sample determines the width of the time bins and the estimated cost of the join, both with bins
   and with native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys and
   bins, and no rows are sent to Python. Bins are suitable if intervals are short, keys are evenly
@@ -193,21 +193,21 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
     Args:
         streams: One DataFrame, or several whose columns have the same types. Either all of them are
-            tables, or all of them are streams. They are numbered from 0 in the given order.
-        on: The time column. Its type must be timestamp, timestamp_ntz, date or integer. For
-            streams, it must be the column with the watermark.
+            tables, or all of them are streams. DataFrames are numbered from 0 in the given order.
+        on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
+            streams, this must be the column with the watermark.
         size: The length of a window: a duration, or an integer if times are integers.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
-        offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 for integers.
+        offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
         session: How long a session lasts after its last row. This argument replaces `size`,
             `advance` and `offset`. For streams, the state contains the aggregates of each open
             session, and also its rows if a function needs all values.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: Which rows to aggregate: a condition on `tidegate.row` columns, or its SQL text.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. For streams, this is the number of buckets that keys are divided into: by default,
+        partitions: The number of partitions. The default depends on the number of cores and rows.
+            For streams, this is the number of buckets that keys are divided into: by default,
             the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use
             the same number.
         parallelism: How the rows are divided into tasks. `key`: rows are divided into buckets by
@@ -215,26 +215,27 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
             division whose fullest partition is the smallest in a sample. Sessions are divided only
-            by key. Without `by`, a single task processes them. For streams, `auto` is `key` with
-            `by`. Without `by`, it distributes the rows over all buckets if results do not depend on
-            the order of rows, and one task merges the aggregates of all buckets. Otherwise, `auto`
-            is `time`, which assigns slices of time to the buckets in turn. A slice is eight times
-            as long as a window, and one task processes all of its rows.
-        late_as: For streams: the name of an additional result column that marks late rows. It is
-            null in regular result rows. In a late row, it is a struct of `stream`, the number of
-            its DataFrame, and `row`, a struct of the columns that the aggregation reads. The other
-            columns of a late row are null. Without this column, late rows are dropped.
+            by key. Without `by`, a single task processes all sessions. For streams, `auto` is `key`
+            with `by`. Without `by`, `auto` distributes the rows over all buckets if results do not
+            depend on the order of rows, and one task merges the aggregates of all buckets.
+            Otherwise, `auto` is `time`, which assigns slices of time to the buckets in turn. A
+            slice is eight times as long as a window, and one task processes all of its rows.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, it is a struct of `stream`, the
+            number of the row's DataFrame, and `row`, a struct of the columns that the aggregation
+            reads. The other columns of a late row are null. Without this column, late rows are
+            dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
-            the rows at a time, so the partial results of an aggregate must be combined with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. Each call
+            receives only some of the rows, so the partial results of an aggregate must be combined
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame with the columns `window_start` and `window_end`, the key columns, and one
         column per aggregate. For streams, the row of a window is emitted once, when the watermark
-        has passed the end of the window. This is the same in every output mode.
+        has passed the end of the window, regardless of the output mode.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -260,7 +261,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
 
 def configure(session: SparkSession) -> dict[str, str]:
-    """Set session options that make calls of this package cheaper and that streams need.
+    """Set session options that streams need, or that make calls of this package cheaper.
 
     - `spark.sql.execution.arrow.maxBytesPerBatch` to 2147483647: Spark does not measure the batches
       that it passes to Python. A batch still has at most
@@ -299,7 +300,7 @@ def explain(
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.
 
-    The inputs are sampled, or a small one is read, as in the call itself. Nothing else is executed.
+    As in the call itself, the inputs are sampled, or a small input is read. Nothing else runs.
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,

@@ -1,4 +1,4 @@
-"""Returns an aggregation as a DataFrame. One shuffle moves its rows or their partial aggregates."""
+"""Builds the DataFrame of an aggregation. One shuffle moves its rows or partial aggregates."""
 
 from __future__ import annotations
 

@@ -94,10 +94,10 @@ def weighed(
 def without_sample(plan: Plan) -> Bins | None:
     """Return bins that are safe for any keys and times, or None if there are none.
 
-    Files must report the number of rows on both sides. Bins must cost about as much as native calls
-    or less, regardless of the number of pairs. In addition, one task must be able to hold all
-    copied rows, whatever keys and times they have. If the table of copied rows is large, a job
-    reads its first rows to check whether rows of one key and bin are adjacent.
+    The number of rows on both sides must be known from file metadata. Bins must cost about as much
+    as native calls or less, regardless of the number of pairs. In addition, one task must be able
+    to hold all copied rows, whatever keys and times they have. If the table of copied rows is
+    large, a job reads its first rows to check whether rows of one key and bin are adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -170,9 +170,9 @@ def told(costs: Costs, small: str | None = None) -> str:
 
 
 def hashed(plan: Plan, bins: Bins) -> str | None:
-    """Return the hint for the copied rows: whole in every task, or a hashed share in each task.
+    """Return Spark's join hint for the copied rows, either `broadcast` or `shuffle_hash`.
 
-    Returns None if a task's share is too large. Spark then sorts the rows.
+    Returns None if a task's share is too large for a hash table. Spark then sorts the rows.
     """
     size = _table_size(plan, bins)
     if size <= _WHOLE:
@@ -295,7 +295,7 @@ def _pairs(plan: Plan, ends: Ends) -> Column:
 
 
 def _sent_number(plan: Plan, side: int) -> str:
-    """Return the time of a sent row as an integer."""
+    """Return SQL that computes the time as an integer from the columns that were sent."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     name = NAMES[side][0]
     if _is_kept(mine):

@@ -192,13 +192,13 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """Return a multiple of the cores used, so that no partition is too large for a worker."""
+    """Return a number of partitions that uses all cores evenly and fits each worker's memory."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 
 
 def cores(session: SparkSession) -> int:
-    """Return how many tasks can run in parallel, or the shuffle partitions for Spark Connect.
+    """Return how many tasks can run in parallel, or Spark Connect's number of shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
     later, so their maximum number is used.

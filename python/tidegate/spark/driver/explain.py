@@ -48,7 +48,7 @@ _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
 def described(plan: Plan, *, fused: bool = False) -> str:
-    """Return the description of the native join, and what Spark does around it or instead of it.
+    """Describe the native join, and the steps that Spark performs around it or instead of it.
 
     `fused` specifies whether `then` processes the result in the same call.
     """
@@ -74,7 +74,7 @@ def described(plan: Plan, *, fused: bool = False) -> str:
 
 
 def _of_tables(plan: Plan, way: OfTables) -> list[str]:
-    """Describe what Spark does around the native join of tables, or instead of it."""
+    """Describe the steps that Spark performs around a native join of tables, or instead of it."""
     if isinstance(way, Binned):
         return _binned(plan, way)
     return [f"  filters    {_FILTERS}", *_native(plan, way)]
@@ -96,7 +96,7 @@ def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list
 
 
 def _of_points(plan: Plan, way: Shuffled) -> list[str]:
-    """Describe which rows are sent where, for rows that have one time."""
+    """Describe where rows with a single time are sent."""
     lines = _shuffled(way.layout, plan.query.divided)
     if plan.right_where is not None:
         lines.append("  filtered   right rows are tested by where before they are sent")
@@ -138,7 +138,7 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _hot_keys(layout: Layout, remedy: str | None) -> list[str]:
-    """Describe the effect of a key with most rows of a stream, if rows are divided by key."""
+    """Describe the effect of a hot key, if the rows of a stream are divided by key."""
     if isinstance(layout, Cycle | HashedTimes) or len(layout.buckets) == 1:
         return []
     text = "one task processes all rows of a key"
@@ -178,7 +178,7 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _wide(plan: Plan) -> str:
-    """Return the text about rows whose end is too far away, if ends are computed from columns."""
+    """Describe what happens to rows whose end is too far away, if `max_width` is set."""
     if plan.max_width is None:
         return ""
     return f", and rows with an end farther away than {plan.max_width}"
@@ -242,7 +242,7 @@ def _stayed(way: Stayed) -> list[str]:
 
 
 def aggregate_described(plan: AggregatePlan) -> str:
-    """Return the description of the native aggregation, then what Spark does around it."""
+    """Describe the native aggregation, and the steps that Spark performs around it."""
     session = plan.frames[0].sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
     tables = [empty(frame, "stream").select(list(plan.sent)) for frame in plan.frames]

@@ -36,7 +36,7 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
     """Return the number of rows in the files before any filter, or None if some are not Parquet.
 
     Also returns None if a file cannot be read. If Spark cannot read it either, Spark reports the
-    reason. Filters are accepted only with `filtered`.
+    reason. A plan with a filter is accepted only if `filtered` is true.
     """
     nodes = _NARROW if filtered else _SAME
     try:
@@ -70,14 +70,14 @@ def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 
 
 
 def _read(plan: Any, nodes: tuple[str, ...]) -> Any:  # noqa: ANN401 - objects of Java
-    """Return the relation of files that a plan reads, if it has only these nodes above it."""
+    """Return the file relation that a plan reads, or None if other nodes are above it."""
     while plan.nodeName() in nodes:
         plan = plan.children().apply(0)
     return plan if plan.nodeName() == "LogicalRelation" else None
 
 
 def _footer(frame: DataFrame, relation: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - Java's
-    """Return the rows and bytes of a file, which is read with the options of the reader."""
+    """Return the number of rows and bytes in a file, which is read with the reader's options."""
     session = frame.sparkSession
     jvm: Any = session._jvm  # noqa: SLF001 - no other way
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))

@@ -1,8 +1,9 @@
 """Estimates the costs of a join, assuming that its large side resembles the small one.
 
-A small side is collected before it is sent whole. Its keys and times also represent those of the
-other side, of which only the number of rows is known. The estimate needs no job. It only decides
-whether a sample of both sides is worth its cost, and never selects a form that needs a sample.
+A small side is collected before it is sent whole. The keys and times of the small side also
+represent those of the large side, of which only the number of rows is known. The estimate needs no
+job. The estimate only decides whether a sample of both sides is worth its cost, and never selects a
+form that needs a sample.
 """
 
 from __future__ import annotations

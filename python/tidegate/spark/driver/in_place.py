@@ -1,17 +1,18 @@
 """Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
-Such sides are tables with the same number of buckets, or DataFrames after a `repartition`, an
+Examples are tables with the same number of buckets, or DataFrames after a `repartition`, an
 aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
-Spark does not guarantee this, and a Python function cannot require that all rows of a key are in
-one partition. The union is therefore joined with a row that belongs to neither side: a hash join
-needs all rows of a key in one partition, no matter how Spark changes the plan. It is a full join,
-because Spark never splits a partition of a full join, however large it is. If Spark would shuffle
-the union for this join, the two sides are partitioned differently, and another route is chosen.
+Spark does not guarantee this behavior, and a Python function cannot require that all rows of a key
+are in one partition. The union is therefore joined with a row that belongs to neither side: a hash
+join needs all rows of a key in one partition, no matter how Spark changes the plan. The hash join
+is a full join, because Spark never splits a partition of a full join, even a large one. If Spark
+would shuffle the union for this join, the two sides are partitioned differently, and another route
+is chosen.
 
-This is worthwhile if neither side is small enough to be sent whole. In a benchmark with tables of
-eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of processor
-time in place and 4.8 s with packs. Aggregating the partners of four million rows took 3.7 s and
-5.1 s, respectively (`benches/results/spark-planning.md`).
+A join in place is worthwhile if neither side is small enough to be sent whole. In a benchmark with
+tables of eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of
+processor time in place and 4.8 s with packs. Aggregating the partners of four million rows took
+3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
 """
 
 from __future__ import annotations
@@ -142,13 +143,13 @@ def _found(plan: Plan) -> InPlace | None:
 
 
 def _key(kind: DataType) -> str | None:
-    """Return SQL for a key of the row of neither side; None if a type is not compared bytewise."""
+    """Return SQL for a key of the additional row, or None if the type is not compared by bytes."""
     text = next((text for known, text in _KEYS if isinstance(kind, known)), None)
     return None if text is None else text.format(kind.simpleString())
 
 
 def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the slot of each column. Columns share one if they are in `pairs` or match in type."""
+    """Return the slot of each column. Columns in `pairs` or of the same type share a slot."""
     left, right = ([field.dataType for field in plan.inputs[side].fields] for side in (LEFT, RIGHT))
     partner = dict(pairs)
     free = [at for at in range(len(right)) if at not in partner.values()]
@@ -163,7 +164,7 @@ def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...
 
 
 def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
-    """Return both sides with one column per slot, null if a side does not use it, and `side`."""
+    """Return both sides with one column per slot, null where unused, and the column `side`."""
     count = max(map(max, slots)) + 1
     frames = []
     for side in (LEFT, RIGHT):

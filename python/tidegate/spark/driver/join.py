@@ -1,4 +1,4 @@
-"""Returns a join as a DataFrame, by the route that `route.py` has chosen."""
+"""Builds the DataFrame of a join, for the route that `route.py` chooses."""
 
 from __future__ import annotations
 

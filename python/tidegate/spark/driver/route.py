@@ -126,7 +126,7 @@ _EVEN = 1.5
 
 
 def of_join(plan: Plan, *, fused: bool = False) -> Way:
-    """Return the route of a join. For tables, this collects a small side or samples rows.
+    """Return the route of a join. For tables, the function collects a small side or samples rows.
 
     `fused` specifies whether `then` processes the result in the same call.
     """
@@ -253,7 +253,7 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:
-    """Return the route of an aggregation. For tables, this may sample rows."""
+    """Return the route of an aggregation. The rows of tables may be sampled."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
     return Shuffled(division.of_aggregation(plan))

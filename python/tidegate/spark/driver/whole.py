@@ -1,8 +1,9 @@
 """Collects a small side once and sends it whole to every task. The other side stays in place.
 
-The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload a task. It
-can also be a stream: each micro-batch is joined with the same rows, and no state is kept. Collected
-rows are sorted by time or value, so a task joins its rows only with the rows within reach.
+The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload a task.
+The other side can also be a stream: each micro-batch is joined with the same rows, and no state is
+kept. Collected rows are sorted by time or value, so a task joins its rows only with the rows within
+reach.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def chosen(plan: Plan) -> Choice:
 
 
 def _of_table(plan: Plan, side: int) -> Choice:
-    """Return the table that is joined with a stream. It can only be sent whole."""
+    """Return the table that is joined with a stream. Such a table must be sent whole."""
     whole, reason = _if_small(plan, side, _estimated_bytes(plan.inputs[side].frame))
     if whole is not None:
         return Choice(whole, reason)
@@ -165,7 +166,8 @@ def _text(size: int) -> str:
 def _estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of files or local rows, in bytes.
 
-    It is often too high, but too low for compressed files. Spark Connect does not report it.
+    The estimate is often too high, but too low for compressed files. Spark Connect does not report
+    an estimate.
     """
     try:
         statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001 - no other way
@@ -198,8 +200,8 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
 def _counted_bytes(plan: Plan, side: int) -> int | None:
     """Return the size of a side as Arrow data, in bytes; None if a column has an unknown size.
 
-    Files can contain many times more rows than their size suggests. Of files, only columns with
-    strings are read.
+    Files can contain many times more rows than their size suggests. Only the string columns of
+    files are read.
     """
     schema = plan.columns.of(side)
     width = _width(schema)
@@ -309,7 +311,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:
-    """Return the rows in the form that tasks receive; Spark Connect can only send them with tasks.
+    """Return the rows as a broadcast variable, or as part of the task.
 
     Spark Connect has no broadcast variables.
     """
@@ -358,7 +360,7 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class _Task:
-    """The task that joins a Spark partition with the whole side. It is sent to the workers."""
+    """Joins a Spark partition with the whole side. Instances are sent to the workers."""
 
     whole: Broadcast[pa.Buffer] | _Held
     side: int
@@ -389,7 +391,7 @@ def _near(plan: Plan, side: int) -> _Within | _Overlapping:
 
 @dataclass(frozen=True)
 class _Within:
-    """Finds the rows of the whole side that are within reach. It is sent to the workers."""
+    """Finds the rows of the whole side that are within reach. Instances are sent to the workers."""
 
     reach: Reach
     axis: Axis
@@ -409,7 +411,7 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds the rows of the whole side that may overlap others. It is sent to the workers."""
+    """Finds the rows of the whole side that may overlap. Instances are sent to the workers."""
 
     whole: StartsAndEnds
     other: StartsAndEnds

@@ -1,7 +1,7 @@
 """Determines the partition of each row: the driver chooses a layout, and the tasks apply it.
 
 - `layout.py`: divides rows into buckets of keys and slices of time.
-- `nearest.py`: finds the rows that a slice needs from others if rows have at most one partner.
+- `nearest.py`: finds the rows that a slice needs from other slices in an as-of join.
 - `overlap.py`: finds the slices of a row that has a start and an end.
 - `balance.py`: chooses the layout that best suits a sample of rows.
 - `lengths.py`: chooses the layout that best suits a sample of rows with a start and an end.

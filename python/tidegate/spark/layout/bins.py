@@ -1,4 +1,4 @@
-"""Time bins for Spark's own join on equal keys and bins: their width, and their effects.
+"""Chooses the width of time bins for Spark's own join on equal keys and bins.
 
 On one side, each row has one bin, `bin(t) = t / width`. A row on the other side matches rows in an
 interval of time that is at most as long as a bin. Such a row therefore has one or two bins, and is
@@ -12,8 +12,9 @@ length `reach`, and `width` has the same unit, then::
     copies       rows of the copied side * reach / width
     candidates   pairs * (width + reach) / reach
 
-The total cost is lowest at a width that is given by a square root, unless bins must be wider than
-that. `costs.py` defines the cost of one copy and of one candidate.
+The total cost is lowest if `width / reach` is the square root of a ratio: the cost of copying each
+row once, divided by the cost of comparing each pair once. Bins are never narrower than the
+interval. `costs.py` defines the cost of one copy and of one candidate.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -61,7 +62,7 @@ _BITS = 44
 
 
 class Ends(NamedTuple):
-    """The smallest and the largest `r.ts - l.ts` of a pair. If they cross, no rows match."""
+    """The smallest and the largest `r.ts - l.ts` of a pair. If the ends cross, no rows match."""
 
     lower: int
     upper: int
@@ -74,7 +75,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Bins:
-    """A width of bins, the side that is copied, and the known properties of both sides.
+    """The width of bins, the side that is copied, and the known sizes of both sides.
 
     `together` specifies whether rows of one key and bin were found to be adjacent.
     """
@@ -122,13 +123,13 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
 
 
 def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: Ends) -> Bins:
-    """Return the bins if only the number of rows per side is known, but no pairs."""
+    """Return the bins if the number of rows per side is known, but not the number of pairs."""
     width = math.ceil(_WIDE_ENOUGH * (ends.reach + 1))
     return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
 
 
 def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
-    """Return the bins, noting whether rows are adjacent among the first rows of the copied side.
+    """Return the bins with `together` set according to the first rows of the copied side.
 
     If rows are adjacent, the part of the hash table that a row needs is in the processor's caches.
     Otherwise, each row waits for memory.
@@ -149,7 +150,7 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
 def _counted(sample: Sample, ends: Ends) -> float:
     """Estimate the number of pairs within these ends, of which a sample has few or none.
 
-    Within a longer interval, the sample has more pairs. They are assumed to be spread evenly.
+    Within a longer interval, the sample has more pairs. Pairs are assumed to be spread evenly.
     """
     if not len(sample.left_time) or not len(sample.right_time):
         return 0.0

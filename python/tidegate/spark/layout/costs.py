@@ -6,10 +6,10 @@ packed, shuffled into slices, and joined there. *In place*: both sides are alrea
 their keys, and their rows are passed to Python once, without a shuffle. *Bins*: Spark itself joins
 on equal keys and time bins.
 
-Costs are processor times. They only need to show which form is clearly cheaper. They do not include
-steps that all forms need, such as reading the inputs, or work that is already done when forms are
-compared. The cost of a form that needs a sample includes the sample, unless it has already been
-drawn.
+Costs are processor times. The model only needs to show which form is clearly cheaper. Costs do not
+include steps that all forms need, such as reading the inputs, or work that is already done when
+forms are compared. The cost of a form that needs a sample includes the sample, unless a sample has
+already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -61,7 +61,7 @@ Form = Literal["whole", "native", "bins", "in place"]
 
 
 class Width(NamedTuple):
-    """The number of columns that are sent per row of each side, and that a result row has."""
+    """The number of columns sent from each side, and the number of columns in the result."""
 
     left: int
     right: int
@@ -98,7 +98,7 @@ class Small(NamedTuple):
 
 
 class There(NamedTuple):
-    """The number of existing partitions, and of columns that are passed to Python."""
+    """The number of existing partitions, and the number of columns passed to Python."""
 
     partitions: int
     columns: int

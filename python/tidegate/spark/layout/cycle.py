@@ -8,8 +8,8 @@ modulo the number of buckets::
     bucket   0   1   2   0   1   2   0   1     of three, for the keys of bucket 0
 
 The rules of `layout.py` for pairs and homes apply, because `slice(t)` increases with t. The slices
-of a bucket are far apart. A copied row that belongs to several of them is sent to the bucket only
-once. The other row of a pair is sent to a single bucket, where the pair is found. A full join
+of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to it
+only once. The other row of a pair is sent to a single bucket, where the pair is found. A full join
 copies both sides. In a full join, a bucket reports a pair if the left row is at home, and an
 unmatched row if that row is at home. Slices are so wide that a row is sent to at most two of them,
 so both rows of a pair are present in each home.

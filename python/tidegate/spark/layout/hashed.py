@@ -1,6 +1,6 @@
 """Finds numbers that Spark's hash assigns to given partitions.
 
-Before Spark 4.1, only a hash can place a row in a given partition. In stateful operators, this is
+Before Spark 4.1, only a hash can place a row in a given partition. In stateful operators, a hash is
 still the only way.
 """
 

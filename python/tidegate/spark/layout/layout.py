@@ -6,10 +6,10 @@ into one or more *slices* of time, and each slice is in a separate partition::
     bucket 0   ├──────────────── slice 0 ────────────────┤           partition 2
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
-The quantity by which rows are divided is called time here. In a band join, it is a value. A single
-bucket with one slice per partition divides rows only by time. Many buckets with one slice each
-divide rows only by key. The driver chooses a layout, and the tasks that send rows look up their
-places in it. This module contains only arithmetic, and depends on neither Spark nor Arrow.
+The quantity by which rows are divided is called time here, although it is a value in a band join. A
+single bucket with one slice per partition divides rows only by time. Many buckets with one slice
+each divide rows only by key. The driver chooses a layout, and the tasks that send rows look up
+their places in it. This module contains only arithmetic, and depends on neither Spark nor Arrow.
 
 Halo. Let `reach` be such that every pair satisfies `lower <= r.ts - l.ts <= upper`. Within a
 bucket, where `slice(t)` increases with `t`:
@@ -26,10 +26,10 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
    home at or after it, and `l - (upper - lower) <= r - upper` puts its first slice at or before it.
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore sends left rows only
-to their homes and copies right rows. A right join does the reverse. A full join copies both sides:
-a slice reports a pair if it is the left row's home, and an unmatched row if it is that row's home.
-By 1 and 2, a home receives every row that its own rows could match, so each result row is returned
-once.
+to their homes and copies right rows. A right join sends right rows only to their homes and copies
+left rows. A full join copies both sides: a slice reports a pair if it is the left row's home, and
+an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row that its
+own rows could match, so each result row is returned once.
 
 `reach` can be wider than the join's own interval. A wider reach costs copies, but never loses a
 row.
@@ -37,8 +37,8 @@ row.
 Pieces. A single time may have more rows than a partition should hold, and no border can divide
 them. The slice of that time then has several *pieces*, each in a separate partition. A row that is
 sent only to its home goes to one piece, which a hash of the row selects. A copied row goes to all
-pieces of its slices. Pieces are numbered consecutively, so 1 and 2 apply to them as to slices. A
-partition can have pieces of several slices, and receives a row that is copied to several of them
+pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also apply to pieces.
+A partition can have pieces of several slices, and receives a row that is copied to several of them
 only once. If both sides are copied, each slice has one piece, because unmatched rows could not be
 detected otherwise.
 
@@ -199,7 +199,7 @@ class Places:
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides are copied, so copies must be distinguishable."""
+        """Return whether both sides are copied, so that copies must be marked."""
         raise NotImplementedError
 
     @cached_property
@@ -230,20 +230,20 @@ class Places:
 
     @property
     def cost(self) -> float:
-        """The mean number of rows per partition, as the work, plus the maximum, as the wait."""
+        """The mean number of rows per partition (the work) plus the maximum (the wait)."""
         return self.sent / self.partitions + self.fullest
 
 
 @dataclass(frozen=True)
 class Layout(Places):
-    """The places of rows that have one time. They depend on the reach of pairs."""
+    """The places of rows that have one time, which depend on the reach of pairs."""
 
     copied: Copied
     reach: Reach
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides are copied, so copies must be distinguishable."""
+        """Return whether both sides are copied, so that copies must be marked."""
         return self.copied == "both" and self.is_cut
 
     @property
@@ -265,8 +265,8 @@ class Layout(Places):
     def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
         """Return the first and the last slice in which a right row matches all left rows.
 
-        If there are none, the first is behind the last. All left rows in these slices are more than
-        the reach's lower bound before the right row, and less than its upper bound.
+        If there are no such slices, the first is behind the last. All left rows in these slices are
+        more than the reach's lower bound before the right row, and less than its upper bound.
         """
         # The slices between the first and the last are within the reach. If the reach is unbounded
         # at one end, so is the slice at that end.

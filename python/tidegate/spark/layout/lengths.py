@@ -1,8 +1,8 @@
 """Chooses the layout that best suits a sample of rows with a start and an end.
 
 `balance.py` provides the algorithm that cuts the buckets. This module determines how one bucket is
-cut: the number of layers, the lengths of their rows, and the borders. It tries several cuts on the
-rows of the sample and selects the cheapest.
+cut: the number of layers, the lengths of their rows, and the borders. Several cuts are tried on the
+rows of the sample, and the cheapest is selected.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -149,7 +149,7 @@ class _Load:
         return self.rows if degree == 1 else self.cut_into(degree).fullest
 
     def degree(self, share: float, most: int) -> int:
-        """Return about the fewest slices of at most `share` rows, or as many as still help."""
+        """Return about the smallest number of slices with at most `share` rows, if cuts help."""
         degree = min(most, max(1, math.ceil(self.rows / share))) if share else 1
         while degree < most and self.piece(degree) > share:
             degree = min(most, math.ceil(_STEP * degree))
@@ -256,7 +256,7 @@ def _starts(sample: Sample) -> Integers:
 
 
 def _in_pieces(starts: Integers, degree: int) -> Bucket:
-    """Return slices with equal numbers of rows. A time with many rows has a slice in pieces."""
+    """Return slices with equal numbers of rows. If a time has many rows, its slice has pieces."""
     if not len(starts):
         return Bucket((0,))
     times = np.sort(np.clip(starts, -LIMIT // 2, LIMIT // 2))

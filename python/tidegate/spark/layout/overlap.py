@@ -38,12 +38,12 @@ copy of each row on the other side.
   both rows, neither is at home. A partition therefore reports the pairs of which at least one row
   is at home, and has at most one slice of such a layer.
 
-A partition can have slices of several layers. If a row belongs to several of them, it is sent once.
-It is sent as a row at home if it is at home in any of them. A whole bucket is one slice of both
-sides.
+A partition can have slices of several layers. A row that belongs to several slices of a partition
+is sent once. Such a row counts as at home if it is at home in any of these slices. A whole bucket
+is one slice of both sides.
 
-A row whose start is after its end overlaps nothing. It is sent to its home, and possibly to no
-other slice.
+A row whose start is after its end overlaps nothing. Such a row is sent to its home, and possibly to
+no other slice.
 
 If an interval join computes ends from columns, these ends also give each row an interval, and only
 rows with overlapping intervals match. This module needs nothing else: the join itself finds the
@@ -97,7 +97,7 @@ def whole(partition: int) -> tuple[Layer, ...]:
 class Rows(NamedTuple):
     """The rows of a side: their buckets, starts and ends, and their hashes if there are pieces.
 
-    A negative bucket marks a row that matches nothing. It is -1 minus the slice of the row.
+    If a row matches nothing, its bucket is negative: -1 minus the slice of the row.
     """
 
     buckets: Integers
@@ -157,7 +157,7 @@ class OverlapLayout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether rows of both sides are copied, so copies must be distinguishable."""
+        """Return whether rows of both sides are copied, so that copies must be marked."""
         cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
         copied = {1 - side for side in cut if side != BOTH}
         return BOTH in cut or copied == {LEFT, RIGHT}

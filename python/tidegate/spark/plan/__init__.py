@@ -2,7 +2,7 @@
 
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
-- `bins.py`: finds out whether Spark itself can run a join with time bins.
+- `bins.py`: determines whether Spark itself can run a join with time bins.
 - `streams.py`: checks the requirements of streams on their DataFrames and their session.
 - `session.py`: the session settings that affect plans.
 - `checks.py`: checks of the arguments that joins and aggregations share.

@@ -147,7 +147,7 @@ class AggregatePlan:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The columns of the aggregates of a slice."""
+        """The columns that contain a slice and its aggregates."""
         return ("window_start", *self.aggregation.by, *self.aggregation.aggs)
 
     @property
@@ -194,7 +194,7 @@ class AggregatePlan:
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
-        """The aggregation that merges parts of windows, and the name for the column of ends."""
+        """The aggregation that merges parts of windows, and the name of the column of ends."""
         _, final = self.by_slice
         # Windows are one step of time long, so only parts with the same start are merged.
         parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)

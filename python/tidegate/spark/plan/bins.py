@@ -1,4 +1,4 @@
-"""Finds out whether Spark itself can run a join with time bins, and how far apart pairs are."""
+"""Determines whether Spark can run a join with time bins, and how far apart pairs can be."""
 
 from __future__ import annotations
 

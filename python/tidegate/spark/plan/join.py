@@ -428,7 +428,7 @@ class Plan:
     def _packing(
         self, side: int, layout: Layout | OverlapLayout, extra: int
     ) -> Callable[[Batches], Batches]:
-        """Return the function that packs the rows of a side; their last columns are `extra`."""
+        """Return the function that packs a side, whose rows have `extra` columns at the end."""
         if isinstance(layout, OverlapLayout):
             return OverlapPacker(layout, side, self.intervals(side), extra=extra).run
         mine = self.inputs[side]

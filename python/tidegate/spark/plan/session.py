@@ -64,7 +64,7 @@ def allocated(session: SparkSession) -> int:
 
 
 def task_memory(session: SparkSession) -> int:
-    """Return how many bytes of tables a task can use while all cores of a process run tasks.
+    """Return the bytes that a task can use for tables while all cores of a process are busy.
 
     Returns 0 if the settings do not determine this: unless a number is set, an executor can have
     any number of cores. See "Memory Management Overview" in Spark's tuning guide.

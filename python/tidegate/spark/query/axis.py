@@ -29,7 +29,7 @@ _STEPS = 1024
 
 
 class Axis(Protocol):
-    """Converts a column to integers. It is sent to the workers."""
+    """Converts a column to integers. Instances are sent to the workers."""
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
         """Return integers in the order of the values. A null becomes any integer."""

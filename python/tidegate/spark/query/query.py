@@ -57,7 +57,7 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Return whether the result has each left row at most once, so one task joins the row."""
+        """Return whether each left row is returned at most once, which takes a single task."""
         return bool(self.aggs) or self.is_asof
 
     @property

@@ -86,7 +86,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
 
 
 def _late_field(plan: AggregatePlan, name: str) -> StructField:
-    """Return the field for late rows: the number of a row's DataFrame, and the columns read."""
+    """Return the result field for late rows: the number of the DataFrame, and the columns read."""
     given = plan.frames[0].schema
     row = StructType([StructField(one, given[one].dataType) for one in plan.sent])
     late = StructType([StructField("stream", IntegerType()), StructField("row", row)])
@@ -97,9 +97,9 @@ def _late_field(plan: AggregatePlan, name: str) -> StructField:
 class _Finish(Finish):
     """Finishes the output of an aggregation, with late rows in a separate column.
 
-    A late row has this number of `columns`, which the number of the stream may follow. With
-    `of_parts`, results are parts of windows. All parts of a window arrive in the same micro-batch,
-    because all buckets have the same watermark.
+    `columns` is the number of input columns in a late row, which may be followed by the number of
+    the stream. With `of_parts`, results are parts of windows. All parts of a window arrive in the
+    same micro-batch, because all buckets have the same watermark.
     """
 
     columns: int

@@ -146,7 +146,7 @@ def _longest(*times: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class _Finish(Finish):
-    """Finishes the output of a join. Late rows keep their columns, and one more names the side.
+    """Finishes the output of a join. Late rows keep their columns, and a new column names the side.
 
     For rows whose end is too far away, the number of the side is increased by the number of sides.
     """

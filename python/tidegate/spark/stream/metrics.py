@@ -1,4 +1,4 @@
-"""Adds the numbers of a stream to its query's progress, which otherwise has none for rows and keys.
+"""Reports the number of rows and other metrics of a stream in the progress of its query.
 
 Each bucket that had any work in a micro-batch reports its numbers, and Spark adds them up as
 observed metrics. Spark's own `stateOperators` only count the entries and bytes of the whole store.
@@ -49,14 +49,14 @@ _DIGITS = [name for name in Numbers._fields if name.startswith("digest_")]
 
 
 class Digested:
-    """Counts the results that pass through, and computes a digest that ignores their order."""
+    """Counts results as they pass through, and computes a digest that ignores their order."""
 
     def __init__(self) -> None:
         """Start without results."""
         self._digest: tidegate.Digest | None = None
 
     def passed(self, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the results, and count each of them first."""
+        """Yield the results, after counting each of them."""
         for batch in results:
             if self._digest is None:
                 self._digest = tidegate.Digest(batch.schema)

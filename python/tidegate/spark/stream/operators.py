@@ -1,4 +1,4 @@
-"""The native operators that join or aggregate the rows of a bucket of streams."""
+"""The native operators that join or aggregate the rows of one bucket."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Work(Protocol):
         """Return the rows of a side: those at home in the bucket, and the copies."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
-        """Return the gathered rows in the form that the operator and the store receive."""
+        """Convert gathered rows to the form that the operator and the store receive."""
 
     def until(self, side: int, rows: pa.Table) -> int:
         """Return the last watermark at which some of the rows matter."""
@@ -206,7 +206,7 @@ class _Join:
 
 
 class Snapshot(NamedTuple):
-    """The state of a bucket: that of the native operator, and the rows that still wait for it."""
+    """The state of a bucket: a snapshot of its native operator, and the rows not yet pushed."""
 
     native: bytes
     waiting: tuple[pa.RecordBatch | None, ...]
@@ -222,7 +222,7 @@ class Condensing(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """Return the state. All final results must have been polled."""
+        """Return the state. Callers must have polled all final results."""
 
     @abstractmethod
     def restore(self, native: bytes) -> None:
@@ -231,14 +231,15 @@ class Condensing(ABC):
     @property
     @abstractmethod
     def rows(self) -> int:
-        """The number of rows that are kept. The state of a session does not count."""
+        """The number of rows that are kept. The state of a session does not count as rows."""
 
 
 class LeftRows(Condensing):
     """A native join that returns each left row once.
 
-    If results depend on the order of right rows, the join receives these only after the watermark
-    has passed them. All rows with the same time have then arrived, and they are ordered by value.
+    If results depend on the order of right rows, the join receives right rows only after the
+    watermark has passed them. By then, all rows with the same time have arrived, and the order
+    depends only on their values.
     """
 
     def __init__(self, work: Sides, native: tidegate.StreamJoin) -> None:
@@ -280,7 +281,7 @@ class LeftRows(Condensing):
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:
-        """Return the state. All final results must have been polled."""
+        """Return the state. Callers must have polled all final results."""
         waiting = _one_batch(self._waiting) if self._waiting.num_rows else None
         return Snapshot(self._native.snapshot(), (None, waiting))
 
@@ -356,11 +357,11 @@ class Windows:
         return _one_batch(rows)
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:  # noqa: ARG002 - as of joins
-        """Return None, because all windows have the same width."""
+        """Always None, because no row of an aggregation has an end."""
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """Return the last watermark at which a window of the rows is open; sessions may not end."""
+        """Return the last watermark at which a window of the rows is open; for sessions, none."""
         return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
 
     @property
@@ -450,7 +451,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
     In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
     emitted at this watermark or at the next would then depend on the micro-batch that contains
-    it, and a rebuilt operator could not tell. Sources therefore stay one step behind.
+    it, which a rebuilt operator does not know. Sources therefore stay one step behind.
     """
     for source in sources:
         source.advance(watermark - 1)

@@ -6,10 +6,10 @@ any more. While the operator stays in the worker's memory from batch to batch, e
 read. The store is still authoritative. Every update of a bucket writes a new random number into the
 *header* of the bucket, an entry with a separate key. An operator in memory is used only if it has
 the number in the header. If the numbers differ, the batch of the operator was not committed, or
-another worker has since processed the bucket. If no operator can be used, a new one is created. It
-receives the entries of the bucket and is advanced to the watermark in the header. Results up to
-that watermark have already been emitted. A join that emits pairs does not recompute them unless it
-needs to know which rows were matched.
+another worker has since processed the bucket. If no operator can be used, a new one is created. The
+new operator receives the entries of the bucket and is advanced to the watermark in the header.
+Results up to that watermark have already been emitted. A join that emits pairs does not recompute
+old pairs unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
@@ -169,7 +169,7 @@ _warm: dict[Place, Warm] = {}
 
 
 class Processor(StatefulProcessor):
-    """The stateful operator. It receives new rows of a bucket, or a call if the watermark rises."""
+    """The stateful operator. Spark calls it for new rows of a bucket and for new watermarks."""
 
     def __init__(self, work: Work, places: tuple[int, ...]) -> None:
         """Create the operator for `work`; `places` contains Spark's key for each bucket."""

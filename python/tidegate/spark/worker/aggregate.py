@@ -68,7 +68,7 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class Partials:
-    """Aggregates rows by slice, then packs these aggregates. It is sent to the workers.
+    """Aggregates rows by slice, then packs these aggregates. Instances are sent to the workers.
 
     The input has the columns in `names`, followed by other columns that must be sent.
     """
@@ -105,7 +105,7 @@ class Partials:
 
 @dataclass(frozen=True)
 class AggregateTask:
-    """Computes the windows of a partition from its packs. It is sent to the workers.
+    """Computes the windows of a partition from its packs. Instances are sent to the workers.
 
     `source` names the column with the number of the stream, and `owner` the column with the bucket
     of the key. The bucket is needed if windows must be assigned to partitions.

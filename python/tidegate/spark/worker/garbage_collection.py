@@ -14,10 +14,10 @@ def settle() -> None:
     """Exclude existing objects from the garbage collections that PySpark runs after tasks.
 
     A worker that is kept for later tasks runs a collection after each task, which would scan every
-    object of every module. Excluded objects are still freed once nothing refers to them. None of
-    them is garbage at the time of the call. Only cycles among them that become garbage later are
-    never freed. Their number is bounded, because a call excludes objects only if modules were
-    imported since the last call that did.
+    object of every module. Excluded objects are still freed once nothing refers to them. No object
+    is garbage at the time of the call. Only cycles of excluded objects that become garbage later
+    are never freed. The number of such cycles is bounded, because a call excludes objects only if
+    modules have been imported since objects were last excluded.
     """
     global _settled  # noqa: PLW0603 - the objects also belong to the process
     if not os.environ.get("SPARK_REUSE_WORKER") or len(sys.modules) == _settled:

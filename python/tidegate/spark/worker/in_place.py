@@ -1,4 +1,4 @@
-"""Joins rows that are already in the right partition. They are not packed, and are read once.
+"""Joins rows that are already in the right partition, without packing them.
 
 Spark passes a union of both sides. A left and a right column of the same type share one column of
 the union, a *slot*. The last column of the union contains the side of each row.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InPlaceTask:
-    """The task that joins the rows of a Spark partition. It is sent to the workers.
+    """The task that joins the rows of a Spark partition. Instances are sent to the workers.
 
     `slots` contains the slot of each column on both sides. `order` is the required order of right
     rows, if the result depends on it. A row that belongs to neither side is ignored.

@@ -31,14 +31,14 @@ _ENDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class RightWhere:
-    """A condition that reads only right columns. It is sent to the workers."""
+    """A condition that reads only right columns. Instances are sent to the workers."""
 
     schemas: tuple[pa.Schema, pa.Schema]
     on: tuple[str, str]
     where: tidegate.Expr | str
 
     def passing(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that meet the condition. They may have additional columns at the end."""
+        """Return the rows that meet the condition. Rows may have additional columns at the end."""
         left, right = self.schemas
         number = "row".ljust(1 + max(map(len, [*left.names, *right.names])), "_")
         # Only a native join can evaluate the condition, so one left row is joined with all rows.
@@ -62,10 +62,10 @@ class RightWhere:
 
 @dataclass(frozen=True)
 class NearestPacker:
-    """Divides the right rows of an as-of join. It is sent to the workers.
+    """Divides the right rows of an as-of join. Instances are sent to the workers.
 
-    Each row is sent to its home. Each Spark partition also sends two rows per key to each slice
-    within their reach: the last one before the slice, and the first one after it. `keys` contains
+    Each row is sent to its home. Of each key, a Spark partition also sends two rows to each slice
+    within their reach: the last row before the slice, and the first row after it. `keys` contains
     the positions of the columns that must be equal.
     """
 

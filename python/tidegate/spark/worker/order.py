@@ -21,7 +21,7 @@ _RANK = np.dtype(">u4")
 
 @dataclass(frozen=True)
 class Order:
-    """The order of the right rows of a join. It is sent to the workers.
+    """The order of the right rows of a join. Instances are sent to the workers.
 
     Rows are compared by the column `on` first. If this is their time, the native join sorts by it,
     so only rows with equal times need to be ordered. With `by_number`, all rows must be ordered.

@@ -1,6 +1,6 @@
 """Packs rows that have a start and an end, and joins the rows of a partition.
 
-An interval join whose ends are computed from columns has such rows, too.
+An interval join whose ends are computed from columns also has rows with a start and an end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PACKED = 1 << 29
 class Intervals(Protocol):
     """Computes the starts and ends of rows as integers, preserving their order.
 
-    It is sent to the workers.
+    Instances are sent to the workers.
     """
 
     @property
@@ -46,7 +46,7 @@ class Intervals(Protocol):
         """Return whether it is known in advance that all rows are points in time."""
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """Return the starts and the ends. A row without them has arbitrary ones."""
+        """Return the starts and the ends. Nulls become arbitrary integers."""
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
         """Return the starts and ends of a table with only these columns. Rejects no rows."""
@@ -54,7 +54,7 @@ class Intervals(Protocol):
 
 @dataclass(frozen=True)
 class StartsAndEnds:
-    """Starts and ends that are stored in two columns. A start after its end is an error."""
+    """Starts and ends that are stored in two columns. Rows must not start after they end."""
 
     side: int
     names: tuple[str, str]
@@ -135,7 +135,7 @@ def longest(intervals: Intervals, rows: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class OverlapPacker(Packing):
-    """Divides the rows of one side. It is sent to the workers."""
+    """Divides the rows of one side. Instances are sent to the workers."""
 
     layout: OverlapLayout
     intervals: Intervals
@@ -166,10 +166,10 @@ class OverlapPacker(Packing):
 
 @dataclass(frozen=True)
 class OverlapTask(Task):
-    """An inner join of packs that returns the pairs of which at least one row is at home.
+    """An inner join of packs that returns the pairs in which at least one row is at home.
 
-    Two joins find each of these pairs exactly once. One joins left rows at home with all right
-    rows, and the other joins left copies with right rows at home.
+    Two native joins together find each of these pairs exactly once. The first joins left rows at
+    home with all right rows, and the second joins left copies with right rows at home.
     """
 
     def _joined(self, packs: list[Pack]) -> Batches:

@@ -126,7 +126,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Packer(Packing):
-    """Divides the rows of one side. It is sent to the workers.
+    """Divides the rows of one side. Instances are sent to the workers.
 
     `on` is the position of the column by which rows are divided.
     """

@@ -191,7 +191,7 @@ def _mean(total: pa.ChunkedArray, count: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class PartialsPacker:
-    """Divides the right rows of a join with aggregates. It is sent to the workers.
+    """Divides the right rows of a join with aggregates. Instances are sent to the workers.
 
     `schema` contains the columns to send, and `keys` the columns that must be equal.
     """

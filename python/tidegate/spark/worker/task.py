@@ -88,7 +88,7 @@ def loader() -> Callable[[bytes], Any]:
 
 @dataclass(frozen=True)
 class Output:
-    """Converts the batches of a native result for Spark. It is sent to the workers."""
+    """Converts the batches of a native result for Spark. Instances are sent to the workers."""
 
     names: tuple[str, ...]
     then: Then | None
@@ -128,7 +128,7 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
 
 @dataclass(frozen=True)
 class Call:
-    """A native call and the conversion of its result. It is sent to the workers."""
+    """A native call and the conversion of its result. Instances are sent to the workers."""
 
     query: JoinQuery
     output: Output
@@ -158,7 +158,7 @@ def by_partition(batches: Batches) -> Iterator[list[Pack]]:
 
 @dataclass(frozen=True)
 class Task:
-    """The task that joins the packs of a partition. It is sent to the workers.
+    """The task that joins the packs of a partition. Instances are sent to the workers.
 
     `order` is the required order of right rows, if the result depends on it.
     """
