@@ -472,7 +472,7 @@ def test_the_left_side_is_never_sent_whole(sides):
         ({"partitions": 0}, TidegateError, "at least 1"),
         ({"parallelism": "value"}, TidegateError, "auto, broadcast, key, time, hybrid"),
         ({"by": None, "parallelism": "key"}, TidegateError, "give `by`, or choose 'time'"),
-        ({"then": lambda batch: batch}, TidegateError, "give both or none"),
+        ({"then": lambda batch: batch}, TidegateError, "give both or neither"),
         ({"late_as": "late"}, TidegateError, "has no late rows"),
     ],
 )

@@ -375,7 +375,7 @@ def test_a_null_time_is_refused(spark, side, how, key):
 )
 def test_bins_are_refused_with_a_reason(sides, change, reason):
     query = {**NEAR, **change, "parallelism": "bins"}
-    with pytest.raises(tidegate.TidegateError, match=f"'bins' is not for this join: .*{reason}"):
+    with pytest.raises(tidegate.TidegateError, match=f"'bins' is not available for .*{reason}"):
         tidegate.spark.interval_join(*sides, **query)
 
 

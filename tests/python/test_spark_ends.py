@@ -236,7 +236,7 @@ def test_ends_that_are_times_or_have_a_unit(spark, kind):
 
 def test_bins_need_fixed_ends_and_streams_a_width(spark):
     frame = spark.createDataFrame([(1, 2)], "ts long, near long")
-    with pytest.raises(tidegate.TidegateError, match="'bins' is not for this join"):
+    with pytest.raises(tidegate.TidegateError, match="'bins' is not available for this join"):
         tidegate.spark.interval_join(
             frame, frame, on="ts", lower=0, upper=tidegate.left.near, parallelism="bins"
         )

@@ -283,7 +283,7 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     assert "tasks      200 by spark.sql.shuffle.partitions" in text
     without = {**streaming.QUERY, "by": None}
     for query, division in (
-        (without, "by time: slices 8 times as wide as pairs reach, in turn to 2 buckets"),
+        (without, "by time: slices 8 times as wide as the reach of pairs, in turn to 2 buckets"),
         ({**streaming.QUERY, "parallelism": "hybrid", "partitions": 5}, "by key and time: slices"),
         ({**without, "lower": None}, "by time: 1 slices in 1 partitions"),
     ):

@@ -173,7 +173,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             {**streaming.QUERIES["window_join"], "how": "semi"},
             r"^how='semi': right is a stream.*left is a table.*'inner' or how='right'",
         ),
-        ("interval_join", "right", {**INTERVAL, "aggs": AGGS}, "^aggs: right is a stream.*be the"),
+        ("interval_join", "right", {**INTERVAL, "aggs": AGGS}, "^aggs: right is a stream.*make the"),
         ("asof_join", "right", ASOF, "^an as-of join: right is a stream.*make the stream the left"),
         (
             "interval_join",
@@ -191,13 +191,13 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             "interval_join",
             "left",
             {**INTERVAL, "late_as": "late"},
-            "^late_as: a join of a stream and a table has no late rows: leave it out",
+            "^late_as: a join of a stream and a table has no late rows; leave it out",
         ),
         (
             "interval_join",
             "left",
             {**INTERVAL, "max_width": "1s"},
-            "^max_width limits how long rows of two .* but here a side is a table.*leave it out",
+            "^max_width limits how long rows of two .* but here one side is a table.*leave it out",
         ),
     ],
 )

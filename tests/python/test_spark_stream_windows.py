@@ -156,7 +156,7 @@ def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
         ({"aggs": IN_SLICES}, "by a hash of time to 2 buckets, whose parts one task merges"),
         (
             {"aggs": IN_ORDER},
-            "by time: slices 8 times as wide as pairs reach, in turn to 2 buckets",
+            "by time: slices 8 times as wide as the reach of pairs, in turn to 2 buckets",
         ),
         ({"aggs": IN_ORDER, **SESSIONS}, "by time: 1 slices in 1 partitions"),
         ({"aggs": IN_SLICES, "parallelism": "time"}, "by time: slices 8 times as wide"),
@@ -201,8 +201,8 @@ def test_a_stream_and_a_table_do_not_mix(spark, tmp_path):
     table = spark.read.parquet(str(tmp_path / "right"))
     query = {**streaming.WINDOWS, "aggs": IN_SLICES}
     for streams, message in (
-        ([left, table], r"streams\[1\] is not a streaming DataFrame and streams\[0\] is"),
-        ([table, left], r"streams\[1\] is a streaming DataFrame and streams\[0\] is not"),
+        ([left, table], r"streams\[1\] is not a streaming DataFrame, but streams\[0\] is"),
+        ([table, left], r"streams\[1\] is a streaming DataFrame, but streams\[0\] is not"),
     ):
         with pytest.raises(tidegate.TidegateError, match=message):
             tidegate.spark.aggregate(streams, **query)

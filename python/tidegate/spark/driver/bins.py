@@ -225,8 +225,8 @@ def _checked(plan: Plan, side: int) -> Column:
     if not field.nullable:
         return mine.value
     column = plan.columns.of(side).names[mine.on]
-    message = f"{NAMES[side]}: the time column {column!r} is null in a row: drop such rows with "
-    message += f".dropna(subset=[{column!r}]), or give them a time"
+    message = f"{NAMES[side]}: the time column {column!r} is null in a row; "
+    message += f"drop such rows with .dropna(subset=[{column!r}]), or give them a time"
     lacking = F.raise_error(F.lit(message)).cast(field.dataType)
     return F.when(mine.value.isNull(), lacking).otherwise(mine.value)
 

@@ -192,7 +192,7 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """Return a number of partitions that uses all cores evenly and fits each worker's memory."""
+    """Return a multiple of the cores in use, with no partition too large for a worker."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 

@@ -69,7 +69,7 @@ def described(plan: Plan, *, fused: bool = False) -> str:
         return "\n".join([*lines, *_streamed(plan, way.layout)])
     lines += _of_tables(plan, way)
     if plan.stream_side is not None:
-        lines.append(f"  comes      {_AT_ONCE}")
+        lines.append(f"  emitted    {_AT_ONCE}")
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
@@ -119,9 +119,9 @@ def _tasks(session: SparkSession, layout: Layout) -> list[str]:
     tasks = shuffle_partitions(session)
     if tasks <= layout.partitions:
         return []
-    text = f"{tasks} by spark.sql.shuffle.partitions, for {layout.partitions} buckets, each with a "
-    text += "store and Python calls in every micro-batch: set it to a few times the number of "
-    text += "cores before you start the query for the first time"
+    text = f"{tasks} by spark.sql.shuffle.partitions, for {layout.partitions} buckets, "
+    text += "each with a store and Python calls in every micro-batch; set it to "
+    text += "a few times the number of cores before you start the query for the first time"
     return [f"  tasks      {text}"]
 
 
@@ -130,10 +130,10 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
         f"  divided    {_division(layout, plan.query.divided)}",
         *_tasks(plan.left.sparkSession, layout),
         f"  kept       {_STORES}",
-        f"  comes      {_comes(plan)}",
+        f"  emitted    {_comes(plan)}",
         f"  late rows  {_late(plan.late_as)}{_wide(plan)}",
         *_hot_keys(layout, "'hybrid'" if plan.reach.width is not None else None),
-        f"  tells      {_TELLS.format(plan.query.function)}",
+        f"  reports    {_TELLS.format(plan.query.function)}",
     ]
 
 
@@ -269,10 +269,10 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
         f"  divided    {_division(layout, 'time')}",
         *_tasks(plan.frames[0].sparkSession, layout),
         f"  kept       {what}, {_STORES}",
-        "  comes      once the watermark of the batch has passed the end of a window",
+        "  emitted    once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",
         *_hot_keys(layout, "'time'" if plan.windows is not None else None),
-        f"  tells      {_TELLS.format('aggregate')}",
+        f"  reports    {_TELLS.format('aggregate')}",
     ]
 
 
@@ -317,7 +317,7 @@ def _division(layout: Places, what: str) -> str:
         return f"by a hash of {what} to {layout.partitions} buckets, whose parts one task merges"
     if isinstance(layout, Cycle):
         keys = "key and " if len(layout.buckets) > 1 else ""
-        text = f"by {keys}{what}: slices {WIDTHS} times as wide as pairs reach, in turn to "
+        text = f"by {keys}{what}: slices {WIDTHS} times as wide as the reach of pairs, in turn to "
         return f"{text}{layout.partitions} buckets"
     slices = [len(bucket.borders) + 1 for bucket in layout.buckets]
     if isinstance(layout, OverlapLayout):

@@ -68,11 +68,11 @@ def outgoing(
 ) -> tuple[StructType, Output]:
     """Return the schema of the result in Spark, and how tasks convert a native result to it."""
     if then is not None and late_as is not None:
-        message = "`then` replaces the rows of the result, so `late_as` cannot mark late rows: "
+        message = "`then` replaces the rows of the result, so `late_as` cannot mark late rows; "
         message += "give one of them"
         raise tidegate.TidegateError(message)
     if (then is None) != (then_schema is None):
-        message = "`then` and `then_schema` go together: give both or none"
+        message = "`then` and `then_schema` require each other; give both or neither"
         raise tidegate.TidegateError(message)
     names = tuple(result.names)
     if then_schema is None or then is None:

@@ -131,8 +131,8 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
     `fused` specifies whether `then` processes the result in the same call.
     """
     if fused and plan.parallelism == "bins":
-        message = "parallelism 'bins' passes no rows to Python, where `then` runs: leave out "
-        message += "`then` and call mapInArrow on the result, or leave out 'bins'"
+        message = "parallelism 'bins' passes no rows to Python, where `then` runs; "
+        message += "leave out `then` and call mapInArrow on the result, or leave out 'bins'"
         raise tidegate.TidegateError(message)
     if plan.streams:
         return Streamed(stream_join.layout(plan))

@@ -94,10 +94,11 @@ def _of_table(plan: Plan, side: int) -> Choice:
     whole, reason = _if_small(plan, side, _estimated_bytes(plan.inputs[side].frame))
     if whole is not None:
         return Choice(whole, reason)
-    message = f"{reason}, and {NAMES[1 - side]} is a stream, so every task of every micro-batch "
-    message += f"would receive all of {NAMES[side]}: give parallelism='broadcast' if the workers "
-    message += "have enough memory, or join inside `foreachBatch`, where each micro-batch is a "
-    message += "table and rows are shuffled"
+    message = f"{reason}, and {NAMES[1 - side]} is a stream, "
+    message += f"so every task of every micro-batch would receive all of {NAMES[side]}; "
+    message += "give parallelism='broadcast' if the workers have enough memory, "
+    message += "or join inside `foreachBatch`, where each micro-batch is a table and rows are "
+    message += "shuffled"
     raise tidegate.TidegateError(message)
 
 
@@ -322,7 +323,7 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
             message = (
                 f"parallelism 'broadcast': {name} has {_text(stream.size)}, but Spark Connect "
             )
-            message += f"can send at most {_text(LIMIT)} to every task: leave it out"
+            message += f"can send at most {_text(LIMIT)} to every task; leave it out"
             raise tidegate.TidegateError(message) from None
         return _Held(stream)
     return context.broadcast(stream)

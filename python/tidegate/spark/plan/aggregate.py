@@ -80,8 +80,8 @@ class AggregatePlan:
         keys = _key_names(by)
         check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
-            message = f"parallelism {parallelism!r} divides time into slices, but a session must "
-            message += "stay whole: choose 'key'"
+            message = f"parallelism {parallelism!r} divides time into slices, "
+            message += "but a session must stay whole; choose 'key'"
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
@@ -100,15 +100,16 @@ class AggregatePlan:
         _check_types(frames, sent)
         result = _spark_schema(frames, aggregation, native, tables[0].schema)
         if late_as in result.names:
-            message = f"late_as: the result already has a column {late_as!r}: choose another name"
+            message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)
             if parallelism == "hybrid":
-                message = "parallelism 'hybrid' splits heavy keys, but the heavy keys of a stream "
-                message += "are not known in advance: leave it out, or give 'key' or 'time'"
+                message = "parallelism 'hybrid' splits heavy keys, "
+                message += "but the heavy keys of a stream are not known in advance; "
+                message += "leave it out, or give 'key' or 'time'"
                 raise tidegate.TidegateError(message)
         return cls(
             frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as
@@ -287,8 +288,9 @@ def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str 
     for frame, name in zip(frames, names, strict=True):
         if frame.isStreaming != frames[0].isStreaming:
             kinds = ("is", "is not") if frame.isStreaming else ("is not", "is")
-            message = f"{name} {kinds[0]} a streaming DataFrame, but {names[0]} {kinds[1]}: read "
-            message += "all as streams, or aggregate inside `foreachBatch`, where all are tables"
+            message = f"{name} {kinds[0]} a streaming DataFrame, but {names[0]} {kinds[1]}; "
+            message += "read all inputs as streams, "
+            message += "or aggregate inside `foreachBatch`, where all of them are tables"
             raise tidegate.TidegateError(message)
     check_late_as(late_as, "an aggregation of tables", streams=frames[0].isStreaming)
 

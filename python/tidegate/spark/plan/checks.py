@@ -20,7 +20,7 @@ def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
         message = f"late_as: expected the name of a column, got {late_as!r}"
         raise TypeError(message)
     if late_as is not None and not streams:
-        message = f"late_as: {what} has no late rows: leave it out"
+        message = f"late_as: {what} has no late rows; leave it out"
         raise tidegate.TidegateError(message)
 
 
@@ -43,7 +43,7 @@ def check_division(
         message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
         raise tidegate.TidegateError(message)
     if parallelism in ("key", "hybrid") and not keyed:
-        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose {divided!r}"
+        message = f"parallelism {parallelism!r} divides by key; give `by`, or choose {divided!r}"
         raise tidegate.TidegateError(message)
 
 
@@ -52,6 +52,6 @@ def empty(frame: DataFrame, side: str) -> pa.Table:
     names = frame.columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        message = f"{side}: columns {twice} are duplicated: rename or drop one of each"
+        message = f"{side}: columns {twice} are duplicated; rename or drop one of each"
         raise tidegate.SchemaError(message)
     return arrow(frame.sparkSession, frame.schema).empty_table()

@@ -69,7 +69,7 @@ class Columns:
         """Return the columns that the plan reads from the tables, and the columns of its result."""
         asked = _origins(plan)
         if not plan.schema.names:
-            message = "`columns` is empty: name at least one column of the result"
+            message = "`columns` is empty; name at least one column of the result"
             raise tidegate.SchemaError(message)
         right_columns = plan.right_columns
         if query.is_asof and query.native.how not in ("semi", "anti"):
@@ -109,15 +109,15 @@ def _check_kind(
     streams = left.isStreaming and right.isStreaming
     if query.is_overlap and streams:
         message = "both sides are streaming DataFrames, but overlap_join keeps no rows of streams, "
-        message += "because an interval can have any length: read one side as a table, or call it "
-        message += "inside `foreachBatch`, where each micro-batch is a table"
+        message += "because an interval can have any length; read one side as a table, "
+        message += "or call overlap_join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
     one = left.isStreaming or right.isStreaming
     what = "a join of a stream and a table" if one else "a join of tables"
     check_late_as(late_as, what, streams=streams)
     if max_width is not None and not streams:
-        message = "max_width limits how long rows of two streams are kept, but here a side is a "
-        message += "table, whose ends can be at any distance: leave it out"
+        message = "max_width limits how long rows of two streams are kept, "
+        message += "but here one side is a table, whose ends can be at any distance; leave it out"
         raise tidegate.TidegateError(message)
 
 
@@ -131,23 +131,23 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
             asked = "an as-of join" if plan.query.is_asof else "aggs"
             remedy = "make the stream the left side"
         message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so "
-        message += "not all partners of a table row can ever be known: "
+        message += "the partners of a table row are never completely known; "
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
-        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and {1} a "
-        message += "table, which is sent whole: leave it out, or join inside `foreachBatch`, where "
-        message += "each micro-batch is a table"
+        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and "
+        message += "{1} a table, which is sent whole; leave it out, "
+        message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names, plan.parallelism))
 
 
 def _check_ends(plan: Plan) -> None:
     """Reject ends computed from columns without a `max_width`, and an invalid `max_width`."""
     if any(plan.query.row_ends) and plan.max_width is None:
-        message = "max_width: an end computed from columns can be at any distance, and rows of "
-        message += "streams are kept as long as an end may reach them: give the maximum distance, "
-        message += "such as max_width='1 hour', or join inside `foreachBatch`, where each "
-        message += "micro-batch is a table"
+        message = "max_width: an end computed from columns can be at any distance, "
+        message += "and rows of streams are kept as long as an end may reach them; "
+        message += "give the maximum distance, such as max_width='1 hour', "
+        message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
     if plan.max_width is not None:
         query = plan.query.native.replace(columns=plan.columns.native)
@@ -159,30 +159,30 @@ def _check_streams(plan: Plan) -> None:
     time = plan.native.time
     if time is None:
         message = "time: a band join of streams needs the time columns and a window, "
-        message += "without which no row could be removed: give time='ts' and window='10 minutes'"
+        message += "without which no row could be removed; give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
     _check_ends(plan)
     if plan.query.aggs and plan.time[1].upper is None:
-        message = "upper: without an upper bound, later right rows can always be partners, so no "
-        message += "left row of a stream is ever final: give one, such as upper='0s'"
+        message = "upper: without an upper bound, later right rows can always be partners, "
+        message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
     check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
-        message = "parallelism 'broadcast' sends one side whole, but a stream never ends: leave it "
-        message += "out, or join each micro-batch inside `foreachBatch`"
+        message = "parallelism 'broadcast' sends one side whole, but a stream never ends; "
+        message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism == "bins":
-        message = "parallelism 'bins' is Spark's own join of tables, but these are streams: leave "
-        message += "it out, or join each micro-batch inside `foreachBatch`"
+        message = "parallelism 'bins' is Spark's own join of tables, but these are streams; "
+        message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism in (plan.query.divided, "hybrid") and not plan.is_sliced:
         why = "the rows of a pair can be any distance apart"
         if plan.query.has_prevailing:
             why = "the prevailing row can be any distance before an interval"
-        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}: leave it "
-        message += "out, or give 'key'"
+        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}; "
+        message += "leave it out, or give 'key'"
         raise tidegate.TidegateError(message)
 
 
@@ -304,17 +304,18 @@ class Plan:
         known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
         if parallelism == "bins" and query.is_overlap:
             why = unfit(query, native, tables)
-            message = f"parallelism 'bins' is not for overlap joins: {why}: leave it out, or give "
-            message += "'broadcast', 'key', 'time' or 'hybrid'"
+            message = f"parallelism 'bins' is not available for overlap joins: {why}; "
+            message += "leave it out, or give 'broadcast', 'key', 'time' or 'hybrid'"
             raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
-            message = "parallelism 'broadcast' sends one side whole, but a full join returns the "
-            message += "unmatched rows of both sides: choose another parallelism"
+            message = "parallelism 'broadcast' sends one side whole, "
+            message += "but a full join returns the unmatched rows of both sides; "
+            message += "choose another parallelism"
             raise tidegate.TidegateError(message)
         sent = Columns.planned(left, right, query, native, tables)
         if late_as in sent.result.names:
-            message = f"late_as: the result already has a column {late_as!r}: choose another name"
+            message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
         if plan.streams:
@@ -322,8 +323,8 @@ class Plan:
         elif plan.stream_side is not None:
             _check_stream_and_table(plan, plan.stream_side)
         elif parallelism == "bins" and plan.without_bins is not None:
-            message = f"parallelism 'bins' is not for this join: {plan.without_bins}; leave it "
-            message += "out, or give another parallelism"
+            message = f"parallelism 'bins' is not available for this join: {plan.without_bins}; "
+            message += "leave it out, or give another parallelism"
             raise tidegate.TidegateError(message)
         return plan
 
@@ -570,7 +571,7 @@ class Plan:
     @property
     def _reach_in_time(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
         if self.native.time is None:
-            message = "time: a band join without a window has no time: give `time` and `window`"
+            message = "time: a band join without a window has no time; give `time` and `window`"
             raise tidegate.TidegateError(message)
         names, ends = self.native.time
         if self.max_width is None:

@@ -26,12 +26,13 @@ _STATEFUL = ("Aggregate", "Distinct", "FlatMapGroups", "Join", "TransformWithSta
 def check_host(session: SparkSession) -> None:
     """Reject a PySpark version or a session that cannot run a stateful operator."""
     if not hasattr(GroupedData, "transformWithStateInPandas"):
-        message = f"streams need PySpark 4.0 or later, but this is {pyspark.__version__}: call the "
-        message += "function inside `foreachBatch`, or update PySpark"
+        message = f"streams need PySpark 4.0 or later, but this is {pyspark.__version__}; "
+        message += "call the function inside `foreachBatch`, or update PySpark"
         raise tidegate.TidegateError(message)
     if not has_rocksdb(session):
-        message = "the state of a stream needs Spark's RocksDB state store: call "
-        message += f"tidegate.spark.configure(spark) before this call, or set {STORE} to {ROCKSDB}"
+        message = "the state of a stream needs Spark's RocksDB state store; "
+        message += "call tidegate.spark.configure(spark) before this call, "
+        message += f"or set {STORE} to {ROCKSDB}"
         raise tidegate.TidegateError(message)
 
 
@@ -39,9 +40,10 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
     """Reject a time column without a watermark, and rows that the watermark has passed."""
     _check_rows_in_time(frame, stream)
     if WATERMARK not in frame.schema[name].metadata:
-        message = f"{stream}: column {name!r} has no watermark, without which no result "
-        message += f"is final and no row can be removed: call .withWatermark({name!r}, "
-        message += "'10 minutes') on the DataFrame, with the longest delay of a row"
+        message = f"{stream}: column {name!r} has no watermark, "
+        message += "without which no result is final and no row can be removed; "
+        message += f"call .withWatermark({name!r}, '10 minutes') on the DataFrame, "
+        message += "with the longest expected delay"
         raise tidegate.TidegateError(message)
 
 
@@ -57,8 +59,8 @@ def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
     name = next(_stateful_nodes(plan), None)
     if name is not None:
         message = f"{stream}: a stateful operation of the same query ({name}) emits its rows only "
-        message += "after the watermark has passed them, so they would be late here: write them to "
-        message += "a sink, and read that sink as a stream in another query"
+        message += "after the watermark has passed them, so they would be late here; "
+        message += "write them to a sink, and read that sink as a stream in another query"
         raise tidegate.TidegateError(message)
 
 

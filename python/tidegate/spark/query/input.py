@@ -37,7 +37,7 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
     for frame, name in zip(frames, names, strict=True):
         if not isinstance(frame, DataFrame):
             found = f"{type(frame).__module__}.{type(frame).__qualname__}"
-            message = f"{name}: expected a Spark DataFrame, got {found}: "
+            message = f"{name}: expected a Spark DataFrame, got {found}; "
             if found.startswith("pyspark.pandas."):
                 message += "give its to_spark()"
             else:
@@ -46,7 +46,7 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
             raise TypeError(message)
         if type(frame) is not type(frames[0]):
             message = f"{names[0]} and {name} belong to different sessions, one of which uses "
-            message += "Spark Connect: create both in the same session"
+            message += "Spark Connect; create both in the same session"
             raise tidegate.TidegateError(message)
 
 
@@ -56,8 +56,9 @@ def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
         kind = frame.schema[name].dataType
         if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":
             message = f"{side}: key column {name!r} has the collation {kind.collation} in Spark, "
-            message += "but is compared by its bytes here: give it the collation UTF8_BINARY with "
-            message += "pyspark.sql.functions.collate, in lower case if case does not matter"
+            message += "but is compared by its bytes here; "
+            message += "give it the collation UTF8_BINARY with pyspark.sql.functions.collate, "
+            message += "in lower case if case does not matter"
             raise tidegate.SchemaError(message)
 
 

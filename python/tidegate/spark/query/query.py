@@ -100,10 +100,10 @@ class SparkQuery:
         windows = self.arguments.get("window")
         for window in windows if isinstance(windows, tuple) else (windows,):
             if isinstance(window, tidegate.Rows):
-                message = f"window: {window!r} counts rows in order, but the rows of a "
-                message += "DataFrame have no order beyond their times; give a time window, or "
-                message += "collect both sides and join them with tidegate.window_join or "
-                message += "tidegate.band_join"
+                message = f"window: {window!r} counts rows in order, "
+                message += "but the rows of a DataFrame have no order beyond their times; "
+                message += "give a time window, or collect both sides and join them with "
+                message += "tidegate.window_join or tidegate.band_join"
                 raise tidegate.TidegateError(message)
         return self.native.replace(columns=columns).plan(left, right)
 

@@ -120,7 +120,7 @@ def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -
         return DoubleType()
     if of is not None and pa.types.is_list(native) and native.value_type == given:
         return ArrayType(of)
-    message = f"aggs: Spark has no type for a result of type {native}: cast the column first"
+    message = f"aggs: Spark has no type for a result of type {native}; cast the column first"
     raise tidegate.SchemaError(message)
 
 
@@ -151,7 +151,7 @@ def _asked(session: SparkSession, schema: StructType) -> pa.Schema:
     except PySparkException as error:
         if len(schema) == 1:
             message = f"column {schema[0].name!r} is {schema[0].dataType.simpleString()}, which "
-            message += f"Spark cannot pass to Python: drop it, or cast it ({error})"
+            message += f"Spark cannot pass to Python; drop it, or cast it ({error})"
             raise tidegate.SchemaError(message) from error
         for field in schema:
             _asked(session, StructType([field]))

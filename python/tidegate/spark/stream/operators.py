@@ -361,7 +361,7 @@ class Windows:
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """Return the last watermark at which a window of the rows is open; for sessions, none."""
+        """Return the last watermark at which a window of the rows is open. Sessions have none."""
         return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
 
     @property
@@ -459,7 +459,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
 def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has only public methods
     """Process all ready rows but discard their results, which have already been emitted."""
-    native._recall()  # noqa: SLF001 - of Rust
+    native._recall()  # noqa: SLF001 - a native method
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

@@ -291,15 +291,16 @@ class Processor(StatefulProcessor):
         else:
             return Header(_FORMAT, self._query, 0, 0, _NONE, "")
         if header.format != _FORMAT or header.query != self._query:
-            message = "the checkpoint has the state of another query: its columns, arguments, or "
-            message += "number of partitions differ, or another version of tidegate wrote it; "
+            message = "the checkpoint has the state of another query: its columns, "
+            message += "arguments, or number of partitions differ, "
+            message += "or another version of tidegate wrote it; "
             message += "start this query with a new checkpoint location"
             number, _, query = header.query.partition(" ")
             mine = len(self._places)
             if header.format == _FORMAT and query == self._work.query:
                 message = f"the checkpoint has the state of {number} buckets, but this query has "
-                message += f"{mine}: give partitions={number}, or start the query with a new "
-                message += "checkpoint location"
+                message += f"{mine}; give partitions={number}, "
+                message += "or start the query with a new checkpoint location"
             raise tidegate.StateError(message)
         return header
 
@@ -366,8 +367,8 @@ class Processor(StatefulProcessor):
         times = rows.column(self._work.times[side]).cast(pa.int64())
         if times.null_count:
             name = schema.names[self._work.times[side]]
-            message = f"{self._work.names[side]}: column {name!r} has a null, but each row of a "
-            message += "stream needs a time: filter such rows out"
+            message = f"{self._work.names[side]}: column {name!r} has a null, "
+            message += "but each row of a stream needs a time; filter such rows out"
             raise tidegate.TidegateError(message)
         is_late = pc.less(times, watermark)
         if not pc.any(is_late).as_py():

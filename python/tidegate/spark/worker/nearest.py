@@ -64,7 +64,7 @@ class RightWhere:
 class NearestPacker:
     """Divides the right rows of an as-of join. Instances are sent to the workers.
 
-    Each row is sent to its home. Of each key, a Spark partition also sends two rows to each slice
+    Each row is sent to its home. For each key, a Spark partition also sends two rows to each slice
     within their reach: the last row before the slice, and the first row after it. `keys` contains
     the positions of the columns that must be equal.
     """

@@ -88,7 +88,7 @@ class StartsAndEnds:
             message = (
                 f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} and "
                 f"{end[row].as_py()} in column {names[1]}, expected a start that is not after its "
-                f'end: swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
+                f'end; swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
             )
             raise tidegate.TidegateError(message)
         return starts, ends
@@ -158,9 +158,9 @@ class OverlapPacker(Packing):
         for row in self.layout.lost(self.side, rows)[:1].tolist():
             name, length = NAMES[self.side], int(rows.ends[row]) - int(rows.starts[row])
             message = f"{name}: a row is {length:,} steps long, which is "
-            message += "longer than any row was when this join was planned: the DataFrame returns "
-            message += f"different rows each time it is read; call {name}.cache() or checkpoint() "
-            message += "first, or give parallelism='key'"
+            message += "longer than any row was when this join was planned: "
+            message += "the DataFrame returns different rows each time it is read; "
+            message += f"call {name}.cache() or checkpoint() first, or give parallelism='key'"
             raise tidegate.TidegateError(message)
 
 

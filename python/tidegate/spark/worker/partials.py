@@ -180,7 +180,7 @@ def _fitting(total: pa.ChunkedArray, kind: pa.DataType, column: str) -> pa.Chunk
     try:
         return total.cast(kind)
     except pa.ArrowInvalid as error:
-        message = f"sum({column}): the sum over a left row's partners does not fit {kind}: "
+        message = f"sum({column}): the sum over a left row's partners does not fit {kind}; "
         message += "cast the column to decimal(38, 0)"
         raise tidegate.TidegateError(message) from error
 

@@ -64,17 +64,17 @@ def loader() -> Callable[[bytes], Any]:
         import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
 
-        remedy = "install the same version for the Python of every node, or set PYSPARK_PYTHON"
-        remedy += " to one that has it"
+        remedy = "install the same version in the Python of every node, or set PYSPARK_PYTHON"
+        remedy += " to a Python that has it"
         try:
             import tidegate  # noqa: PLC0415
         except ImportError as error:
-            message = f"tidegate cannot be imported by {sys.executable} ({error}): {remedy}"
+            message = f"{sys.executable} cannot import tidegate ({error}); {remedy}"
             raise ImportError(message) from error
         if tidegate.__version__ != version:
             message = (
                 f"tidegate {version} planned this call, but {sys.executable} has "
-                f"{tidegate.__version__}: {remedy}"
+                f"{tidegate.__version__}; {remedy}"
             )
             raise tidegate.TidegateError(message)
         from tidegate.spark.worker.garbage_collection import settle  # noqa: PLC0415 - checked above
