@@ -173,7 +173,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             {**streaming.QUERIES["window_join"], "how": "semi"},
             r"^how='semi': right is a stream.*left is a table.*'inner' or how='right'",
         ),
-        ("interval_join", "right", {**INTERVAL, "aggs": AGGS}, "^aggs: right is a stream.*make the"),
+        ("interval_join", "right", {**INTERVAL, "aggs": AGGS}, "^aggs: right is a stream.*make"),
         ("asof_join", "right", ASOF, "^an as-of join: right is a stream.*make the stream the left"),
         (
             "interval_join",

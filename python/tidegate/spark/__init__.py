@@ -9,9 +9,9 @@ four routes:
   this route.
 - *Bins are cheaper*: if no side is small, one job over the key and time columns samples the keys
   and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is also
-  skipped if file metadata shows that there are few rows and only keys could divide them. A sample
-  is unnecessary, too, if file metadata shows the number of rows and bins would cost little more
-  than native calls in the worst case. For large files, a job reads only the first 10,000 rows. The
+  skipped if file metadata shows that there are few rows and only keys could divide them. No sample
+  is needed if file metadata shows the number of rows and bins would cost little more than native
+  calls in the worst case. For large files, a job reads only the first 10,000 rows. The
   sample determines the width of the time bins and the estimated cost of the join, both with bins
   and with native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys and
   bins, and no rows are sent to Python. Bins are suitable if intervals are short, keys are evenly
@@ -27,11 +27,11 @@ four routes:
   After the shuffle, each task joins its rows in one native call.
 
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates of its partners.
-Each left row is sent to a single task, which also receives all of its partners. Such a join can
-send only the right side whole. If the interval is long and results do not depend on the order of
-rows, right rows that match all left rows in a slice of time are combined into one row per key.
-`asof_join` also sends each left row to a single task. Of the right rows outside a time slice, only
-the nearest ones for each key are copied into the slice.
+Each left row is sent to a single task, which also receives all of its partners. In such a join,
+only the right side can be sent whole. If the interval is long and results do not depend on the
+order of rows, right rows that match all left rows in a slice of time are combined into one row per
+key. `asof_join` also sends each left row to a single task. Of the right rows outside a time slice,
+only the nearest ones for each key are copied into the slice.
 
 In `overlap_join`, rows vary in length. This join also splits heavy keys by time. If only pairs are
 requested, a row is sent to the slices that it covers. In other joins, a row is sent to each slice
@@ -164,8 +164,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)`, for any
     integer `k`, that contains its time. With `session` instead of `size`, each key has its own
     windows. Such a window starts at a row and ends `session` after the last row in the window. The
-    result contains one row per window and key that have rows. These are the rows that
-    `tidegate.aggregate` returns, but in no particular order.
+    result contains one row for each combination of window and key that has rows. It has the same
+    rows as the result of `tidegate.aggregate`, but in no particular order.
 
     Spark does not preserve the order of rows, so rows of a DataFrame with equal times are ordered
     by value. The comparison uses the columns that the aggregation reads, in DataFrame order, with
@@ -261,7 +261,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
 
 def configure(session: SparkSession) -> dict[str, str]:
-    """Set session options that streams need, or that make calls of this package cheaper.
+    """Set session options that streams require or that make calls to this package cheaper.
 
     - `spark.sql.execution.arrow.maxBytesPerBatch` to 2147483647: Spark does not measure the batches
       that it passes to Python. A batch still has at most

@@ -75,7 +75,7 @@ def of_few(plan: Plan, rows: float) -> Layout:
 
 
 def few_of(plan: Plan) -> float | None:
-    """Return the number of rows if files show that it is small and keys can divide the rows."""
+    """Return the number of rows if files show that there are few and keys can divide them."""
     if plan.parallelism != "auto" or not plan.native.keys:
         return None
     return _few([one.frame for one in plan.inputs])
@@ -192,7 +192,7 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """Return a multiple of the cores in use, with no partition too large for a worker."""
+    """Return a partition count that keeps partitions small and is a multiple of the cores used."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 

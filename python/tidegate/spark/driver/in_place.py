@@ -179,8 +179,8 @@ def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list
 def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
     """Return the columns by whose hash Spark has partitioned the rows, and the partition count.
 
-    Bucketed tables report their partitioning before Spark prepares a plan, aggregations and joins
-    only afterwards.
+    Bucketed tables report their partitioning before Spark prepares a plan. Aggregations and joins
+    report it only afterwards.
     """
     execution = frame._jdf.queryExecution()  # noqa: SLF001 - no other way
     for plan in (execution.sparkPlan(), _initial(execution.executedPlan())):

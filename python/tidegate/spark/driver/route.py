@@ -155,7 +155,7 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
 
 
 def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
-    """Return the collected side and the rows of both, if another form may be chosen instead."""
+    """Return the collected side with the row counts, if another form may be chosen instead."""
     weighs = plan.parallelism == "auto" and plan.query.function in _WEIGHED
     return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
 

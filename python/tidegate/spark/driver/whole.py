@@ -412,7 +412,7 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds the rows of the whole side that may overlap. Instances are sent to the workers."""
+    """Finds rows of the whole side that may overlap others. Instances are sent to the workers."""
 
     whole: StartsAndEnds
     other: StartsAndEnds

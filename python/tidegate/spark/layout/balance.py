@@ -115,7 +115,7 @@ class Load(Divisible, Protocol):
     """The rows of a bucket."""
 
     def degree(self, share: float, most: int) -> int:
-        """Return the smallest number of slices with at most `share` rows, or the best number."""
+        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
 
 
 def spread_out(
@@ -164,7 +164,7 @@ class _Load:
         return self.rows / degree + min(self.halo * (degree - 1), self.ends) / degree
 
     def degree(self, share: float, most: int) -> int:
-        """Return the smallest number of slices with at most `share` rows, or the best number."""
+        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
         fitting = (degree for degree in range(1, most) if self.piece(degree) <= share)
         return next(fitting, most if self.rows > self.halo else 1)
 

@@ -31,8 +31,8 @@ left rows. A full join copies both sides: a slice reports a pair if it is the le
 an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row that its
 own rows could match, so each result row is returned once.
 
-`reach` can be wider than the join's own interval. A wider reach costs copies, but never loses a
-row.
+`reach` can be wider than the join's own interval. A wider reach causes more copies, but never loses
+a row.
 
 Pieces. A single time may have more rows than a partition should hold, and no border can divide
 them. The slice of that time then has several *pieces*, each in a separate partition. A row that is

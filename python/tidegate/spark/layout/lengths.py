@@ -149,7 +149,7 @@ class _Load:
         return self.rows if degree == 1 else self.cut_into(degree).fullest
 
     def degree(self, share: float, most: int) -> int:
-        """Return about the smallest number of slices with at most `share` rows, if cuts help."""
+        """Return roughly the fewest slices with at most `share` rows each; 1 if cuts are useless."""
         degree = min(most, max(1, math.ceil(self.rows / share))) if share else 1
         while degree < most and self.piece(degree) > share:
             degree = min(most, math.ceil(_STEP * degree))

@@ -8,7 +8,7 @@ right rows at home in its slice, the last one before the slice, and the first on
     slice                 │  0   │ 1  │    2    │
     sent from outside     │  c   │b c │    b    │
 
-Each task that sends rows finds the last and the first only among its own rows. A slice therefore
+Each task that sends rows finds the last and the first row only among its own. A slice therefore
 receives rows from several tasks, and the join selects the nearest of them.
 """
 

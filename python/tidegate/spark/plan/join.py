@@ -131,7 +131,7 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
             asked = "an as-of join" if plan.query.is_asof else "aggs"
             remedy = "make the stream the left side"
         message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so "
-        message += "the partners of a table row are never completely known; "
+        message += "later rows can always match a row of the table; "
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
@@ -198,7 +198,7 @@ _EXACT = 2**53
 
 
 def _is_bytewise(kind: pa.DataType) -> bool:
-    """Return whether values are equal exactly if their bytes are equal, unlike floats."""
+    """Return whether values of this type are equal if and only if their bytes are equal."""
     types = pa.types
     tests = types.is_integer, types.is_string, types.is_binary, types.is_boolean, types.is_temporal
     return any(test(kind) for test in tests)

@@ -57,7 +57,7 @@ def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
         if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":
             message = f"{side}: key column {name!r} has the collation {kind.collation} in Spark, "
             message += "but is compared by its bytes here; "
-            message += "give it the collation UTF8_BINARY with pyspark.sql.functions.collate, "
+            message += "convert it to UTF8_BINARY with pyspark.sql.functions.collate, "
             message += "in lower case if case does not matter"
             raise tidegate.SchemaError(message)
 

@@ -57,7 +57,7 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Return whether each left row is returned at most once, which takes a single task."""
+        """Return whether each left row is returned at most once, so that a single task joins it."""
         return bool(self.aggs) or self.is_asof
 
     @property

@@ -94,7 +94,10 @@ def spark_schema(
 def aggregate_fields(
     aggs: Mapping[str, Aggregate], given: StructType, read: pa.Schema, native: pa.Schema
 ) -> list[StructField]:
-    """Return the Spark fields of aggregates. `given` and `read` are the Spark and Arrow inputs."""
+    """Return the Spark fields of aggregates.
+
+    `given` and `read` are the input schemas in Spark and in Arrow.
+    """
     fields = []
     for name, one in aggs.items():
         of = None if one.column is None else given[one.column].dataType
@@ -109,7 +112,7 @@ def aggregate_fields(
 
 
 def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -> DataType:
-    """Return the Spark type of an aggregate; that of the input column if the types agree."""
+    """Return the Spark type of an aggregate, which may be that of the input column."""
     if of is not None and native == given:
         return of
     if pa.types.is_integer(native):
@@ -159,7 +162,7 @@ def _asked(session: SparkSession, schema: StructType) -> pa.Schema:
 
 
 def _plain(kind: DataType) -> pa.DataType | None:
-    """Return the Arrow type of a simple type, or None if it is not simple."""
+    """Return the Arrow type for a simple Spark type, or None for any other type."""
     if type(kind) is DecimalType:
         return pa.decimal128(kind.precision, kind.scale)
     return _PLAIN.get(type(kind))

@@ -119,7 +119,7 @@ def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
 
 
 def _told(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments in a form that is the same in the process that restarts a query."""
+    """Return the arguments in a form that stays the same when a query is restarted."""
     told = dict(arguments)
     if told.get("aggs"):
         told["aggs"] = [(name, _one_told(one)) for name, one in told["aggs"].items()]

@@ -180,7 +180,7 @@ class Sides:
         return pa.array(are_wide)
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """Return the last watermark at which rows can still matter, plus a step (`_advance`)."""
+        """Return the last watermark at which rows can still matter, plus one step (`_advance`)."""
         lasting = self.lasting[side]
         return _last(rows.column(self.times[side]), None if lasting is None else lasting + 1)
 
@@ -375,7 +375,7 @@ class Windows:
         return self.final.session is not None
 
     def start(self, time: int) -> int:
-        """Return the start of the slice that contains a time; the time itself without slices."""
+        """Return the start of the slice that contains a time. Without slices, return the time."""
         if self.slices is None or self.slice is None:
             return time
         return (time - self.offset) // self.slice * self.slice + self.offset
@@ -470,7 +470,10 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _last(times: pa.ChunkedArray, lasting: int | None) -> int:
-    """Return the latest of `times` plus `lasting`: unlimited if it is None, never without times."""
+    """Return the latest of `times` plus `lasting`.
+
+    If `lasting` is None, the result is later than any time. Without times, it is earlier.
+    """
     latest = pc.max(times.cast(pa.int64())).as_py()
     if latest is None:
         return -_FOREVER

@@ -4,25 +4,25 @@ Each bucket of keys has its own native operator. The rows that a micro-batch add
 appended to the store once, as one *entry*. The entry is removed once none of its rows can matter
 any more. While the operator stays in the worker's memory from batch to batch, entries are never
 read. The store is still authoritative. Every update of a bucket writes a new random number into the
-*header* of the bucket, an entry with a separate key. An operator in memory is used only if it has
-the number in the header. If the numbers differ, the batch of the operator was not committed, or
+*header* of the bucket, an entry with a separate key. An operator in memory is used only if its
+number matches the header. If the numbers differ, the batch of the operator was not committed, or
 another worker has since processed the bucket. If no operator can be used, a new one is created. The
 new operator receives the entries of the bucket and is advanced to the watermark in the header.
 Results up to that watermark have already been emitted. A join that emits pairs does not recompute
 old pairs unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
-other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
-watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
+other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
+old watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
 must be out of date.
 
-By its time alone, a row may matter indefinitely. Examples are the last right row of a key, which a
-left row may match, and a row of an open session. The operator drops such a row once a later row
-replaces it, or once the state of the session includes it. Without further measures, the entries of
-such an operator (`condenses`) would grow indefinitely. Therefore, all entries are removed once they
-have somewhat more bytes than the last *snapshot* of the operator. A new snapshot then becomes the
-first of the following entries. As a result, no row is written more than about twice, and the store
-has about twice the size of the operator's state.
+Judging by its time alone, a row may be needed indefinitely. Examples are the last right row of a
+key, which a left row may match, and a row of an open session. The operator drops such a row once a
+later row replaces it, or once the state of the session includes it. Without further measures, the
+entries of such an operator (`condenses`) would grow indefinitely. Therefore, all entries are
+removed once they have somewhat more bytes than the last *snapshot* of the operator. A new snapshot
+then becomes the first of the following entries. As a result, no row is written more than about
+twice, and the store has about twice the size of the operator's state.
 
 `operators.py` defines the operators and the rows that they store.
 """
@@ -169,7 +169,7 @@ _warm: dict[Place, Warm] = {}
 
 
 class Processor(StatefulProcessor):
-    """The stateful operator. Spark calls it for new rows of a bucket and for new watermarks."""
+    """The stateful operator, which Spark calls for new rows of a bucket and for new watermarks."""
 
     def __init__(self, work: Work, places: tuple[int, ...]) -> None:
         """Create the operator for `work`; `places` contains Spark's key for each bucket."""
@@ -359,7 +359,7 @@ class Processor(StatefulProcessor):
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
     ) -> tuple[pa.Table, pa.Table]:
-        """Return the rows of a side that are in time, and the rows that are late."""
+        """Return the rows of a side that are on time, and the rows that are late."""
         schema = self._work.schemas[side]
         # Received types include the session time zone, which may differ between runs.
         tables = [typed(pack, schema) for pack in packs]
@@ -452,7 +452,7 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
 
 
 def _run() -> str:
-    """Return the ID of the streaming query that a task belongs to. Restarts preserve it."""
+    """Return the ID of the streaming query that a task belongs to. Restarts preserve the ID."""
     context = TaskContext.get()
     return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
 
@@ -471,7 +471,7 @@ def _drop_outdated(taken: Place, watermark: int) -> None:
 
 
 def _maker() -> Callable[[bytes], Processor]:
-    """Return a function that unpickles a processor, itself pickled by value like `loader`'s."""
+    """Return a function that unpickles a processor. The function itself is pickled by value."""
     load = loader()
 
     def make(pickled: bytes) -> Processor:
