@@ -47,7 +47,7 @@ package must be installed on every node. `explain` shows which route is chosen, 
 
 The destination of a row depends only on its own values and the plan. In an as-of join, the
 destinations of copies also depend on the other rows in the same task. A retried or speculative task
-therefore returns the same rows. As in any Spark join, their order is not guaranteed.
+therefore returns the same rows. As in any Spark join, the order of rows is not guaranteed.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
 function is called, and sent whole to every task. Each micro-batch is joined with this table. Such a

@@ -42,7 +42,7 @@ _PARTIAL = "right rows that match all left rows of a slice are sent as one row p
 _FILTERS = (
     "where() and select() after a join are not pushed down; use them, or columns=, before the join"
 )
-_AT_ONCE = "in the micro-batch of the stream row; the table is read once, by this call"
+_AT_ONCE = "in the micro-batch in which the stream row arrives; this call reads the table once"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 

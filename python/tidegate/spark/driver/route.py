@@ -115,7 +115,7 @@ class _Near(NamedTuple):
 # always sent whole.
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
-_NO_SAMPLE = "bins do not cost clearly more for any number of pairs: no rows are sampled"
+_NO_SAMPLE = "bins cost at most slightly more for any number of pairs, so no rows are sampled"
 _TOGETHER = "rows of one key and bin are adjacent, and"
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
 _FEW = "files show that there are few rows, so none are sampled"

@@ -124,8 +124,8 @@ def spread_out(
     """Return the partitions of each bucket's slices, so that no partition exceeds its share.
 
     Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025) assigns keys in descending order of frequency
-    to the least loaded replica. It splits keys over more replicas until the load is balanced.
-    Departures:
+    to the least loaded replica. The algorithm splits keys over more replicas until the load is
+    balanced. Departures:
 
     1. Buckets replace keys, so the table has a bounded size. A hot key makes its bucket hot.
     2. A bucket is split by time, not in turns. A row of the other side goes to the slices within

@@ -149,7 +149,7 @@ class _Load:
         return self.rows if degree == 1 else self.cut_into(degree).fullest
 
     def degree(self, share: float, most: int) -> int:
-        """Return roughly the fewest slices with at most `share` rows each; 1 if cuts are useless."""
+        """Return roughly the fewest slices with at most `share` rows each; 1 if no cut helps."""
         degree = min(most, max(1, math.ceil(self.rows / share))) if share else 1
         while degree < most and self.piece(degree) > share:
             degree = min(most, math.ceil(_STEP * degree))
@@ -256,7 +256,7 @@ def _starts(sample: Sample) -> Integers:
 
 
 def _in_pieces(starts: Integers, degree: int) -> Bucket:
-    """Return slices with equal numbers of rows. If a time has many rows, its slice has pieces."""
+    """Return slices with equal numbers of rows. Slices of times with many rows have pieces."""
     if not len(starts):
         return Bucket((0,))
     times = np.sort(np.clip(starts, -LIMIT // 2, LIMIT // 2))

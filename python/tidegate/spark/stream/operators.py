@@ -50,7 +50,7 @@ class Bucket(Protocol):
 
 
 class Work(Protocol):
-    """A query in the form that the workers need. A join has two sides, an aggregation one."""
+    """A query in the form that the workers need. An aggregation has only one side."""
 
     @property
     def query(self) -> str:
