@@ -201,7 +201,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or, for streams, a watermark or the
-            RocksDB state store is missing. It is also raised if a side that is sent in full
+            RocksDB state store is missing. The error is also raised if a side that is sent in full
             contains a null time. In other cases, the task that reads a null time fails, so Spark
             raises the error when you use the DataFrame.
     """
@@ -254,7 +254,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and right
     rows for WR. The result contains the same rows as that of `tidegate.window_join`, but in no
-    particular order. This is the interval join with `lower=-WR` and `upper=WL`. With
+    particular order. A window join is the interval join with `lower=-WR` and `upper=WL`. With
     `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided into slices of
     time, and rows within one window of a border are copied.
 
@@ -357,9 +357,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: A window is negative or row-based, another argument is invalid, or a
-            stream has no watermark or no RocksDB state store. It is also raised if a side that is
-            sent in full contains a null time. In other cases, the task that reads a null time
-            fails, so Spark raises the error when you use the DataFrame.
+            stream has no watermark or no RocksDB state store. The error is also raised if a side
+            that is sent in full contains a null time. In other cases, the task that reads a null
+            time fails, so Spark raises the error when you use the DataFrame.
         TypeError: A window has the wrong type.
     """
     arguments = {
@@ -516,9 +516,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or a stream has no window, no watermark
-            or no RocksDB state store. It is also raised if a side that is sent in full contains a
-            null time. In other cases, the task that reads a null time fails, so Spark raises the
-            error when you use the DataFrame.
+            or no RocksDB state store. The error is also raised if a side that is sent in full
+            contains a null time. In other cases, the task that reads a null time fails, so Spark
+            raises the error when you use the DataFrame.
     """
     arguments = {
         "on": on,
@@ -574,22 +574,22 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     this is the case once the watermark has passed its time. With `forward`, the watermark must have
     passed the matching row; with `nearest`, it must have passed the left row's own time plus the
     distance to the matching row. An unmatched left row is emitted once the watermark has passed its
-    time plus `tolerance`. Without `tolerance`, it waits and is kept indefinitely, unless `strategy`
-    is `backward`. `backward` and `nearest` keep the last right row of each key for the length of
-    `tolerance` or, without it, indefinitely.
+    time plus `tolerance`. Without `tolerance`, an unmatched left row is kept indefinitely, unless
+    `strategy` is `backward`. `backward` and `nearest` keep the last right row of each key for the
+    length of `tolerance` or, without it, indefinitely.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
-    They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
+    Right rows are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If several nearest
     candidates have the same time, the last one matches if that time is before `l.on`, and the first
     one if it is after. A time equal to `l.on` counts as earlier, unless `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
-    be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. Each
-    slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`, it
-    needs copies of all earlier right rows, of all later ones, or of both, depending on `strategy`.
-    `auto` counts these copies, and divides the rows only by key if the copies cost more than they
-    save.
+    be evaluated on any right row. If `where` reads both sides, the nearest row may not satisfy it.
+    Each slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`,
+    each slice needs copies of all earlier right rows, of all later ones, or of both, depending on
+    `strategy`. `auto` counts these copies, and divides the rows only by key if the copies cost more
+    than they save.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
@@ -676,13 +676,13 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         only the left columns. Each left row produces at most one result row.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type. Or
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type, or
             `tolerance` has an unsuitable unit.
         tidegate.TidegateError: `tolerance` is negative, another argument is invalid, only the right
             side is a stream, or both sides are streams and a watermark or the RocksDB state store
-            is missing. It is also raised if a side that is sent in full contains a null time. In
-            other cases, the task that reads a null time fails, so Spark raises the error when you
-            use the DataFrame. The same applies if `where` overflows or divides by zero.
+            is missing. The error is also raised if a side that is sent in full contains a null
+            time. In other cases, the task that reads a null time fails, so Spark raises the error
+            when you use the DataFrame. A task also fails if `where` overflows or divides by zero.
     """
     arguments = {
         "on": on,
@@ -848,12 +848,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. The other joins need all matches of a row in the same task. They therefore send the
+        copies. All other joins need the matches of a row in the same task, so they send these
         matches to the slice in which the row starts. Very long rows are put in separate slices,
         which may require a second copy of the other side. For these joins, an additional job finds
         the longest row, unless keys divide the rows evenly or the rows are points. If rereading a
-        DataFrame returns a row that is longer than that, the task that reads the row raises an
-        error.
+        DataFrame returns an even longer row, the task that reads the row raises an error.
     """
     arguments = {
         "on": on,
