@@ -1,4 +1,4 @@
-"""What delays a flight? A year of departures from New York, joined in Spark.
+"""What delays a flight? Joins a year of departures from New York with the weather, in Spark.
 
 1. For every flight in 2013 from EWR, JFK and LGA: the number of flights from its airport in the six
    hours before, their total delay in minutes, and the longest delay. The rows are computed by
