@@ -16,7 +16,8 @@ process. Systems that support a memory limit all use the same limit:
 Each system returns its result as batches, whose rows are counted. Each system that has finished
 then runs again, untimed, to compute a digest of the rows of a few symbols, regardless of order.
 DuckDB joins only these symbols; row counts and digests have to match. The memory of each process is
-sampled while it runs, and `larger_than_memory_plot.py` draws it."""
+sampled while it runs, and `larger_than_memory_plot.py` draws it.
+"""
 
 from __future__ import annotations
 
@@ -316,11 +317,11 @@ def _bytes(text: str) -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Formatter)
     parser.add_argument("--size", type=_bytes, default="20GB", help="total size of the files")
-    parser.add_argument("--files", type=int, default=200, help="of a side")
+    parser.add_argument("--files", type=int, default=200, help="files per side")
     parser.add_argument(
         "--folder", type=Path, help="folder for the files; by default, a temporary folder"
     )
-    parser.add_argument("--limit", type=_bytes, default="2GB", help="of memory")
+    parser.add_argument("--limit", type=_bytes, default="2GB", help="memory limit")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--repeat", type=int, default=1, help="number of runs per system")

@@ -2,7 +2,8 @@
 
 Run it as `python merging.py JOB.json`; it prints its measurements as JSON. Each system is a
 function that accepts the tables in the order of their sources. The function returns a `Merge`,
-which contains the inputs in the system's own format."""
+which contains the inputs in the system's own format.
+"""
 
 from __future__ import annotations
 

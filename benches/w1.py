@@ -53,7 +53,7 @@ class Options:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +147,7 @@ def _write(name: str, text: str, results: list[Result]) -> None:
 def _options() -> Options:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", default="1000000", help="rows a side, comma-separated")
+    add("--rows", default="1000000", help="rows per side, comma-separated")
     add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
     add("--skew", default="uniform,skewed", help="uniform, skewed or both")
     add("--threads", default="1,2", help="thread counts, comma-separated")

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
+SPAN = 1_000_000_000  # time span of the rows in microseconds
 SKEW = 0.35  # of the keys have 1 - SKEW of the rows, and so again among them
 
 
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         kind = "half on one key" if self.hot else "skewed" if self.skewed else "uniform"
         return f"{self.rows:,} rows, {self.keys:,} keys, {kind}"
 
@@ -152,7 +152,7 @@ def tide_summed(left: DataFrame, right: DataFrame, case: Case, parallelism: str)
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two systems disagree."""
+    """Return a row of the table; raise an error if two systems disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -311,7 +311,7 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keys", type=int, nargs="*", default=[10, 1_000, 100_000])
@@ -327,13 +327,19 @@ def main() -> None:
     )
     parser.add_argument("--warm", type=int, default=1, help="turns of `bucketed` not counted")
     parser.add_argument("--partners", action="store_true", help="of `bucketed`: their aggregates")
-    parser.add_argument("--matches", type=float, nargs="+", default=[4], help="of a left row")
+    parser.add_argument(
+        "--matches", type=float, nargs="+", default=[4], help="matches per left row"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--plain-seconds", type=float, default=0, help="limit of the plain join")
+    parser.add_argument(
+        "--plain-seconds", type=float, default=0, help="time limit of the plain join"
+    )
     parser.add_argument("--memory", default="8g")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark"
+    )
     arguments = parser.parse_args()
     session = local_session(
         arguments.threads,

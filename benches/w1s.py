@@ -282,7 +282,7 @@ def run_stock(options: argparse.Namespace) -> list[Point]:
     return points
 
 
-# What is said
+# Output
 
 
 HEADER = (
@@ -320,7 +320,7 @@ def _say(point: Point) -> None:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     points = run_stock(options) if options.what == "stock" else run_cases(options)
     text = markdown(points)

@@ -195,17 +195,17 @@ def watched(sides: list[Paced], upper: int, *, threads: int, ordered: bool) -> W
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("what", choices=["rates", "latency"], help="what to measure")
-    add("--rows", type=int, default=1_000_000, help="rows a side, for rates")
+    add("--rows", type=int, default=1_000_000, help="rows per side, for rates")
     add("--piece", type=int, default=10_000, help="rows pushed at a time, for rates")
-    add("--rounds", type=int, default=5, help="timed runs of each; the median counts")
+    add("--rounds", type=int, default=5, help="timed runs per variant; the median counts")
     add("--keys", default="1000", help="numbers of keys, comma-separated")
-    add("--threads", default="1,2", help="comma-separated; latency takes the first")
-    add("--rate", type=float, default=500_000, help="rows a second of both sides, for latency")
-    add("--seconds", type=float, default=10, help="of each run, for latency")
+    add("--threads", default="1,2", help="comma-separated; latency uses the first")
+    add("--rate", type=float, default=500_000, help="rows per second of both sides, for latency")
+    add("--seconds", type=float, default=10, help="seconds per run, for latency")
     options = parser.parse_args()
     options.keys = [int(keys) for keys in options.keys.split(",")]
     options.threads = [int(threads) for threads in options.threads.split(",")]

@@ -340,7 +340,7 @@ def latencies(name: str, rate: float, options: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--systems", default="tidegate eager,tidegate in order", help="comma-separated")

@@ -152,10 +152,10 @@ SYSTEMS: dict[str, Callable[[Inputs], Run]] = {
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="comma-separated")
-    parser.add_argument("--rows", type=int, default=100_000, help="rows a side")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows per side")
     parser.add_argument("--keys", default="10,1000", help="numbers of keys, comma-separated")
     options = parser.parse_args()
     figures = []

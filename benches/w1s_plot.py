@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w1s"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w1s"  # equal data gives equal files
 mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws

@@ -282,7 +282,7 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
 
 
 def main() -> None:
-    """Run the cases that the command line asks for."""
+    """Run the cases on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000])
     parser.add_argument("--keys", type=int, default=1_000)

@@ -36,7 +36,7 @@ WARM_UP_ROWS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One form on one case; the parent passes it as JSON."""
+    """A form and a case; the parent passes them as JSON."""
 
     form: str
     case: str
@@ -60,7 +60,7 @@ def generate(job: Job) -> list[pa.Table]:
 
 
 def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
     def run() -> pa.Table:
@@ -209,13 +209,13 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of rows and the sums of the columns."""
+    """Return the number of rows and the sums of the columns."""
     sums = (pc.sum(result[name].cast(pa.int64())).as_py() for name in COLUMNS)
     return [result.num_rows, *sums]
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run loads libraries, and the others count."""
+    """Run one form in this process: a small run loads libraries, and the others are measured."""
     pa.set_cpu_count(job.threads)
     left, right = generate(job)
     form = FORMS[job.form]
@@ -224,14 +224,14 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, and print a table."""
+    """Measure every form for every case, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--windows", default="65536,1048576", help="window sizes, comma-separated")
-    parser.add_argument("--cases", default="band,window", help="which cases to run")
+    parser.add_argument("--cases", default="band,window", help="cases to run")
     parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
-    parser.add_argument("--forms", default=",".join(FORMS), help="which forms to run")
+    parser.add_argument("--forms", default=",".join(FORMS), help="forms to run")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
+    parser.add_argument("--timeout", type=float, default=300, help="maximum seconds per form")
     given = parser.parse_args()
     print("| case | w | threads | form | s | CPU s | rows/s | result rows |")
     print("| --- | --: | --: | --- | --: | --: | --: | --: |")
@@ -246,7 +246,7 @@ def main() -> None:
 
 
 def _line(job: Job, expected: child.Fingerprint, timeout: float) -> tuple[str, child.Fingerprint]:
-    """Run a job in a process of its own; what it found, and what every other has to find."""
+    """Run a job in a separate process; return its measurements and the expected result."""
     found = child.run(__file__, job, timeout)
     if found is None:
         return f"> {timeout:.0f} | | | ", expected

@@ -45,11 +45,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         return f"{self.rows:,} rows, {'half on one value' if self.heavy else 'uniform'}"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet."""
+        """Write both sides as Parquet files."""
         rng = np.random.default_rng(42)
         for name, columns in (("left", ("x", "a")), ("right", ("y", "b"))):
             values = rng.integers(-(2**31), 2**31, self.rows, dtype=np.int64)
@@ -84,7 +84,7 @@ def tide(
 
 
 def measure(session: SparkSession, case: Case, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two systems disagree."""
+    """Return a row of the table; raise an error if two systems disagree."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         case.write(folder)
@@ -116,14 +116,16 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--heavy", action="store_true", help="half of the left rows on one value")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--plain-seconds", type=float, default=0, help="limit of Spark's own join")
+    parser.add_argument(
+        "--plain-seconds", type=float, default=0, help="time limit of Spark's own join"
+    )
     parser.add_argument("--memory", default="4g")
     arguments = parser.parse_args()
     session = local_session(arguments.threads, arguments.memory, arguments.shuffle_partitions)

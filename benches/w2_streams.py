@@ -155,7 +155,7 @@ def measure(case: Case, options: argparse.Namespace) -> Row:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--algorithms", default=ALGORITHMS, help="comma-separated")

@@ -326,7 +326,7 @@ def markdown(results: list[Row]) -> str:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("what", choices=("tables", "streams", "skew", "latency", "linear", "sink"))

@@ -13,7 +13,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w3"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w3"  # equal data gives equal files
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 

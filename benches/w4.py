@@ -100,7 +100,7 @@ def _result(found: pa.Table) -> pa.Table:
 def tidegate_slices(
     streams: list[pa.Table], _whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate  # noqa: PLC0415 - as above
 
     return lambda: _result(tidegate.aggregate(streams, **_arguments(threads, panes)))
@@ -283,7 +283,7 @@ OTHERS = ("flink hop",)
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of rows and the sums of the columns."""
+    """Return the number of rows and the sums of the columns."""
     return [result.num_rows, *(float(pc.sum(result[name]).as_py()) for name in COLUMNS)]
 
 
@@ -303,17 +303,17 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, and print a table."""
+    """Measure every form for every case, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of all streams")
     parser.add_argument("--keys", default="243,40000", help="numbers of keys, comma-separated")
     parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
     parser.add_argument("--windows", type=int, default=10, help="windows that a row is in")
     usual = ",".join(form for form in FORMS if form not in OTHERS)
-    parser.add_argument("--forms", default=usual, help="which forms to run")
+    parser.add_argument("--forms", default=usual, help="forms to run")
     parser.add_argument("--python", default=sys.executable, help="of what environment Flink is in")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
+    parser.add_argument("--timeout", type=float, default=300, help="maximum seconds per form")
     given = parser.parse_args()
     print("| keys | threads | form | first, s | s | rows/s | result rows |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
@@ -332,7 +332,7 @@ def main() -> None:
 def _line(
     job: Job, expected: child.Fingerprint, timeout: float, python: str
 ) -> tuple[str, child.Fingerprint]:
-    """Run a job in a process of its own; what it found, and what every other has to find."""
+    """Run a job in a separate process; return its measurements and the expected result."""
     found = child.run(__file__, job, timeout, python)
     if found is None:
         return f"> {timeout:.0f} | | | ", expected

@@ -17,7 +17,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w4"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w4"  # equal data gives equal files
 mpl.rcParams["svg.fonttype"] = "none"
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws

@@ -96,7 +96,7 @@ def measure(session: SparkSession, path: Path, functions: str, repeat: int) -> s
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, nargs="+", default=[243, 40_000])
@@ -104,7 +104,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="8g")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark"
+    )
     given = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in given.set)
     session = local_session(given.threads, given.memory, 8, settings)

@@ -47,7 +47,7 @@ class Result:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     results = []
     for sources in map(int, options.sources.split(",")):
@@ -136,7 +136,7 @@ def _options() -> argparse.Namespace:
     add("--rows", type=int, default=10_000_000, help="rows of all sources together")
     add("--sources", default="2,20", help="numbers of sources, comma-separated")
     add("--threads", default="2", help="thread counts, comma-separated")
-    add("--systems", default=",".join(SYSTEMS), help="some of the systems, comma-separated")
+    add("--systems", default=",".join(SYSTEMS), help="selected systems, comma-separated")
     add("--repeat", type=int, default=3, help="timed runs after the first; the median counts")
     return parser.parse_args()
 

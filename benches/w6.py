@@ -141,7 +141,7 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """Two sources push the tables piece by piece, and each piece is followed by its results."""
+    """Push the tables in chunks from two sources, and poll the results after each chunk."""
     import tidegate as tg  # noqa: PLC0415 - each system in its own process
 
     def run() -> pa.Table:
@@ -314,7 +314,7 @@ def markdown(results: list[Result]) -> str:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     results = []
     for rows, keys, order, tolerance in product(
@@ -337,11 +337,11 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", default="1000000,10000000", help="rows a side, comma-separated")
+    add("--rows", default="1000000,10000000", help="rows per side, comma-separated")
     add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
     add("--order", default="sorted,shuffled", help="sorted, shuffled or both")
     add("--tolerance", default="none,1000000", help="in us or none, comma-separated")
-    add("--systems", default=",".join(SYSTEMS), help="some of the systems, comma-separated")
+    add("--systems", default=",".join(SYSTEMS), help="selected systems, comma-separated")
     add("--threads", type=int, default=2, help="threads of each system")
     add("--rounds", type=int, default=5, help="processes for each system")
     add("--repeat", type=int, default=5, help="warm calls in a process; the median counts")

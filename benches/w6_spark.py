@@ -33,7 +33,7 @@ from spark_costs import at_most, fingerprint, in_turns, local_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
+SPAN = 1_000_000_000  # time span of the rows in microseconds
 LEFT, RIGHT = ("key", "ts", "a", "b"), ("rkey", "rts", "c", "d")
 RESULT = (*LEFT, *RIGHT[1:])
 HOT = 0.5  # of the rows are on the hot key, if there is one
@@ -50,11 +50,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         return f"{self.rows:,} rows, {self.keys:,} keys{', half on one' if self.hot else ''}"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet, in time order."""
+        """Write both sides as Parquet files, in time order."""
         rng = np.random.default_rng(42)
         step = SPAN // self.rows
         for name, names, least in (("left", LEFT, 0), ("right", RIGHT, 1)):
@@ -108,7 +108,7 @@ def native(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two ways disagree."""
+    """Return a row of the table; raise an error if two ways disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -139,7 +139,7 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keys", type=int, nargs="*", default=[1_000])

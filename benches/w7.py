@@ -33,7 +33,7 @@ MISSED = "> limit"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One form on one case; the parent passes it as JSON."""
+    """A form and a case; the parent passes them as JSON."""
 
     form: str
     rows: int
@@ -55,14 +55,14 @@ class Job:
 
 
 def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
     return lambda: tg.interval_join(left, right, **_question(job))
 
 
 def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Two sources push the tables piece by piece, and each piece is followed by its results."""
+    """Push the tables in chunks from two sources, and poll the results after each chunk."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     question = _question(job)
@@ -276,7 +276,7 @@ def fingerprint(result: pa.Table) -> child.Fingerprint:
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run loads libraries, and the others count."""
+    """Run one form in this process: a small run loads libraries, and the others are measured."""
     pa.set_cpu_count(job.threads)
     left, right = tables(Case(job.rows, job.keys, "uniform"))
     form = FORMS[job.form]
@@ -285,18 +285,18 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, in turns, and print a table."""
+    """Measure every form for every case, in turns, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", default="1000000", help="rows a side, comma-separated")
+    add("--rows", default="1000000", help="rows per side, comma-separated")
     add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
     add("--partners", default="4,100,1000,10000", help="partners a row, comma-separated")
     add("--threads", default="1,2", help="thread counts, comma-separated")
-    add("--forms", default=",".join(FORMS), help="which forms to run")
+    add("--forms", default=",".join(FORMS), help="forms to run")
     add("--question", default="sums", choices=["sums", "quantiles"])
     add("--rounds", type=int, default=5, help="processes of each form, which take turns")
     add("--repeat", type=int, default=3, help="timed calls of a process, after its first one")
-    add("--timeout", type=float, default=120, help="seconds a process may take")
+    add("--timeout", type=float, default=120, help="maximum seconds per process")
     given = parser.parse_args()
     print("| rows | keys | partners | threads | form | first call, s | warm, s | warm, M rows/s |")
     print("| --: | --: | --: | --: | --- | --: | --: | --: |")

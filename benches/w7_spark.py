@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.window import WindowSpec
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
+SPAN = 1_000_000_000  # time span of the rows in microseconds
 RESULT = ("id", "n", "sum", "mean", "max")
 
 
@@ -57,12 +57,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         partners = f"{self.partners:,}" if self.partners else "all"
         return f"{self.rows:,} rows, {self.keys:,} keys, {partners} partners"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet, in time order."""
+        """Write both sides as Parquet files, in time order."""
         rng = np.random.default_rng(42)
         for side, names in (("left", ("key", "ts", "id")), ("right", ("rkey", "rts", "v"))):
             steps = rng.random(self.rows)
@@ -139,7 +139,7 @@ def bins(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two ways disagree."""
+    """Return a row of the table; raise an error if two ways disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -179,7 +179,7 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keys", type=int, nargs="+", default=[1_000])

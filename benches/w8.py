@@ -40,7 +40,7 @@ MISSED = "> limit"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One form on one case; the parent passes it as JSON."""
+    """A form and a case; the parent passes them as JSON."""
 
     form: str
     rows: int
@@ -97,7 +97,7 @@ def _tidegate(job: Job) -> dict[str, Any]:
 
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
     return lambda: tg.overlap_join(left, right, **_tidegate(job))
@@ -263,7 +263,7 @@ def fingerprint(result: pa.Table) -> child.Fingerprint:
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run loads libraries, and the others count."""
+    """Run one form in this process: a small run loads libraries, and the others are measured."""
     pa.set_cpu_count(job.threads)
     left, right = tables(job)
     form = FORMS[job.form]
@@ -272,7 +272,7 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, in turns, and print a table."""
+    """Measure every form for every case, in turns, and print a table."""
     options = _options()
     pythons = dict(entry.split("=", 1) for entry in options.python)
     print(
@@ -308,11 +308,11 @@ def _options() -> argparse.Namespace:
     add("--order", default="sorted,shuffled", help="orders of rows, comma-separated")
     add("--closed", default="both", help="both, or left for intervals without their ends")
     add("--threads", default="2", help="thread counts, comma-separated")
-    add("--forms", default=",".join(FORMS), help="which forms to run")
+    add("--forms", default=",".join(FORMS), help="forms to run")
     add("--python", action="append", default=[], help="SYSTEM=PYTHON, of its own environment")
     add("--repeat", type=int, default=5, help="warm calls a process")
     add("--rounds", type=int, default=5, help="processes a form")
-    add("--timeout", type=float, default=300, help="seconds a process may take")
+    add("--timeout", type=float, default=300, help="maximum seconds per process")
     return parser.parse_args()
 
 

@@ -79,7 +79,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         return f"{self.question}: {self.rows:,} rows, {self.keys:,} keys, {self.long:,} long"
 
     def write(self, folder: Path) -> None:
@@ -214,14 +214,14 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--rows", type=int, nargs="+", default=[1_000_000])
     add("--keys", type=int, nargs="+", default=[24, 1_000])
     add("--questions", nargs="+", default=QUESTIONS, choices=QUESTIONS)
     add("--long", type=int, default=100, help="rows of a side that are a thousand times as long")
-    add("--overlaps", type=float, default=2, help="of a left row")
+    add("--overlaps", type=float, default=2, help="overlaps per left row")
     add("--widths", type=float, nargs="+", default=[2, 4, 8], help="of bins, in mean lengths")
     add(
         "--parallelism",
@@ -239,7 +239,7 @@ def main() -> None:
     )
     add("--plain-check", action="store_true", help="compare the rows of Spark's own join, too")
     add("--memory", default="8g")
-    add("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    add("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark")
     arguments = parser.parse_args()
     session = local_session(
         arguments.threads,
