@@ -1,9 +1,9 @@
-"""Workload W2 on tables: band joins of 3w rows a side, against Polars, DuckDB and NumPy.
+"""Measures workload W2 on tables: band joins of 3w rows per side with Polars, DuckDB and NumPy.
 
-`x` is uniform int32, `n` the row's number. *band*: `abs(l.x - r.x) <= d`. *window*: also
-`-w <= r.n - l.n < w`, which is what count windows of w rows hold when rows arrive in turn. d makes
-2 matches a row. Every system gets the rows in its own format before the clock starts and returns
-all four columns as a whole table; only tidegate's is in order. Before anything is timed, the number
+`x` is uniform int32, `n` the row's number. *band*: `abs(l.x - r.x) <= d`. *window*: also `-w <= r.n
+- l.n < w`, which are the contents of count windows of w rows if rows arrive in turn. d is chosen
+for 2 matches per row. Every system receives the rows in its own format before the clock starts, and
+returns all four columns as one table. Only tidegate's table is in order. Before timing, the number
 of rows and the sums of all columns are compared.
 
     python benches/w2.py --windows 65536,1048576 --cases band,window --threads 1,2
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEED = 42
-SIDE, MATCHES = 3, 2  # windows a side, matches a row
+SIDE, MATCHES = 3, 2  # windows per side, matches per row
 COLUMNS = ("n", "x", "n_right", "x_right")
 WARM_UP_ROWS = 10_000
 
@@ -46,13 +46,13 @@ class Job:
 
     @property
     def distance(self) -> int:
-        """How far x of a pair may be apart."""
+        """Return the maximum distance between the values of a pair."""
         opposite = self.window if self.case == "window" else SIDE * self.window
         return (MATCHES << 32) // (2 * opposite)
 
 
 def generate(job: Job) -> list[pa.Table]:
-    """Draw both sides."""
+    """Generate both sides."""
     random = np.random.Generator(np.random.PCG64(SEED))
     rows = SIDE * job.window
     draws = [random.integers(-(2**31), 2**31, rows, dtype=np.int32) for _ in range(2)]
@@ -80,7 +80,7 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
 
 
 def polars_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Buckets of x as wide as the band, a left row in the one or two it reaches."""
+    """Join on buckets of x as wide as the band; a left row is in one or two buckets."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r, col = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy(), pl.col  # noqa: E741
@@ -94,7 +94,7 @@ def polars_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def polars_join_where(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """The inequalities as one writes them first."""
+    """Join with inequalities, as most users would first write it."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r = (  # noqa: E741
@@ -118,7 +118,7 @@ def _window(job: Job) -> list[pl.Expr]:
 
 
 def duckdb_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Buckets of x as wide as the band, a left row in the one or two it reaches."""
+    """Join on buckets of x as wide as the band; a left row is in one or two buckets."""
     d = job.distance
     reached = f"""
         select *, (x::bigint - {d}) // {2 * d} as b from l union all
@@ -138,7 +138,7 @@ def duckdb_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def duckdb_iejoin(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """IEJoin on x, as one writes it first."""
+    """Join with IEJoin on x, as most users would first write it."""
     d = job.distance
     return _duckdb(
         left,
@@ -169,7 +169,7 @@ def _duckdb(left: pa.Table, right: pa.Table, job: Job, query: str) -> Callable[[
 
 
 def numpy_by_hand(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Both sides sorted, searched, and repeated; one thread."""
+    """Sort both sides, search and repeat rows, on one thread."""
     sides = [
         [column.to_numpy() for column in side.select(["n", "x"]).columns] for side in (left, right)
     ]
