@@ -1,6 +1,6 @@
 //! Deliberate faults that the checks in `stress_module.sh` need to find.
 //!
-//! They are compiled with the same flags as the module.
+//! The faults are compiled with the same flags as the module.
 
 /// Reads the byte after a block of memory.
 #[unsafe(no_mangle)]

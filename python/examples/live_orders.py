@@ -1,4 +1,4 @@
-"""How old are executed orders? A live stock exchange, joined with Structured Streaming.
+"""How old are executed orders? Joins a live stock exchange with Structured Streaming.
 
 A simulated feed writes files with submitted and executed orders to two folders, and some rows are
 five seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every
