@@ -1,9 +1,9 @@
-"""Draw the claims of README: the time of other forms, as a multiple of tidegate's.
+"""Draws the claims of the README: the times of other forms, as multiples of tidegate's time.
 
-A line of the table has a question, a form that answers it, and the least and the greatest of the
-medians of several machines. `kind` says who writes the form: an `expert` for speed, anybody first
-(`plain`), or `both`. A form without a greatest multiple was stopped. `words` is the line of
-BENCHMARKS.md that the figures are from; tests/python/test_published.py compares them.
+Each row of the table has a question, a form that answers it, and the lowest and highest of the
+medians from several machines. `kind` specifies who would write the form: an `expert` for speed,
+most users at first (`plain`), or `both`. A form without a highest multiple was stopped. `words` is
+the line of BENCHMARKS.md that contains the figures; tests/python/test_published.py compares them.
 
 python benches/claims_plot.py docs/speed.csv docs/speed.svg
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 Line = dict[str, str]
 
 WIDTH = 800
-BEGIN = 290  # where bars begin; their forms are named before
-UNIT = 22  # the length of tidegate's bar
-LONGEST = 20  # longer bars are broken off
+BEGIN = 290  # start of the bars; their labels are on the left
+UNIT = 22  # length of tidegate's bar
+LONGEST = 20  # maximum length; longer bars are cut
 HEIGHT = 16
 STEP = 24
 TOP = 58
@@ -40,7 +40,7 @@ STYLE = """  <style>
 
 
 def multiple(line: Line) -> str:
-    """The figure of a line, as BENCHMARKS.md writes it."""
+    """Return the figure of a row, in the format of BENCHMARKS.md."""
     if not line["high"]:
         return f"more than {line['low']}x"
     if line["low"] == line["high"]:
@@ -49,18 +49,18 @@ def multiple(line: Line) -> str:
 
 
 def text(x: float, y: float, what: str, of: str = "", anchor: str = "start") -> str:
-    """Some words."""
+    """Return a text element."""
     return f'  <text x="{x:g}" y="{y:g}" class="{of}" text-anchor="{anchor}">{what}</text>'
 
 
 def box(x: float, y: float, width: float, colour: str, opacity: float = 1) -> str:
-    """A bar."""
+    """Return a bar."""
     shape = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{HEIGHT}"'
     return f'  <rect {shape} fill="{colour}" fill-opacity="{opacity:g}"/>'
 
 
 def bar(line: Line, y: float) -> list[str]:
-    """A form and its multiple; the part between the least and the greatest is lighter."""
+    """Return a labelled bar, whose part between the lowest and highest multiple is lighter."""
     low, high = float(line["low"]), float(line["high"] or line["low"])
     colour = COLOURS[line["kind"]]
     drawn = [text(BEGIN - 10, y + 13, line["form"], "note", "end")]
@@ -81,12 +81,12 @@ def bar(line: Line, y: float) -> list[str]:
 
 
 def told(lines: list[Line]) -> str:
-    """The chart in words, for whom it is not drawn."""
+    """Return a description of the chart for readers who cannot see it."""
     return "; ".join(f"{line['question']}: {line['form']}, {multiple(line)}" for line in lines)
 
 
 def drawing(lines: list[Line]) -> str:
-    """The chart as SVG."""
+    """Return the chart as SVG."""
     drawn: list[str] = []
     y = TOP
     for question, forms in groupby(lines, lambda line: line["question"]):
@@ -120,7 +120,7 @@ def drawing(lines: list[Line]) -> str:
 
 
 def read(table: Path) -> list[Line]:
-    """The lines of the table."""
+    """Return the rows of the table."""
     with table.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

@@ -113,7 +113,7 @@ class Served(SimpleHTTPRequestHandler):
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("index.html", "for any\nnumber of threads"),
+        ("index.html", "the same, row by row"),
         ("api/tables.html", "Match rows of two inputs"),
     ],
 )

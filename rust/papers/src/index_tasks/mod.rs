@@ -43,6 +43,8 @@
 //! they do not depend on threads. The results of a few tasks are combined, because they are passed
 //! on in pieces. A step is the work of a thread between two points where it may have to wait, so
 //! any scheduler can run it.
+//!
+//! Long because it contains every step of a task and of a merge, which depend on each other.
 
 mod leaving;
 mod merge;
