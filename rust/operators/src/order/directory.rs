@@ -3,7 +3,7 @@
 //!
 //! The range of a key's values is divided into *stretches* of equal length, about as many as there
 //! are values. The first position of each stretch is recorded. The position of a value is therefore
-//! between the start of its own stretch and the start of the next one.
+//! between the start of its stretch and the start of the next one.
 //!
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
