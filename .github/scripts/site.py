@@ -88,7 +88,7 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 
 def pages() -> dict[Path, str | None]:
-    """Return the files of the site and their texts: pages of docs/, and all files they link to."""
+    """Return the files of the site with their content: pages of docs/, and files they link to."""
     wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in {".md", ".ipynb"}]
     found: dict[Path, str | None] = {}
     while wanted:

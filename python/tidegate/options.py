@@ -217,7 +217,7 @@ OPTIONS: tuple[Option, ...] = (
         `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         """,
         command=OfCommand(
-            "The maximum distance between values: once for all columns, or once per column.",
+            "The maximum distance between values: one for all columns, or one per column.",
             metavar="DISTANCE|BELOW,ABOVE",
             read="withins",
             repeats=True,
