@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from tidegate.types import Algorithm, BandAlgorithm, Parallelism, WindowAlgorithm
 
-SECONDS = 0.4  # duration of a measurement that has no end of its own
+SECONDS = 0.4  # duration of a measurement without a natural end
 MINUTE_S = 60
 US = 1_000_000
 
@@ -655,7 +655,7 @@ def markdown(points: list[dict[str, Any]]) -> str:
 
 def draw(data: dict[str, Any], out: Path) -> None:
     """Draw one panel per figure."""
-    import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
+    import matplotlib as mpl  # noqa: PLC0415 - needed only to draw
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "figures"  # equal data gives equal files

@@ -377,7 +377,7 @@ def _threads(count: int) -> str:
 
 def draw(rates: Rates, threads: list[int], on: str, out: Path) -> None:
     """Draw one panel per group of workloads: speedup by threads."""
-    import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
+    import matplotlib as mpl  # noqa: PLC0415 - needed only to draw
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "scaling"  # equal data gives equal files
