@@ -272,7 +272,7 @@ def skewed(which: str, threads: int) -> tuple[list[float], list[float], list[flo
 
 def skew_over_time(which: str) -> Any:  # noqa: ANN401
     """Return rows, comparisons and deviations by second."""
-    series = ("rows, thousands", "comparisons a thread, millions", "deviation, %")
+    series = ("rows, thousands", "comparisons per thread, millions", "deviation, %")
 
     def points(threads: list[int]) -> Iterator[Point]:
         for second, (at, name) in itertools.product(range(SKEW_SECONDS), enumerate(series)):
@@ -531,7 +531,7 @@ FIGURES = [
         rows_by_algorithm(*HANDSHAKES, where=w3.EQUAL),
     ),
     Figure(
-        "IBWJ 8a", "one tree, a tree a thread, a shared tree", "rows of a window", RATE,
+        "IBWJ 8a", "one tree, one tree per thread, a shared tree", "rows of a window", RATE,
         band_points(
             lines("bplus-tree", "round-robin on all", "ibwj-bplus-tree on all", "ibwj on all"),
             "window", WINDOWS,

@@ -359,7 +359,7 @@ def main() -> None:
     unknown = set(options.systems.split(",")) - set(SYSTEMS)
     if unknown:
         parser.error(f"--systems: expected some of {', '.join(SYSTEMS)}; found {unknown}")
-    print("| system | peak, rows/s | rows/s of both sides | pairs | p50, ms | p99, ms | most, ms |")
+    print("| system | peak, rows/s | rows/s of both sides | pairs | p50, ms | p99, ms | max, ms |")
     print("| --- | --: | --: | --: | --: | --: | --: |")
     for name in options.systems.split(","):
         most = peak(name, options.rate, options.seconds)
