@@ -386,8 +386,8 @@ fn note(
     let last = from + starts.len() as u32 - 1;
     let [begin, end] =
         [from, last].map(|number| values.partition_point(|&value| stretch(value) < number));
-    // A stretch starts after the last value of the previous stretches. Each value writes this
-    // position, and the last write remains.
+    // A stretch starts after the last value of the previous stretches. Each value writes the
+    // position after itself, and the last write remains.
     let starts = Slot::fill(starts, first + begin as u32);
     for (after, &value) in (first + begin as u32 + 1..).zip(&values[begin..end]) {
         starts[(stretch(value) - from) as usize + 1] = after;
