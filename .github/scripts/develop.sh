@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the module for tests and installs it with all extras and the given dependency groups:
-# develop.sh --group check. Their versions are those of the lock. While the module compiles, pip downloads and unpacks the packages and
-# Spark, which takes minutes. maturin never runs twice at the same time, because two runs would
-# overwrite each other's files.
+# develop.sh --group check. The lock determines their versions. While the module compiles, pip
+# downloads and unpacks the packages and Spark, which takes minutes. maturin never runs twice at the
+# same time, because two runs would overwrite each other's files.
 set -euo pipefail
 lock=.github/requirements-dev.txt
 # Crates are downloaded while pip installs maturin.

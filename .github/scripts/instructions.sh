@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Counts the instructions of the interval join before and after a change, and fails if a case executes over 3 % more:
-# instructions.sh BASE [PERCENT], BASE being a commit. Needs valgrind.
+# Counts the instructions of the interval join before and after a change, and fails if a case
+# executes over 3 % more: instructions.sh BASE [PERCENT], where BASE is a commit. Needs valgrind.
 set -euo pipefail
 scripts=$(realpath "$(dirname "$0")")
 folder=$PWD/target/instructions
 base=$folder/base
 
-# Prints the path of the benchmark that it builds from the current directory.
+# Builds the benchmark from the current directory, and prints its path.
 build() {
     CARGO_TARGET_DIR=$folder/build cargo bench --quiet --locked --no-run --message-format json \
         --package tidegate-benches --bench interval_join > "$folder/built.json"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Writes .github/requirements-dev.txt: the versions that the Makefile and the workflows install, for every supported Python
-# and system. lock.sh keeps the versions that still fit, lock.sh --upgrade takes the newest ones. Needs uv: pip install uv.
+# Writes .github/requirements-dev.txt: the versions that the Makefile and the workflows install, for
+# every supported Python and system. Versions that still fit are kept; lock.sh --upgrade replaces
+# them by the newest ones. Needs uv: pip install uv.
 set -euo pipefail
 lock=.github/requirements-dev.txt
 groups=(build check docs test demo)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tries a wheel for musl in a container with Alpine: try_wheel_alpine.sh PYTHON WHEEL, PYTHON being 3.11 or 3.14t, say.
-# Needs docker. The image is the one that such wheels are built in; it has a Python of each kind.
+# Tests a wheel for musl in an Alpine container: try_wheel_alpine.sh PYTHON WHEEL, where PYTHON is a
+# version such as 3.11 or 3.14t. Needs docker. The image is the one for building such wheels, which
+# provides every Python.
 set -euo pipefail
 
 version=${1%t}
