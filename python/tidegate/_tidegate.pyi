@@ -763,8 +763,8 @@ class Operator(Generic[_StatsT_co]):
                 lost, and the poll can be repeated. The error is also raised if the system has no
                 memory left. If that happens in the middle of the work, all later polls raise the
                 same error.
-            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows its
-                type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
+            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+                its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
 
         Example:
@@ -1087,8 +1087,8 @@ class Operator(Generic[_StatsT_co]):
                 lost, and the call can be repeated. The error is also raised if the system has no
                 memory left. If that happens in the middle of the work, all later polls raise the
                 same error.
-            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows its
-                type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
+            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+                its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
 
         Example:
