@@ -6,7 +6,6 @@ that goes with its executor, so that the other one goes on from the checkpoint. 
 all that the tests look at, since to start one takes longer than its queries.
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,12 +36,7 @@ def left_by(tmp_path_factory) -> Iterator[Callable[[str], Path]]:
 
 def test_the_example_of_the_manual_needs_no_more_than_the_address_of_a_cluster(left_by):
     printed = left_by("example.txt").read_text()
-    # Spark's own averages differ in their last digits, as it adds up what comes first.
-    found, expected = (
-        re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, cluster.manual("text"))
-    )
-    assert found == expected
-    assert len(found) == 9
+    assert printed.strip() == cluster.manual("text").strip()
 
 
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
