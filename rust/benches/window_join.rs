@@ -1,7 +1,7 @@
 //! The window join that compares every pair, with full windows: workload W3 without its payload.
 //!
-//! Two bands of 21 numbers of 10 000 each, over the last 200 000 rows of each side. The throughput
-//! is in pairs compared.
+//! Each of the two bands matches 21 of 10 000 numbers. The windows contain the last 200 000 rows of
+//! each side. The throughput is reported in compared pairs.
 
 use std::hint::black_box;
 
@@ -12,13 +12,13 @@ use tidegate_operators::rows::{How, Retention, RowJoin, Side};
 use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use tidegate_sync::Stop;
 
-/// Rows of each side in its window.
+/// The number of rows in each side's window.
 const WINDOW: usize = 200_000;
 
-/// How far apart numbers may be.
+/// The largest difference between matching numbers.
 const WITHIN: i64 = 10;
 
-/// Numbers from 0 to 9 999, always the same.
+/// A generator of numbers from 0 to 9 999, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -42,7 +42,7 @@ fn band(random: &mut Random) -> Term {
     Term::new(random.operand(0), random.operand(0), relation).expect("whole numbers compare so")
 }
 
-/// Joins so many more rows of each side; how many pairs match.
+/// Joins this many more rows of each side, and returns the number of matching pairs.
 fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize) -> usize {
     let sides =
         (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();

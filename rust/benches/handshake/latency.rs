@@ -1,4 +1,5 @@
-//! The time from a pair's later row until the pair comes out, while rows arrive at a steady rate.
+//! Measures how long a pair takes to be emitted after its later row, while rows arrive at a steady
+//! rate.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,24 +13,24 @@ use tidegate_sync::Stop;
 use crate::option;
 use crate::workload::{Rows, Test};
 
-/// Rows that are fed at once at most.
+/// The largest number of rows that are fed at a time.
 const BURST: usize = 64;
 
-/// What is measured.
+/// The parameters of a measurement.
 struct Plan {
-    /// Rows a second, of both sides.
+    /// The number of rows per second, on both sides together.
     rate: f64,
-    /// The windows of both sides, in seconds.
+    /// The length of both windows, in seconds.
     window: f64,
-    /// Seconds of rows that are in the windows at the beginning, so that these are full and flow.
+    /// The seconds of rows that fill the windows before the measurement begins.
     past: f64,
-    /// Seconds that are measured.
+    /// The length of the measurement, in seconds.
     seconds: f64,
     nodes: usize,
 }
 
 impl Plan {
-    /// The time of a row in nanoseconds from the beginning of what is measured.
+    /// Returns the time of a row, in nanoseconds since the measurement began.
     fn ts(&self, row: usize) -> i64 {
         ((row as f64 / self.rate - self.past) * 1e9) as i64
     }
@@ -39,7 +40,7 @@ impl Plan {
     }
 }
 
-/// Latencies in nanoseconds, in order, and the most results that waited.
+/// Returns the sorted latencies in nanoseconds, and the largest number of buffered results.
 fn measure(
     plan: &Plan,
     algorithm: HandshakeAlgorithm,
@@ -57,7 +58,7 @@ fn measure(
     let (mut fed, mut punctuated) = (0, true);
     let mut found: Vec<ResultPair> = Vec::new();
     let mut latencies = Vec::new();
-    // Set when the past is through.
+    // Set once all nodes have processed the past rows.
     let mut begin: Option<Instant> = None;
     let mut ends = || {
         let now = begin.map(|begin| begin.elapsed().as_nanos() as i64);
@@ -67,7 +68,7 @@ fn measure(
         };
         let mut worked = false;
         if feed.has_room() && fed < due {
-            // Sides come in turn, so a burst begins with a left row.
+            // Left and right rows alternate, so a burst begins with a left row.
             let next = fed..(due - due % 2).min(fed + BURST);
             let of_side = next.start / 2..next.end / 2;
             if !next.is_empty() {
@@ -110,7 +111,7 @@ fn measure(
     (latencies, chain.collector.most_buffered())
 }
 
-/// The forms: a name, the algorithm, and whether results are ordered.
+/// The measured forms: a name, the algorithm, and whether results are ordered.
 pub(crate) const FORMS: [(&str, HandshakeAlgorithm, bool); 4] = [
     ("handshake", HandshakeAlgorithm::Original, false),
     ("handshake, in order", HandshakeAlgorithm::Original, true),
@@ -122,13 +123,13 @@ pub(crate) const FORMS: [(&str, HandshakeAlgorithm, bool); 4] = [
 pub(crate) struct Latency {
     pub(crate) pairs: usize,
     pub(crate) mean: f64,
-    /// Median, 99th percentile and most.
+    /// The median, the 99th percentile and the maximum.
     pub(crate) quantiles: [f64; 3],
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a form at so many rows of both sides a second; windows and duration are as the options
-/// say.
+/// Measures a form at a rate of rows per second on both sides together. The command line sets the
+/// windows and the duration.
 pub(crate) fn latency(
     (_, algorithm, ordered): (&str, HandshakeAlgorithm, bool),
     rate: f64,
@@ -149,7 +150,7 @@ pub(crate) fn latency(
     }
 }
 
-/// Measures and prints a table.
+/// Measures all forms and prints a table.
 pub(crate) fn print() {
     let (nodes, rate) = (option("--nodes", 2), 2.0 * option("--rate", 10_000.0));
     println!(

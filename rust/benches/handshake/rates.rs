@@ -1,4 +1,4 @@
-//! The rows per second of each form.
+//! Measures the rows per second of each form.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,11 +13,11 @@ use tidegate_sync::Stop;
 use crate::option;
 use crate::workload::{Rows, Test};
 
-/// Rows of an epoch.
+/// The number of rows in an epoch.
 const EPOCH: usize = 4096;
 
-/// What is compared: its name, the condition, the algorithm, and whether results are ordered, which
-/// takes punctuations.
+/// A form: its name, the condition, the algorithm, and whether results are ordered, which requires
+/// punctuations.
 pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 
 pub(crate) const FORMS: [Form; 7] = [
@@ -30,7 +30,7 @@ pub(crate) const FORMS: [Form; 7] = [
     ("low latency, equal x, hash index", Test::Hash, HandshakeAlgorithm::LowLatency, true),
 ];
 
-/// A join and the rows that it is fed.
+/// A join and the rows to feed it.
 struct Run {
     join: HandshakeJoin<BandPredicate<u32>>,
     driver: Driver,
@@ -56,7 +56,7 @@ impl Run {
             self.fed = next.end;
             let ts = next.clone().map(|row| row as i64).collect();
             let (mut left, mut right) = (NumberRows::default(), NumberRows::default());
-            // Sides come in turn.
+            // Left and right rows alternate.
             left.push_rows(&self.rows.left, next.start / 2..next.end / 2);
             right.push_rows(&self.rows.right, next.start / 2..next.end / 2);
             self.join.begin(ts, self.rows.sides[next.clone()].to_vec(), left, right);
@@ -74,7 +74,7 @@ impl Run {
     }
 }
 
-/// Compares what all forms of a condition give with a nested loop.
+/// Compares the pairs that all forms of a condition emit with those of a nested loop.
 pub(crate) fn check(pairs: usize) {
     for form in FORMS {
         let window = pairs as u64 / 4;
@@ -105,20 +105,20 @@ pub(crate) fn check(pairs: usize) {
     }
 }
 
-/// What a form does with full windows.
+/// The measured rates of a form with full windows.
 pub(crate) struct Rate {
-    /// Rows of both sides a second.
+    /// Rows of both sides per second.
     pub(crate) rows: f64,
-    /// Comparisons a second.
+    /// Comparisons per second.
     pub(crate) comparisons: f64,
-    /// The least work of a node to the most.
+    /// The ratio of the least loaded node's comparisons to the most loaded node's.
     pub(crate) balance: f64,
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a form.
+/// Measures a form with full windows.
 pub(crate) fn measure(form: Form, window: u64, nodes: usize, rows: usize) -> Rate {
-    // What is found by an index takes far less time a row.
+    // With an index, a row takes far less time, so more rows are measured.
     let measured = if matches!(form.1, Test::Ordered | Test::Hash) { rows * 8 } else { rows };
     let fill = 2 * window as usize;
     let mut run = Run::new(form, window, nodes, Rows::new((fill + measured) / 2, 10_000, form.1));
@@ -140,7 +140,7 @@ pub(crate) fn measure(form: Form, window: u64, nodes: usize, rows: usize) -> Rat
     }
 }
 
-/// Measures and prints a table.
+/// Measures all forms and prints a table.
 pub(crate) fn print() {
     let window: u64 = option("--window", 1 << 16);
     let nodes: usize = option("--nodes", 2);

@@ -1,8 +1,8 @@
-//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and the joins
-//! that its paper compares them with.
+//! The online interval join without Arrow: the modes of PPOIJ, and the joins that its paper
+//! compares them with.
 //!
-//! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload
-//! W1s, without payload.
+//! Each side has a million rows, with uniform keys and 4 matches per left row, in epochs of 20,000
+//! rows. This is workload W1s without its payload.
 //!
 //! ```text
 //! cargo bench -p tidegate-benches --bench streaming_join
@@ -24,22 +24,22 @@ use workload::{Epoch, Workload};
 const THREADS: usize = 2;
 const RUNS: usize = 7;
 
-/// Takes in an epoch; the pairs that it brought.
+/// A function that processes an epoch and returns the number of pairs that it emits.
 type System = Box<dyn FnMut(&Epoch) -> usize>;
 
-/// Rows match that are no farther from each other than this.
+/// An interval in which rows match if their times differ by at most `reach`.
 fn near(reach: i64) -> Interval {
     Interval { lower: Some(-reach), upper: Some(reach), closed: Closed::Both }
 }
 
-/// The join by a pattern of PPOIJ.
+/// Creates a join that uses one of PPOIJ's patterns of parallelism.
 fn pattern(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
     let threads = driver.threads();
     let join = StreamingJoin::new(&near(reach), How::Inner, parallelism, threads, true);
     in_order(Box::new(join), driver)
 }
 
-/// A join that gives its pairs in order.
+/// Wraps a join that emits its pairs in order.
 fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     let driver = driver.clone();
     Box::new(move |epoch| {
@@ -53,7 +53,7 @@ fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     })
 }
 
-/// Takes the results of an epoch that has begun, and lets go of old rows; how many pairs came.
+/// Takes the results of an epoch that has begun, removes old rows, and returns the number of pairs.
 fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
     let mut pairs = 0;
     while !join.is_done() {
@@ -69,7 +69,7 @@ fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch
     pairs
 }
 
-/// What a run of a system takes: pairs, and seconds.
+/// The pairs and the seconds of a run.
 fn measure(mut system: System, workload: &Workload) -> (usize, f64) {
     let started = Instant::now();
     let pairs = workload.epochs.iter().map(&mut system).sum();

@@ -1,4 +1,4 @@
-//! The index-based window join: by tasks, and by rows that enter the indexes ahead.
+//! The index-based window join: figures about tasks, and about rows that are indexed ahead.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::Point;
 const WINDOW: usize = 1 << 16;
 const ROWS: usize = 1 << 18;
 
-/// Rows of both sides that come together.
+/// The number of rows of both sides that arrive together.
 const MANY: usize = 1 << 14;
 
 type Join = IndexJoin<Box<dyn Find>>;
@@ -35,7 +35,7 @@ impl Load {
         load
     }
 
-    /// So many rows of both sides, so many at a time; seconds.
+    /// Pushes the given number of rows of both sides in batches, and returns the seconds.
     fn run(&mut self, rows: usize, together: usize) -> f64 {
         let pieces: Vec<_> = (0..rows / together).map(|_| self.piece(together)).collect();
         let start = Instant::now();
@@ -59,11 +59,11 @@ impl Load {
         start.elapsed().as_secs_f64()
     }
 
-    /// Rows of R and S in turns: times, sides and the bands of both.
+    /// Alternating rows of R and S: times, sides, and the bands of both sides.
     fn piece(&mut self, rows: usize) -> (Vec<i64>, Vec<Side>, Codes, Codes) {
         let ts: Vec<i64> = (self.came..self.came + rows as i64).collect();
         self.came += rows as i64;
-        // Two values of a window's are in the band around each.
+        // On average, the band around a value contains two values of a window.
         let within = u64::MAX / WINDOW as u64;
         let value = |ts: &i64| {
             ts.cast_unsigned()
@@ -106,8 +106,8 @@ fn ahead(index: impl Fn() -> Box<dyn WindowIndex>) -> Join {
     join(Ahead::new(2, index))
 }
 
-/// Rates by rows of a task, with latencies of so many that each thread has one; and both merges by
-/// threads.
+/// Measures rates and latencies by the number of rows per task, and both kinds of merge by the
+/// number of threads. Latencies use enough tasks for every thread.
 pub(crate) fn tasks() {
     let by_tasks = |options: TaskOptions| join(TaskJoin::new(2, options));
     for threads in [1, 2] {

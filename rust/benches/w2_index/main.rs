@@ -1,16 +1,17 @@
-//! W2 without its results: the indexes of both windows of a band join, alone.
+//! W2 without its results: only the indexes of a band join's two windows.
 //!
-//! Rows of R and S alternate. A row is looked for in the other side's window of `w` rows, where it
-//! matches two on average, and enters its own, from which the oldest leaves. Rows come 256 at a
-//! time: the index gets all probes of the 256, then all rows. Reported are rows of both sides a
-//! second, once the windows are full.
+//! Rows of R and S alternate. The index of the other side's window of `w` rows is searched for each
+//! row, which matches two rows on average. The row is then added to its own side's window, and the
+//! oldest row is removed. Rows arrive in batches of 1,024: the indexes insert all rows of a batch,
+//! then process all its probes. The benchmark reports rows of both sides per second, with full
+//! windows.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_index -- 'w=2^20/uniform'
 //! W2_ROWS=8388608 cargo bench -p tidegate-benches --bench w2_index -- 'w=2^23'
 //! ```
 //!
-//! `w2_figures` varies the parameters of the paper's figures.
+//! `w2_figures` varies the parameters as the paper's figures do.
 
 mod rivals;
 mod workload;
@@ -54,7 +55,7 @@ fn w2(criterion: &mut Criterion) {
             group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_millis(1));
             for (name, make) in indexes() {
                 group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-                    // Filling the windows is not measured; they go on sliding from sample to
+                    // Filling the windows is not measured. The windows keep sliding from sample to
                     // sample.
                     let mut windows =
                         Windows::new([make(), make()], 1 << window, values, workload::MATCHES);

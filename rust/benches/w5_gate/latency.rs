@@ -1,9 +1,10 @@
-//! W5: the time from a row's push until a reader has it, at half of each gate's peak rate.
+//! W5: the time from a row's push until a reader receives it, at half of each gate's peak rate.
 //!
-//! First each gate is fed as fast as it takes rows, which gives the peak; then one thread feeds
-//! rows on time, none when it is behind, and one reads. In the row gate sources take turns of one
-//! row, in the block gate of runs of 1 024, so a row also waits until the other sources have moved
-//! past it. Needs two idle cores.
+//! To find the peak rate, each gate is first fed as fast as it accepts rows. Then one thread pushes
+//! each row at its due time, and another thread reads. A row that is overdue is pushed immediately.
+//! The sources of the row gate take turns after each row, those of the block gate after a run of 1
+//! 024 rows. A row therefore also waits until the other sources have passed its time. The benchmark
+//! needs two idle cores.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,20 +14,20 @@ use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next
 
 use crate::workload::Columns;
 
-/// Rows of a measurement of the row gate, and of the block gate.
+/// The number of measured rows in the row gate and in the block gate.
 const ROWS: usize = 4_000_000;
 const BLOCK_ROWS: usize = 40_000_000;
 
-/// Rows of a run.
+/// The number of rows in a run.
 const RUN: usize = 1024;
 
-/// Of how many rows of a source one is looked at.
+/// One row in this many of a source is timed.
 const SAMPLED: usize = 16;
 
-/// What the gates may hold.
+/// The memory limit of a gate.
 const LIMIT: usize = 64 << 20;
 
-/// A clock in nanoseconds that both threads read, and the rate of rows at which to feed.
+/// A clock in nanoseconds that both threads read, and the rate at which rows are fed.
 #[derive(Clone, Copy)]
 struct Pace {
     begin: Instant,
@@ -42,7 +43,7 @@ impl Pace {
         self.begin.elapsed().as_nanos() as u64
     }
 
-    /// Waits until it is time for row `row`.
+    /// Waits until row `row` is due.
     fn wait(&self, row: usize) {
         let due = (row as f64 * self.nanoseconds_a_row) as u64;
         while self.now() < due {
@@ -51,7 +52,7 @@ impl Pace {
     }
 }
 
-/// Pushes `row` until there is room.
+/// Pushes `row`, and retries while the gate is full.
 fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     while let Err(rejected) = push(row) {
         assert!(matches!(rejected, Rejection::Full { .. }), "W5's rows are sorted");
@@ -60,7 +61,7 @@ fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     }
 }
 
-/// Rows with the time of their push, or 0 where it is not looked at.
+/// Rows with the time of their push, or 0 if they are not timed.
 fn feed_rows(columns: &Columns, mut sources: Vec<Source<u64>>, pace: Pace) {
     for at in 0..columns.ts[0].len() {
         pace.wait(at * sources.len());
@@ -120,14 +121,14 @@ fn read_blocks(mut reader: BlockReader<StampedRun>, pace: Pace) -> Vec<u64> {
     }
 }
 
-/// When some of the rows were pushed.
+/// The push times of some of the rows.
 fn pushes(block: &Block<StampedRun>) -> impl Iterator<Item = u64> {
     let runs: Vec<_> = block.runs().map(|run| (run.first, run.run.pushed)).collect();
     let ids = block.ids().iter().step_by(SAMPLED);
     ids.map(move |id| runs[runs.partition_point(|(first, _)| first <= id) - 1].1)
 }
 
-/// Rows per second, and the latencies.
+/// The rows per second, and the latencies.
 type RateAndLatencies = (f64, Vec<u64>);
 
 fn rows(columns: &Columns, rate: f64) -> RateAndLatencies {
@@ -164,7 +165,7 @@ fn both(
     (columns.rows as f64 / took.as_secs_f64(), latencies)
 }
 
-/// Measures and prints a table.
+/// Measures the gates and prints a table.
 pub(crate) fn print() {
     println!("| gate | k | peak, M rows/s | fed, M rows/s | median, us | p99, us | most, us |");
     println!("| --- | --: | --: | --: | --: | --: | --: |");

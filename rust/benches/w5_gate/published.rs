@@ -1,8 +1,8 @@
-//! ScaleGate as published: ScaleJoin, Algorithm 2, line by line, for comparison.
+//! ScaleGate as published (ScaleJoin, Algorithm 2), line by line, for comparison.
 //!
-//! Times alone are compared, `written` holds each source's last row, and that row is held back
-//! until the next one. Nothing is freed before the end: the paper leaves that to a garbage
-//! collector.
+//! Only times are compared. `written` holds each source's last row, which is held back until the
+//! source writes its next row. Nothing is freed before the gate is dropped, because the paper
+//! relies on a garbage collector.
 
 use std::ptr;
 use std::thread;
@@ -13,7 +13,7 @@ use tidegate_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::workload::Columns;
 
-/// As many as ours has.
+/// The same number of levels as in `ScaleGate`.
 const LEVELS: usize = 6;
 
 struct Node {
@@ -24,7 +24,7 @@ struct Node {
 }
 
 impl Node {
-    /// A node that is freed with the gate.
+    /// Allocates a node that is freed with the gate.
     fn allocate(ts: i64, source: usize, value: i64) -> *mut Node {
         let next = [(); LEVELS].map(|()| AtomicPtr::new(ptr::null_mut()));
         Box::into_raw(Box::new(Node { ts, source, value, next }))
@@ -46,7 +46,7 @@ struct Source<'a> {
     random: u64,
 }
 
-// SAFETY: what it points to lives as long as the gate and is changed through atomics only.
+// SAFETY: all nodes behind the pointers live as long as the gate, and change through atomics only.
 unsafe impl Send for Source<'_> {}
 
 impl Gate {
@@ -66,14 +66,14 @@ impl Drop for Gate {
     fn drop(&mut self) {
         let mut node = self.head;
         while !node.is_null() {
-            // SAFETY: level 0 has every node once, and nobody else has the gate.
+            // SAFETY: level 0 contains each node once, and nothing else refers to the gate.
             let owned = unsafe { Box::from_raw(node) };
             node = owned.next[0].load(Ordering::Relaxed);
         }
     }
 }
 
-/// Lines 38 to 44: the row after `head`, if its source has written another since.
+/// Lines 38 to 44: returns the row after `head` if its source has written another row since.
 fn get_next_ready_tuple(gate: &Gate, head: &mut *mut Node) -> Option<i64> {
     // SAFETY: nodes live as long as the gate.
     let next = unsafe { &**head }.next[0].load(Ordering::Acquire);
@@ -137,8 +137,9 @@ fn level_insert(mut from: *mut Node, node: *mut Node, ts: i64, level: usize) {
     }
 }
 
-/// Each row pushed, read, and its value added. A source begins and ends with a row of its own, so
-/// that nothing overtakes its first row and its last is not held back.
+/// Measures the published gate: each row is pushed and read, and its value is added. An extra row
+/// at each end of a source keeps other rows from overtaking its first row, and its last row from
+/// being held back.
 pub(crate) fn scale_gate(columns: &Columns, readers: usize) -> Duration {
     let gate = Gate::new(columns.ts.len());
     let mut sources: Vec<_> = (0..columns.ts.len()).map(|number| gate.source(number)).collect();
