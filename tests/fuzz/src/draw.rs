@@ -1,13 +1,13 @@
-//! Decisions that are drawn from bytes. Where no bytes are left, the first choice is taken.
+//! Decisions that are drawn from bytes. When the bytes run out, the first choice is used.
 
 use arbitrary::Unstructured;
 
-/// Where decisions come from.
+/// The source of decisions.
 #[derive(Debug)]
 pub(crate) enum Draw<'a> {
     /// Bytes, which libFuzzer changes one by one.
     Bytes(Unstructured<'a>),
-    /// A generator (SplitMix64), for tables that are too large to be written down in bytes.
+    /// A generator (SplitMix64), for tables that are too large to be encoded in the bytes.
     Seed(u64),
 }
 
@@ -16,12 +16,12 @@ impl<'a> Draw<'a> {
         Draw::Bytes(Unstructured::new(bytes))
     }
 
-    /// A generator whose seed is drawn.
+    /// Creates a generator with a drawn seed.
     pub(crate) fn seeded(&mut self) -> Draw<'static> {
         Draw::Seed(u64::from(self.number(0, 255)) << 8 | u64::from(self.number(0, 255)))
     }
 
-    /// A number between `low` and `high`.
+    /// Returns a number between `low` and `high`.
     pub(crate) fn number(&mut self, low: u32, high: u32) -> u32 {
         match self {
             Draw::Bytes(bytes) => {
@@ -49,7 +49,7 @@ impl<'a> Draw<'a> {
         choices[self.place(choices.len())].clone()
     }
 
-    /// Whether something happens that happens once in `times`.
+    /// Returns `true` once in `times` draws on average.
     pub(crate) fn once_in(&mut self, times: u32) -> bool {
         self.number(0, times - 1) == times - 1
     }

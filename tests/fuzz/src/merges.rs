@@ -7,7 +7,7 @@ use crate::joins::{late, used};
 use crate::play::{self, Feed, Way};
 use crate::rows::{Layout, Rows, assert_same};
 
-/// Sources, and the merge that is asked of them.
+/// Sources, and the options of their merge.
 pub(crate) struct Sources {
     pub(crate) rows: Rows,
     pub(crate) feeds: Vec<Feed>,
