@@ -401,7 +401,7 @@ pub(crate) fn concat(schema: &SchemaRef, batches: &[RecordBatch]) -> RecordBatch
     concat_batches(schema, batches).expect("batches of one schema")
 }
 
-/// Returns the values of a column for these rows, and null where there is no row.
+/// Returns the values of a column for these rows, and null for each `None`.
 pub(crate) fn pick(column: &ArrayRef, rows: impl Iterator<Item = Option<usize>>) -> ArrayRef {
     let rows: UInt32Array = rows.map(|row| row.map(|row| row as u32)).collect();
     take(column, &rows, None).expect("rows of the column")
