@@ -1,4 +1,4 @@
-"""What a default run takes of the cases of a test, and a campaign."""
+"""The cases of a test in a default run and in a campaign."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""`tidegate join --follow`: files that grow, pipes, Ctrl-C, and what cannot be followed."""
+"""`tidegate join --follow`: growing files, pipes, Ctrl-C, and inputs that cannot be followed."""
 
 import os
 import re
@@ -48,7 +48,7 @@ def add(path: Path, text: str) -> None:
         file.write(text)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, *more(signal.SIGTERM)])
 def test_pairs_are_written_while_files_grow(folder, started, number):
     trades, quotes, out = (folder / name for name in ("trades.csv", "quotes.csv", "out.csv"))
@@ -57,12 +57,12 @@ def test_pairs_are_written_while_files_grow(folder, started, number):
     arguments = ["trades.csv", "quotes.csv", *JOIN, "-o", "out.csv", "--lateness", "1s"]
     process = started("join", *arguments, "--follow")
     add(trades, "1970-01-01 00:00:10,A,1.5\n")
-    # The first trade is final when no quote of 10 s can come; half a line is no line.
+    # The first trade is final once no quote at 10 s can arrive. An incomplete line does not count.
     add(quotes, "1970-01-01 00:00:12,A,3.0\n1970-01-01 00:0")
     add(trades, "1970-01-01 00:00:20,B,2.5\n")
     until(lambda: out.exists() and out.read_text().count("\n") == 2)
     assert out.read_text().splitlines()[1] == ('1970-01-01 00:00:10,"A",1.5,1970-01-01 00:00:05,2')
-    # The rest of the line is of 15 s; the trade after it is too late.
+    # The completed line is at 15 s, and the trade after it is late.
     add(quotes, "0:15,B,2.25\n1970-01-01 00:00:40,B,9\n")
     add(trades, "1970-01-01 00:00:15,B,0\n1970-01-01 00:00:30,B,3.5\n")
     until(lambda: out.read_text().count("\n") == 3)
