@@ -32,7 +32,7 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(names, [*zip(*columns, strict=True)])
 
 
-of_campaigns = pytest.mark.skipif(not campaign.ALL, reason="of campaigns")
+of_campaigns = pytest.mark.skipif(not campaign.ALL, reason="runs only in campaigns")
 """Marks for tests that another test makes unnecessary in a default run."""
 
 

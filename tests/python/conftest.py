@@ -76,7 +76,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """
     if config.getvalue("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not every Python has it
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - optional
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -194,7 +194,7 @@ def ended(case: Case) -> str:
             found.validate(full=True)
     except TidegateError as error:
         return "refused" if "bug in tidegate" not in str(error) else f"BUG {error}"
-    except BaseException as error:  # noqa: BLE001 - a panic is no Exception
+    except BaseException as error:  # noqa: BLE001 - a panic is not an Exception
         return f"{type(error).__name__} {error}"
     return "good"
 
@@ -203,5 +203,5 @@ if __name__ == "__main__":
     for at, one in enumerate(islice(cases(), 0, None, STEP)):
         if at < int(sys.argv[1]):
             continue
-        print(at, one.name.replace("\n", " "), sep="\t", end="\t", flush=True)  # noqa: T201 - to the test
-        print(ended(one).replace("\n", " "), flush=True)  # noqa: T201 - to the test
+        print(at, one.name.replace("\n", " "), sep="\t", end="\t", flush=True)  # noqa: T201 - for the test
+        print(ended(one).replace("\n", " "), flush=True)  # noqa: T201 - for the test

@@ -114,7 +114,7 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
         conditions.append(f"r.tick {upper_sign} l.tick + {join.upper}")
     wanted = "l.place, NULL" if join.how in ("semi", "anti") else "l.place, r.place"
     query = (
-        f"SELECT {wanted} FROM l {join.how} JOIN r ON {' AND '.join(conditions) or 'TRUE'} "  # noqa: S608 - fixed names
+        f"SELECT {wanted} FROM l {join.how} JOIN r ON {' AND '.join(conditions) or 'TRUE'} "  # noqa: S608 - our names
         "ORDER BY 1 NULLS LAST, 2"
     )
     import duckdb  # noqa: PLC0415 - it has no free-threaded build

@@ -289,5 +289,5 @@ if __name__ == "__main__":
     kinds = {"read": cases, "given": input_cases, "sleep": sleep_cases}
     for at, (name, call) in enumerate(kinds[sys.argv[1]]()):
         if at >= int(sys.argv[2]):
-            print(name, end="\t", flush=True)  # noqa: T201 - to the test
-            print(ended(call), flush=True)  # noqa: T201 - to the test
+            print(name, end="\t", flush=True)  # noqa: T201 - for the test
+            print(ended(call), flush=True)  # noqa: T201 - for the test

@@ -11,7 +11,7 @@ AXES = {"how": ["inner", "left", "full", "anti"], "threads": [1, 2], "closed": [
 PRODUCT = [*itertools.product(*AXES.values())]
 
 
-@pytest.mark.skipif(campaign.ALL, reason="a campaign takes all cases")
+@pytest.mark.skipif(campaign.ALL, reason="a campaign runs all cases")
 def test_a_default_run_meets_each_value():
     names, rows = cases.grid(**AXES).args
     assert names == ("how", "threads", "closed")

@@ -196,7 +196,7 @@ def check(net: Net, found: Sequence[pa.RecordBatch], tables: Sequence[pa.Table])
 @pytest.mark.parametrize("make", NETS)
 @pytest.mark.parametrize("seed", range(campaign.tries(12)))
 def test_a_chain_has_the_rows_of_the_calls_on_tables(make: Callable[[int], Net], seed: int):
-    draw = random.Random(f"{make.__name__} {seed}")  # noqa: S311 - no secret
+    draw = random.Random(f"{make.__name__} {seed}")  # noqa: S311 - not for secrets
     net = make(draw.choice([1, 2]))
     tables = drawn(draw, net.schemas)
     found: list[pa.RecordBatch] = []
@@ -210,7 +210,7 @@ def test_a_chain_has_the_rows_of_the_calls_on_tables(make: Callable[[int], Net],
 
 @pytest.mark.parametrize("make", [counts, three, later])
 def test_the_order_of_rows_does_not_depend_on_pushes(make: Callable[[int], Net]):
-    draw = random.Random(7)  # noqa: S311 - no secret
+    draw = random.Random(7)  # noqa: S311 - not for secrets
     tables = drawn(draw, make(1).schemas)
     while min(table.num_rows for table in tables) < 50:
         tables = drawn(draw, make(1).schemas)
@@ -230,7 +230,7 @@ def test_the_order_of_rows_does_not_depend_on_pushes(make: Callable[[int], Net])
 @pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_restored_chains_lose_and_double_nothing(make: Callable[[int], Net], seed: int):
     """Rows pushed between a snapshot and the restoration of the next chain are lost."""
-    draw = random.Random(f"restored {make.__name__} {seed}")  # noqa: S311 - no secret
+    draw = random.Random(f"restored {make.__name__} {seed}")  # noqa: S311 - not for secrets
     net = make(draw.choice([1, 2]))
     tables = drawn(draw, net.schemas)
     feeds = pieces(draw, tables)
@@ -257,7 +257,7 @@ def test_restored_chains_lose_and_double_nothing(make: Callable[[int], Net], see
 @pytest.mark.parametrize("make", NETS)
 def test_threads_drive_a_chain_and_snapshots_are_taken_meanwhile(make: Callable[[int], Net]):
     """A snapshot's earlier rows, which the sink has, and its later rows form the whole result."""
-    draw = random.Random(f"threads {make.__name__}")  # noqa: S311 - no secret
+    draw = random.Random(f"threads {make.__name__}")  # noqa: S311 - not for secrets
     net = make(2)
     tables = drawn(draw, net.schemas)
     while min(table.num_rows for table in tables) < 50:
@@ -439,7 +439,7 @@ def test_a_memory_limit_holds_back_through_the_chain(caplog: pytest.LogCaptureFi
     assert max(most) <= 100_000
 
 
-class Full(Exception):  # noqa: N818 - for these tests
+class Full(Exception):  # noqa: N818 - for tests
     pass
 
 
@@ -450,7 +450,7 @@ def test_an_error_of_the_sink_ends_all_threads_and_loses_nothing():
     def refuse(_: pa.RecordBatch) -> None:
         raise Full
 
-    with pytest.raises(Full), net.chain.running(refuse) as running:  # noqa: PT012 - in turn
+    with pytest.raises(Full), net.chain.running(refuse) as running:  # noqa: PT012 - several calls may raise
         for source, table in zip(net.sources, tables, strict=True):
             source.push(table)
     assert all(not one._thread.is_alive() for one in running._all)
@@ -491,7 +491,7 @@ def test_snapshots_of_a_sink_and_of_another_thread_do_not_wait_for_each_other():
     for source, schema in zip(net.sources, net.schemas, strict=True):
         source.push(pa.table([range(40), [0] * 40, range(40)], schema=schema))
     other = threading.Thread(target=net.chain.snapshot)
-    with (  # noqa: PT012 - in turn
+    with (  # noqa: PT012 - several calls may raise
         pytest.raises(tg.StateError, match="take snapshots on one thread"),
         net.chain.running(take),
     ):

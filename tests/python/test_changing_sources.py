@@ -243,7 +243,7 @@ def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("seed", range(campaign.tries(20)))
 def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: int, threads: int):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
     merge = Merge(SCHEMA, sources=len(lateness), lateness=lateness, threads=threads)
     model = Model([None] * len(lateness), list(lateness))
@@ -262,7 +262,7 @@ def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: i
 
 @pytest.mark.parametrize("seed", range(campaign.tries(20)))
 def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
 
     def made() -> Merge:
@@ -288,7 +288,7 @@ def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
 @pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
 @pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_joins_give_what_the_tables_of_the_rows_in_time_give(seed: int, how: Any, *, ordered: bool):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     args: dict[str, Any] = {"on": "ts", "lower": -3, "upper": 2, "how": how}
     join = IntervalJoin(
         LEFT, RIGHT, **args, sources=(2, 1), lateness=([0, 2], [1]), ordered=ordered
@@ -334,7 +334,7 @@ for name in sorted({*get_args(BandAlgorithm)} - {"sort"}):
 def test_added_sources_of_a_join_have_the_places_of_sources_that_were_always_there(
     seed: int, of: str
 ):
-    draw = random.Random(f"{seed} {of}")  # noqa: S311 - no secret
+    draw = random.Random(f"{seed} {of}")  # noqa: S311 - not for secrets
     operator, of_tables, args = JOINS[of]
     args = args | {"how": draw.choice(["inner", "left"])}
     lefts, rights = draw.randint(1, 2), draw.randint(1, 2)
@@ -547,7 +547,7 @@ def test_a_source_begins_where_idle_ones_would_go_on():
 def test_a_source_begins_at_a_time():
     schema = pa.schema({"ts": pa.timestamp("s")})
     merge = Merge(schema)
-    merge.add_source(since=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - the column has no time zone
+    merge.add_source(since=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - naive
     assert merge.stats()["sources"][1]["watermark"] == 1704067200
     with pytest.raises(TypeError, match="since: expected a time of column `ts`"):
         merge.add_source(since="2024-01-01")  # type: ignore[arg-type]

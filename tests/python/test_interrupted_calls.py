@@ -1,9 +1,9 @@
-"""Ctrl-C while an operator or a function works on one piece: the call ends, and nothing is lost.
+"""Ctrl-C while a call works on one piece: the call ends, and no results are lost.
 
-Calls run in processes of their own, with work that would take minutes. A second thread sends
-SIGINT again and again until the call has ended. The test measures how long the call went on after
-the first signal. With less work, polls are interrupted all the time, and the result has to be that
-of an operator that nobody interrupts.
+Calls run in separate processes, with work that would take minutes. A second thread sends SIGINT
+repeatedly until the call has ended. The test measures how long the call continues after the first
+signal. With less work, polls are interrupted all the time, and the result must be that of an
+uninterrupted operator.
 """
 
 import os
@@ -15,9 +15,11 @@ import pytest
 
 import campaign
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="Windows cannot send SIGINT to a child process"
+)
 
-# Seconds: far more than an interrupted call takes on a busy machine, far less than the work would.
+# In seconds: far more than an interrupted call needs on a busy machine, far less than the work.
 ENDS_WITHIN = 20
 PATIENCE = 120
 
@@ -30,14 +32,14 @@ PRELUDE = """
         return pa.table({"ts": zeros + ts, "x": np.arange(count), "k": zeros})
 
     def ended_within(call):
-        # How long `call` went on after the first SIGINT.
+        # Returns how long `call` continued after the first SIGINT.
         sent, over, raised = [], threading.Event(), 0
         def send():
             while not over.wait(0.15):
                 sent.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
         def interrupt(_number, _frame):
-            # Not at once again, for then the call has ended, unless pyarrow has ignored the first.
+            # Not immediately again: the call has ended, unless pyarrow ignored the first signal.
             nonlocal raised
             if time.monotonic() - raised > 1:
                 raised = time.monotonic()
@@ -60,7 +62,7 @@ PRELUDE = """
         return pa.Table.from_batches(found, operator.schema)
 
     def drained_under_fire(operator):
-        # As `drained`, while polls are interrupted; also how often they were.
+        # Like `drained`, with interrupted polls; also returns the number of interruptions.
         polling = False
         def watch(_frame, event, function):
             # An interrupt between the end of a poll and the next line would lose what it returned.
@@ -94,7 +96,7 @@ PRELUDE = """
 
 
 def run(script: str) -> str:
-    """What a script prints that is run in a process of its own."""
+    """Return the output of a script that runs in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(script)],
         capture_output=True,
@@ -107,12 +109,12 @@ def run(script: str) -> str:
 
 
 def times_of(output: str) -> dict[str, float]:
-    """By name, how long calls went on."""
+    """Return, by name, how long calls continued."""
     named = (line.split("=") for line in output.splitlines())
     return {name: float(time) for name, time in named}
 
 
-# No scan makes a negated comparison: each pair is evaluated.
+# A scan cannot test a negated comparison, so each pair is evaluated.
 SUM = "NOT left.x + right.x <= {}"
 JOINS = {
     **{
@@ -194,7 +196,7 @@ POLLED = """
 """
 
 
-# In one process for each kind, since it takes as long to start one as most joins take.
+# Each kind runs in one process, because starting a process takes as long as most joins.
 @pytest.mark.timeout(PATIENCE + 30)
 @pytest.mark.parametrize("kind", ["window", "interval", "band", "a"])
 def test_a_poll_is_interrupted_and_goes_on(kind):
@@ -205,7 +207,7 @@ def test_a_poll_is_interrupted_and_goes_on(kind):
     assert not {name: time for name, time in lasted.items() if time > ENDS_WITHIN}
 
 
-# Work that cannot rest where it is begins again.
+# Work that cannot pause halfway starts again.
 BEGUN_AGAIN = """
     T, W = rows(1_500), "NOT left.x + right.x <= 2990"
     arguments = dict(on="ts", where=W, columns=["x"])

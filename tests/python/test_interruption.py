@@ -16,8 +16,10 @@ import oracle
 from cases import more
 from tidegate import ClosedError, interval_join, interval_join_batches
 
-needs_signals = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+needs_signals = pytest.mark.skipif(
+    os.name != "posix", reason="Windows cannot send SIGINT to a child process"
+)
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
 # Far more than an interrupted call takes, far less than the joins would take when they went on.
 PATIENCE = 30

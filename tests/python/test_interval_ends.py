@@ -388,7 +388,7 @@ def test_a_bound_that_is_computed_bounds_the_state() -> None:
 @pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_duckdb_finds_the_same(seed) -> None:
     draw = random.Random(seed)  # noqa: S311 - for tests
-    start = dt.datetime(2024, 3, 1)  # noqa: DTZ001 - a column without a zone
+    start = dt.datetime(2024, 3, 1)  # noqa: DTZ001 - naive
     lefts = [
         (i, start + dt.timedelta(seconds=draw.randrange(5000)), draw.choice("abc"))
         for i in range(400)
@@ -439,7 +439,7 @@ def connected(left: pa.Table, right: pa.Table) -> duckdb.DuckDBPyConnection:
 # Written out
 
 
-T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - a column without a zone
+T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - naive
 
 
 def seconds(*values: int | None) -> list[dt.timedelta | None]:

@@ -299,7 +299,7 @@ def command(script: str, folder: Path, limit: str) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(script), str(folder), limit]
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="Linux tells the peak of memory there")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads the peak memory from /proc")
 def test_memory_stays_within_the_limit(tmp_path):
     held = []
     for count in (1_000, 2_800_000):
@@ -314,7 +314,7 @@ def test_memory_stays_within_the_limit(tmp_path):
     assert held[1] - held[0] < 128_000_000
 
 
-@pytest.mark.skipif(os.name != "posix", reason="limits of a file's size are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="file size limits require POSIX")
 def test_a_full_disk_is_told_with_its_folder(tmp_path):
     full = """
         import resource, signal

@@ -19,7 +19,7 @@ from tidegate.io.files import Format, batch_writer
 from tidegate.io.leftovers import LEFTOVER_AGE_S, mark_of, remove_leftovers, temporary_stem
 from tidegate.io.partitioned import partitioned_writer
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals, makes links and pipes")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals, creates links and pipes")
 
 ROWS = pa.table({"ts": range(3), "k": ["a", "b", "a"], "x": [0.5, 1.5, 2.5]})
 OUTPUTS = [

@@ -35,7 +35,7 @@ def example() -> Any:
 
 
 def opened_at(address: str) -> Any:
-    return urllib.request.urlopen(address, timeout=60)  # noqa: S310 - of this test
+    return urllib.request.urlopen(address, timeout=60)  # noqa: S310 - our server
 
 
 def events(address: str) -> Iterator[dict[str, Any]]:

@@ -168,7 +168,7 @@ SMALL = """
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are not asked")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
 def test_free_pages_among_small_arrays_are_released():
     assert run(SMALL).stdout == "True True\n"
 
@@ -202,7 +202,7 @@ class Interrupted(dict[tuple[str, int], float]):
         return super().setdefault(*given)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals")
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="the system has no signals")
 def test_a_signal_handler_tells_while_the_thread_tells(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -59,7 +59,7 @@ def failures() -> tuple[int, list[str]]:
 @pytest.mark.timeout(PATIENCE)
 def test_every_field_of_every_type():
     count, failed = failures()
-    print(f"{count} inputs, {len(failed)} failed")  # noqa: T201 - for those who ask with -s
+    print(f"{count} inputs, {len(failed)} failed")  # noqa: T201 - shown with -s
     assert count > 15_000 / STEP
     assert failed == []
 

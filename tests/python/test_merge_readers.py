@@ -27,7 +27,7 @@ def taken(reader: Merge | MergeReader) -> list[int]:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_each_reader_gets_each_row_in_order_from_its_own_thread(seed: int, threads: int):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     lengths = [draw.choice([0, 10, 3_000, 90_000]) for _ in range(3)]
     feeds = [sorted(draw.choices(range(1_000), k=length)) for length in lengths]
     plain = Merge(SCHEMA, sources=3)

@@ -381,7 +381,7 @@ def fill(source: Source, table: pa.Table, text: str) -> int:
         try:
             source.push(table)
         except MemoryLimitError as error:
-            assert re.search(text, str(error))  # noqa: PT017 - which push it is, is not known
+            assert re.search(text, str(error))  # noqa: PT017 - any of the pushes may raise
             return times * table.num_rows
     pytest.fail("there is no limit")
 
@@ -513,7 +513,7 @@ def in_child(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+@pytest.mark.skipif(os.name != "posix", reason="Windows cannot send SIGINT to a child process")
 def test_ctrl_c_ends_the_wait_for_a_source() -> None:
     script = """
         import pyarrow as pa, tidegate
@@ -540,7 +540,7 @@ def test_ctrl_c_ends_the_wait_for_a_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_handles_from_before_a_fork_raise() -> None:
     of_merge = ["merging.poll()", "next(merging)", "merging.late()", "merging.stats()"]
     of_merge += ["merging.sources", "merging.close()"]

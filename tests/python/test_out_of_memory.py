@@ -85,7 +85,7 @@ def tries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tries]:
         asked.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", TRIED)
 def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
@@ -111,7 +111,7 @@ def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
     assert "result" in found[-1] or kind in TOO_LARGE
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what is left")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not report free memory")
 @pytest.mark.timeout(120)
 def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_taken(tries):
     (found,) = tries("more than any machine has", 4096)
@@ -123,7 +123,7 @@ def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_t
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.timeout(300)
 def test_a_new_thread_without_memory_for_itself_is_an_error_and_not_the_end():
     # Stacks of threads that are gone are taken again, so that a thread starts even where not a page
@@ -207,7 +207,7 @@ for allowance in map(int, sys.argv[1:]):
             assert tried["result"] == wanted[call], tried
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.timeout(120)
 def test_threads_that_the_system_refuses_are_done_without():
     # The limit is on all threads of a user. The super-user has none, so becomes a user without any.

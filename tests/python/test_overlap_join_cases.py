@@ -25,7 +25,7 @@ import tidegate as tg
 Rows = list[tuple[Any, ...]]
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-DAY = dt.datetime(2025, 3, 1)  # noqa: DTZ001 - for columns without a zone
+DAY = dt.datetime(2025, 3, 1)  # noqa: DTZ001 - naive
 
 
 def rows(table: pa.Table) -> Rows:
@@ -63,7 +63,7 @@ def days(*numbers: int | None) -> pa.Array:
 def seconds(numbers: Sequence[int | None] | np.ndarray) -> pa.Array:
     """Times that come some seconds after the first of March."""
     steps = pa.array(numbers, pa.int64())
-    start = int((DAY - dt.datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - as above
+    start = int((DAY - dt.datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - naive
     return pc.add(steps, start).cast(pa.timestamp("s")).cast(pa.timestamp("us"))
 
 
@@ -409,7 +409,7 @@ def test_wide_rows_among_many_narrow_ones(query, sql, without):
         f"""
         select distinct l.id from l join r
         on l.start < r.stop and r.start < l.stop and {sql} order by l.id
-        """,  # noqa: S608 - ours
+        """,  # noqa: S608 - our names
         l=wide,
         r=narrow,
     )

@@ -173,7 +173,7 @@ def by_duckdb(join: Drawn) -> Rows:
             connection.execute("SET nested_loop_join_threshold = 1_000_000")
         connection.register("a", join.left)
         connection.register("b", join.right)
-        query = f"SELECT {wanted} FROM a {join.how} JOIN b ON {join.sql} ORDER BY ALL NULLS LAST"  # noqa: S608 - ours
+        query = f"SELECT {wanted} FROM a {join.how} JOIN b ON {join.sql} ORDER BY ALL NULLS LAST"  # noqa: S608 - our names
         return connection.sql(query).fetchall()
 
 

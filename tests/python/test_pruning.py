@@ -211,9 +211,9 @@ def test_columns_of_folders_are_kept(tmp_path):
     for day in (1, 2):
         folder = tmp_path / "left" / f"day={day}"
         folder.mkdir(parents=True)
-        times = [dt.datetime(2024, 1, day, hour) for hour in range(24)]  # noqa: DTZ001 - without a zone
+        times = [dt.datetime(2024, 1, day, hour) for hour in range(24)]  # noqa: DTZ001 - naive
         pq.write_table(pa.table({"ts": times}), folder / "x.parquet", row_group_size=6)
-    right = pa.table({"ts": [dt.datetime(2024, 1, 2, 13)]})  # noqa: DTZ001 - without a zone
+    right = pa.table({"ts": [dt.datetime(2024, 1, 2, 13)]})  # noqa: DTZ001 - naive
     pq.write_table(right, tmp_path / "right.parquet")
     files = tmp_path / "left", tmp_path / "right.parquet"
     found = tg.interval_join(*files, on="ts", lower="0s", upper="1h")

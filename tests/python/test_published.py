@@ -116,7 +116,7 @@ def drawings() -> list[Path]:
 
 @pytest.mark.parametrize("drawing", drawings(), ids=lambda path: path.name)
 def test_a_drawing_can_be_read_aloud_and_in_the_dark(drawing):
-    root = ET.parse(drawing).getroot()  # noqa: S314 - a file of ours
+    root = ET.parse(drawing).getroot()  # noqa: S314 - our file
     parts = {part.tag.rpartition("}")[2]: part for part in reversed(root)}
     assert parts["title"].text
     assert parts["desc"].text

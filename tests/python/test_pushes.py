@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
         "tags": pa.list_(pa.string()),
     }
 )
-T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - a column without a zone
+T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - naive
 ROWS = [
     {"ts": T0, "sym": "A", "size": 3, "price": 1.5, "tags": ["x"]},
     {"ts": T0 + dt.timedelta(seconds=1), "sym": None, "size": None, "price": None, "tags": None},
@@ -348,7 +348,7 @@ def times(*values: int) -> pa.Table:
 def fail_after(source: tg.Source, rows: pa.Table) -> None:
     with source:
         source.push(rows)
-        raise ConnectionError("lost")  # noqa: EM101 - the text is what is tested
+        raise ConnectionError("lost")  # noqa: EM101 - the message is tested
 
 
 def test_no_row_is_final_because_a_feeder_failed():

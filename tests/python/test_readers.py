@@ -35,7 +35,9 @@ CASES = Path(__file__).with_name("reader_cases.py")
 # Far more than all cases take.
 PATIENCE = 120
 
-needs_signals = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+needs_signals = pytest.mark.skipif(
+    os.name != "posix", reason="Windows cannot send SIGINT to a child process"
+)
 
 
 def outcomes(kind: str) -> dict[str, str]:

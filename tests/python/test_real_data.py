@@ -22,7 +22,7 @@ def by_duckdb(left: pa.Table, right: pa.Table, condition: str, how: str = "inner
     with duckdb.connect(config={"threads": 2}) as connection:
         connection.register("a", numbered(left, "l"))
         connection.register("b", numbered(right, "r"))
-        query = f"SELECT l, r FROM a {how} JOIN b ON {condition} ORDER BY l NULLS LAST, r"  # noqa: S608 - ours
+        query = f"SELECT l, r FROM a {how} JOIN b ON {condition} ORDER BY l NULLS LAST, r"  # noqa: S608 - our names
         return connection.sql(query).to_arrow_table()
 
 

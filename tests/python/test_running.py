@@ -119,7 +119,7 @@ def test_a_push_waits_while_a_slow_sink_has_no_room():
 
 def test_late_rows_that_nobody_fetches_are_waited_for_by_nobody():
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
-    with (  # noqa: PT012 - until there is no room
+    with (  # noqa: PT012 - in a loop
         pytest.raises(MemoryLimitError, match="fetch late rows"),
         merge.running(lambda _: None),
     ):
@@ -187,7 +187,7 @@ def test_an_operator_feeds_another_one():
     assert pa.Table.from_batches(found)["n"].to_pylist() == [20] * 500
 
 
-class Full(Exception):  # noqa: N818 - of these tests
+class Full(Exception):  # noqa: N818 - for tests
     pass
 
 
@@ -197,7 +197,7 @@ def test_an_error_of_the_sink_ends_it_and_loses_nothing():
     def refuse(batch: pa.RecordBatch) -> None:
         raise Full(batch.num_rows)
 
-    with pytest.raises(Full, match="10"), merge.running(refuse) as running:  # noqa: PT012 - in turn
+    with pytest.raises(Full, match="10"), merge.running(refuse) as running:  # noqa: PT012 - several calls may raise
         merge.sources[0].push(rows(0, 10))
         merge.sources[0].advance(10)
         while running.error is None:
@@ -212,7 +212,7 @@ def test_an_error_of_the_sink_ends_it_and_loses_nothing():
 def test_a_feeder_that_waits_learns_of_the_error():
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
 
-    with pytest.raises(Full) as caught, merge.running(refuse):  # noqa: PT012 - until it is told
+    with pytest.raises(Full) as caught, merge.running(refuse):  # noqa: PT012 - in a loop
         for first in range(0, 100_000, 100):
             merge.sources[0].push(rows(first, 100))
     assert isinstance(caught.value.__cause__, MemoryLimitError)
@@ -226,7 +226,7 @@ def test_an_operator_learns_of_the_error_of_the_one_that_it_feeds():
     before = Merge(SCHEMA, memory_limit=3 * 100 * 60)
     # There is room for each batch from before.
     behind = Merge(SCHEMA, memory_limit=6 * 100 * 60)
-    with (  # noqa: PT012 - until it is told
+    with (  # noqa: PT012 - in a loop
         pytest.raises(Full) as caught,
         behind.running(refuse),
         before.running(behind.sources[0]),
@@ -259,7 +259,7 @@ def test_a_feeder_that_asked_to_wait_learns_of_the_end(ends: str):
         taken.append(batch)
 
     feeder = threading.Thread(target=feed)
-    with pytest.raises(Full), merge.running(take):  # noqa: PT012 - in turn
+    with pytest.raises(Full), merge.running(take):  # noqa: PT012 - several calls may raise
         feeder.start()
         assert waits.wait(30)
         if ends == "the block":
@@ -292,7 +292,7 @@ def test_a_sink_does_not_wait_for_itself():
             merge.sources[1].push(rows(10_000 + pushed, 1), block=True)
             pushed += 1
 
-    with pytest.raises(MemoryLimitError), merge.running(take) as running:  # noqa: PT012 - in turn
+    with pytest.raises(MemoryLimitError), merge.running(take) as running:  # noqa: PT012 - several calls may raise
         merge.sources[0].push(rows(0, 1))
         merge.sources[1].push(rows(5, 1))
         merge.sources[0].advance(10)

@@ -23,7 +23,7 @@ from tidegate import (
     window_join_batches,
 )
 
-START = datetime(2024, 1, 1)  # noqa: DTZ001 - the columns have no zone
+START = datetime(2024, 1, 1)  # noqa: DTZ001 - naive
 FLOATS = st.one_of(
     st.integers(-8, 8).map(lambda n: n / 2),
     st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.1, 1e-30, 1e30]),
@@ -231,7 +231,7 @@ def test_a_pair_that_overflows_is_an_error_as_it_is_where_each_is_evaluated(wher
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
 def test_rows_without_a_key_beside_many_keys(how):
     # In no order, and of more keys than are told apart in one go.
-    rng = random.Random(3)  # noqa: S311 - no secret
+    rng = random.Random(3)  # noqa: S311 - not for secrets
 
     def table(rows: int) -> pa.Table:
         keys = [rng.randrange(5000) if at % 7 else None for at in range(rows)]

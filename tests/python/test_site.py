@@ -106,7 +106,7 @@ class Served(SimpleHTTPRequestHandler):
         self.answers.append((self.path, code))
         super().send_response(code, message)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the required name
         pass
 
 

@@ -12,7 +12,7 @@ import campaign
 import tidegate
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from pyspark.sql import Row

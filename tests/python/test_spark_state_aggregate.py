@@ -15,7 +15,7 @@ import tidegate
 from tidegate import agg
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from buckets import Bucket, counted, pack, read, us

@@ -8,7 +8,7 @@ import pytest
 import tidegate
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from buckets import Bucket, pack, read

@@ -15,7 +15,7 @@ from tidegate import agg
 from tidegate._tidegate import join_query
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 import campaign

@@ -71,15 +71,15 @@ def test_the_example_of_the_manual_runs(kept, tmp_path):
     pq.write_table(called, tmp_path / "names.parquet")
     folders = re.compile(r'"(trades|quotes|priced|checkpoint|names.parquet)"')
     names = {"spark": kept, "tidegate": tidegate}
-    exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - a text of ours
+    exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - our code
     names["query"].processAllAvailable()
-    exec(progress, names)  # noqa: S102 - likewise
+    exec(progress, names)  # noqa: S102 - our code
     fields = re.findall(r"(\w+)=", progress)
     every = [one["observedMetrics"] for one in names["query"].recentProgress]
     told = [row for metrics in every for row in metrics.values()]
     assert told
     assert all([*row.asDict()] == fields for row in told)
-    exec(total, names)  # noqa: S102 - likewise
+    exec(total, names)  # noqa: S102 - our code
     [call] = {name for metrics in every for name in metrics}
     found = pq.read_table(tmp_path / "priced")
     digest = tidegate.Digest(found.drop_columns("late"))
@@ -92,7 +92,7 @@ def test_the_example_of_the_manual_runs(kept, tmp_path):
         (2.0, 1.0),
         (2.0, 2.0),
     ]
-    exec(folders.sub(rf'"{tmp_path}/\1"', with_a_table), names)  # noqa: S102 - likewise
+    exec(folders.sub(rf'"{tmp_path}/\1"', with_a_table), names)  # noqa: S102 - our code
     (tmp_path / "named").mkdir()
     found = streaming.Sink(tmp_path / "named").drain(names["named"]).to_pylist()
     assert {(row["price"], row["name"]) for row in found} == {

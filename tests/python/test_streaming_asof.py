@@ -290,7 +290,7 @@ def test_damage_is_found_wherever_it_is():
     join.left_sources[0].push(LEFT)
     join.right_sources[0].push(RIGHT)
     snapshot = join.snapshot()
-    rng = random.Random(1)  # noqa: S311 - no secret
+    rng = random.Random(1)  # noqa: S311 - not for secrets
     for place in range(0, len(snapshot), 1 if campaign.ALL else 7):
         damaged = bytearray(snapshot)
         damaged[place] ^= 1 << rng.randrange(8)

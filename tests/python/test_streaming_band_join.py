@@ -486,7 +486,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("algorithm", "settings", "told"), SETTINGS)
 def test_settings_change_the_index_and_no_row(algorithm, settings, told):
-    rng = random.Random(11)  # noqa: S311 - no secret
+    rng = random.Random(11)  # noqa: S311 - not for secrets
     rows = table(range(4_000), [rng.randrange(900) for _ in range(4_000)])
     query = {"on": "x", "within": 1, "time": "ts", "window": 300}
     wanted = band_join(rows, rows, **query)

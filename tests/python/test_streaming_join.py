@@ -198,7 +198,7 @@ def in_pieces(table: pa.Table, lateness: int = 0, piece: int = 997) -> Source:
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("how", ["full", "semi"])
 def test_threads_and_modes_change_nothing(parallelism, threads, how):
-    rng = random.Random(7)  # noqa: S311 - no secret
+    rng = random.Random(7)  # noqa: S311 - not for secrets
     query = {"on": "ts", "by": "k", "lower": -9, "upper": 5, "how": how}
     parts = [in_pieces(events(rng, 6_000, 7, name)) for name in ("l", "l", "r", "r", "r")]
     arguments = query | {"sources": (2, 3), "parallelism": parallelism, "threads": threads}
@@ -212,7 +212,7 @@ def test_threads_and_modes_change_nothing(parallelism, threads, how):
 
 @pytest.mark.parametrize("parallelism", ["data", "hybrid", "auto", "scale-oij"])
 def test_a_hot_key_is_shared_out(parallelism):
-    rng = random.Random(7)  # noqa: S311 - no secret
+    rng = random.Random(7)  # noqa: S311 - not for secrets
     tables = [events(rng, 150_000, 1, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -9, "upper": 9}
     if parallelism == "auto":
@@ -241,7 +241,7 @@ def uneven(rng, rows, name):
     ("load_factor", "least", "most"), [(None, 1.0, 1.35), (1.05, 1.0, 1.2), (8, 2.0, 8.0)]
 )
 def test_comparisons_are_balanced_as_the_load_factor_says(load_factor, least, most):
-    rng = random.Random(3)  # noqa: S311 - no secret
+    rng = random.Random(3)  # noqa: S311 - not for secrets
     tables = [uneven(rng, 160_000, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -400, "upper": 400, "where": left.l < right.r - 390}
     also = {"parallelism": "hybrid", "load_factor": load_factor, "threads": 8}
@@ -263,7 +263,7 @@ def test_comparisons_are_balanced_as_the_load_factor_says(load_factor, least, mo
 
 
 def test_parallelism_by_key_leaves_a_key_on_one_replica():
-    rng = random.Random(7)  # noqa: S311 - no secret
+    rng = random.Random(7)  # noqa: S311 - not for secrets
     parts = [in_pieces(events(rng, 3_000, 1, name)) for name in ("l", "r")]
     arguments = {"on": "ts", "by": "k", "lower": 0, "upper": 9, "parallelism": "key", "threads": 4}
     joining, found = play(parts[:1], parts[1:], arguments, rng)
@@ -300,7 +300,7 @@ def test_sums_beyond_64_bits_saturate(left_times, right_times, bounds, closed, h
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_condition_sees_rows_of_any_age(threads):
-    rng = random.Random(3)  # noqa: S311 - no secret
+    rng = random.Random(3)  # noqa: S311 - not for secrets
     tables = [events(rng, 4_000, 3, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -40, "upper": 40, "how": "full"}
     condition = (left.l + right.r) % 7 == 0
@@ -313,8 +313,8 @@ def test_a_condition_sees_rows_of_any_age(threads):
     assert found.sort_by(key).equals(wanted.sort_by(key))
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads are pinned on Linux")
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads are pinned only on Linux")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs several processors")
 def test_no_thread_that_runs_python_code_is_pinned():
     all_of_them = os.sched_getaffinity(0)
     seen = []
@@ -337,8 +337,8 @@ def test_no_thread_that_runs_python_code_is_pinned():
     assert all(found == all_of_them for found in seen)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux lists threads there")
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the threads from /proc")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs several processors")
 def test_threads_are_pinned_where_that_is_asked_for_and_operators_begin_elsewhere():
     schema = pa.schema({"ts": pa.int64()})
 

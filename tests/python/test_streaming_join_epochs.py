@@ -78,7 +78,7 @@ def test_rows_and_order_are_those_of_small_steps(how: Any) -> None:
 def test_any_pushes_and_polls() -> None:
     wanted = in_small_steps("inner")
     for seed in range(6):
-        draw = random.Random(seed)  # noqa: S311 - of a test
+        draw = random.Random(seed)  # noqa: S311 - for tests
         join, first = new(threads=draw.choice([2, 4])), 0
         found: list[pa.RecordBatch] = []
         while first < ROWS:

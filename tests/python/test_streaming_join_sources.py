@@ -114,7 +114,7 @@ def test_a_join_says_what_it_does() -> None:
         "  index      the rows of each key and side that later rows may match, in time order",
         "  threads    3",
         "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
-        "  output     6 columns, a pair at the place of its later row, once no source can bring an earlier row",  # noqa: E501 - a line of the text
+        "  output     6 columns, a pair at the place of its later row, once no source can bring an earlier row",  # noqa: E501 - a line of text
     ]
     with pytest.raises(SchemaError, match="there is no column `at`"):
         explain(IntervalJoin, LEFT, RIGHT, **(QUERY | {"on": "at"}))
@@ -346,7 +346,7 @@ def fill(source: Source, table: pa.Table, text: str) -> int:
         try:
             source.push(table)
         except MemoryLimitError as error:
-            assert re.search(text, str(error))  # noqa: PT017 - which push it is, is not known
+            assert re.search(text, str(error))  # noqa: PT017 - any of the pushes may raise
             return times * table.num_rows
     pytest.fail("there is no limit")
 

@@ -165,7 +165,7 @@ def test_threads_do_not_show_where_a_row_has_many_pairs():
 
 def test_damage_is_found_wherever_it_is():
     snapshot = used().snapshot()
-    rng = random.Random(1)  # noqa: S311 - no secret
+    rng = random.Random(1)  # noqa: S311 - not for secrets
     # A refused snapshot leaves it as it was.
     join = new()
     for place in range(len(snapshot)):
@@ -285,7 +285,7 @@ def test_nothing_is_lost_or_doubled_when_a_process_is_killed(tmp_path):
     killed.mkdir()
     subprocess.run([sys.executable, "-c", script, whole], check=True, timeout=PATIENCE)
 
-    rng = random.Random(5)  # noqa: S311 - no secret
+    rng = random.Random(5)  # noqa: S311 - not for secrets
     deaths = 0
     for _ in range(50):
         with subprocess.Popen([sys.executable, "-c", script, killed]) as process:

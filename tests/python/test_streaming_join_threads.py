@@ -55,7 +55,7 @@ def test_threads_feed_and_threads_take() -> None:
     assert [pair for batch in batches for pair in batch] == wanted
 
 
-class Death(Exception):  # noqa: N818 - nothing went wrong
+class Death(Exception):  # noqa: N818 - not an error
     """The end of a feeder, in the middle of its rows."""
 
 
@@ -145,7 +145,7 @@ def test_closing_ends_the_wait_of_others() -> None:
 # Signals and forks
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+@pytest.mark.skipif(os.name != "posix", reason="Windows cannot send SIGINT to a child process")
 def test_ctrl_c_ends_the_wait_for_a_source() -> None:
     script = """
         import pyarrow as pa, tidegate
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_the_wait_for_a_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_handles_from_before_a_fork_raise() -> None:
     of_join = ["join.poll()", "next(join)", "join.late()", "join.stats()", "join.sources"]
     of_join += ["join.left_sources", "join.close()"]

@@ -275,7 +275,7 @@ def test_numbers_use_all_of_64_bits_beside_a_null(algorithm, where):
     assert {(row["ts"], row["ts_right"]) for row in rows} == pairs
 
 
-def fill(join: WindowJoin, holds_back: bool) -> None:  # noqa: FBT001 - of a test
+def fill(join: WindowJoin, holds_back: bool) -> None:  # noqa: FBT001 - a test parameter
     """Push to both sides and poll, for long."""
     for last in range(0, 100_000, 500):
         for source in join.sources:

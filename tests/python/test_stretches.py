@@ -306,7 +306,7 @@ def most_memory(folder, count: int, rows: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize("rows", [1 << 18, *more(1 << 20)])
 def test_memory_stays_within_the_limit(rows, tmp_path):
     """A small row group is sorted in memory, a large one in temporary files."""
