@@ -179,10 +179,10 @@ POLLED = """
         for source in interrupted.sources:
             source.close()
         print(name, ended_within(lambda: drained(interrupted)), sep="=", flush=True)
-        # 2. So is each call that has to wait for the work to rest.
+        # 2. Each call that must wait for the work to pause is interrupted.
         interrupted.stats()
         interrupted.close()
-        # 3. Work that is interrupted again and again comes to its end, and nothing is lost or
+        # 3. Work that is interrupted repeatedly is completed, and no rows are lost or
         # doubled.
         count = {rows}
         operators = [fed(made(count), rows(count), rows(count)) for _ in range(2)]
@@ -231,8 +231,8 @@ def test_a_join_of_left_rows_is_interrupted_and_begins_again():
     assert all(int(times) > 0 for times in run(BEGUN_AGAIN).split())
 
 
-# Each defines `call`, which would take far longer than it may, and maybe `check`, which is called
-# after it.
+# Each setting defines `call`, which would take far longer than the test allows, and optionally
+# `check`, which is called after it.
 CALLS = {
     "snapshot": """
         operator = fed(tg.WindowJoin(S, S, on="ts", window=0, where=W, threads=2), T, T)
@@ -270,7 +270,7 @@ CALLS = {
         operator.sources[0].push(rows(1, 10))
         many = pa.concat_tables([rows(1) for _ in range(5_000)])
         operator.sources[0].push(many)
-        # A call that ends by itself is called again.
+        # A call that ends without an interrupt is repeated.
         call = lambda: [operator.stats() for _ in iter(int, 1)]
         check = lambda: operator.late().num_rows == 5_000
     """,
@@ -366,7 +366,7 @@ CALLED = """
 """
 
 
-# In one process, since it takes as long to start one as the calls take together.
+# All settings run in one process, because starting one takes as long as all calls together.
 @pytest.mark.timeout(PATIENCE + 30)
 @pytest.mark.parametrize("calls", [[name] for name in ALONE] + [sorted({*CALLS} - {*ALONE})])
 def test_a_call_is_interrupted(calls):
@@ -378,7 +378,7 @@ def test_a_call_is_interrupted(calls):
 
 def test_a_push_is_taken_whole_or_not_at_all():
     output = run("""
-        # Few rows a push: where pyarrow ignores the first interrupt, pushes go on for a second.
+        # Small pushes: if pyarrow ignores the first interrupt, pushes continue for a second.
         many = pa.concat_tables([rows(100, ts) for ts in (3, 2, 1)])
         operator = tg.Merge(many.schema, lateness=10, threads=2)
         source = operator.sources[0]
@@ -388,7 +388,7 @@ def test_a_push_is_taken_whole_or_not_at_all():
                 source.push(many)
                 pushes.append(many.num_rows)
         lasted = ended_within(push)
-        # What was interrupted was taken, or was not.
+        # The interrupted push was either accepted or not.
         rows_in = operator.stats()["rows_in"]
         assert rows_in in (sum(pushes), sum(pushes) + many.num_rows), (rows_in, pushes)
         source.close()
@@ -412,7 +412,7 @@ def test_a_restore_is_done_whole_or_not_at_all():
         restored = []
         lasted = ended_within(restore)
         for other in restored[-1:]:
-            # A join that was not restored can be.
+            # A join whose restoration was interrupted can be restored.
             if other.stats()["rows_in"] == 0:
                 other.restore(snapshot)
             assert other.stats()["rows_in"] == 500_010

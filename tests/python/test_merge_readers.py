@@ -1,4 +1,4 @@
-"""Readers of a merge: each gets each row, in order, from its own thread."""
+"""Readers of a merge: each receives each row, in order, on its own thread."""
 
 import asyncio
 import gc
@@ -69,7 +69,7 @@ def test_rows_count_until_the_slowest_reader_has_them():
     with pytest.raises(MemoryLimitError, match="are held"):
         merge.sources[0].push(rows([100] * 100))
     assert taken(slow) == list(range(100))
-    # What was handed out last may be taken back until the next poll.
+    # The memory of the last batch is only freed by the next poll.
     assert (fast.poll(), slow.poll()) == (None, None)
     assert merge.stats()["memory"] == 0
     merge.sources[0].push(rows([100] * 100))
