@@ -219,7 +219,7 @@ def test_refused_pushes_are_taken_after_polls_and_all_rows_come(name, data):
         wanted, refusals = feed(unlimited, pushes, min)
     assert refusals == 0
     limit = enough(make, pushes)
-    # The first or last source runs ahead as far as possible, or sources take random turns.
+    # The first or last source runs ahead as much as possible, or sources take random turns.
     order = data.draw(st.sampled_from(["first", "last", "any"]))
     rng = data.draw(st.randoms())
     turns = {"first": min, "last": max, "any": rng.choice}[order]

@@ -135,7 +135,7 @@ def drawn_overlap(rng: random.Random) -> Drawn:
         common = f"epoch_us({common})" if is_time else common
         conditions.append(f"{common} >= {least * (MILLISECOND if is_time else 1)}")
     where = ["TRUE"]
-    # As above, without a key the pairs would be millions.
+    # As above, pairs without a key would be millions.
     if rng.random() < 0.7:
         arguments["by"] = "k"
         conditions.append("a.k = b.k")
@@ -151,7 +151,7 @@ def drawn_overlap(rng: random.Random) -> Drawn:
 
 
 def lasting(rng: random.Random, rows: pa.Table) -> pa.Table:
-    """Rows with an end. Some have none, or no start."""
+    """Draw rows with an interval, some of which lack a start or an end."""
     draw = np.random.default_rng(rng.randrange(2**32))
     count, type_ = rows.num_rows, rows["ts"].type
     unit = MILLISECOND if pa.types.is_timestamp(type_) else 1
@@ -184,7 +184,7 @@ def test_joins_find_the_rows_of_duckdb(number):
         join.left, join.right, how=join.how, threads=join.threads, **join.arguments
     )
     found.validate(full=True)
-    # Row order is that of both sides' numbers, and rows without a left one come last.
+    # Rows are ordered by the row numbers of both sides, and those without a left row are last.
     assert join.rows(found) == by_duckdb(join), (function, join.arguments, join.how)
 
 
@@ -201,7 +201,7 @@ def test_overlaps_find_the_rows_of_duckdb(number):
 def feed(
     operator: tg.StreamJoin, tables: tuple[pa.Table, pa.Table], rng: random.Random
 ) -> pa.Table:
-    """Deal the rows of both tables out to sources, push them in pieces and turns, and poll."""
+    """Distribute the rows of both tables among sources, push them in random pieces, and poll."""
     waiting, found = [], []
     sides = ((tables[0], operator.left_sources), (tables[1], operator.right_sources))
     for side, sources in sides:

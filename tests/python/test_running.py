@@ -1,4 +1,4 @@
-"""Operators that a thread drives: sinks, back-pressure, ends and errors."""
+"""Operators that a thread runs: sinks, backpressure, ends and errors."""
 
 import os
 import queue
@@ -54,7 +54,7 @@ def test_results_come_while_the_block_runs():
         assert not running.wait(timeout=0)
     assert running.wait()
     assert total(found) == 10
-    # All has ended, and the operator is as after polls.
+    # All sources have ended, and the operator is in the same state as after polls.
     assert merge.stats()["sources"][0]["closed"]
     assert merge.poll() is None
 
@@ -74,7 +74,7 @@ def test_threads_feed_and_rows_are_those_of_tables():
     threads = [threading.Thread(target=feed, args=(at,)) for at in (0, 1)]
     for thread in threads:
         thread.start()
-    # Each holds back the other at the memory limit, and waits.
+    # At the memory limit, the sources hold each other back and wait.
     join.run(found.append)
     for thread in threads:
         thread.join()
@@ -84,7 +84,7 @@ def test_threads_feed_and_rows_are_those_of_tables():
 
 
 def test_a_push_waits_while_a_slow_sink_has_no_room():
-    """And not without an operator that runs, unless it is told to."""
+    """Without a running operator, a push does not wait unless `block` is set."""
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
     goes_on = threading.Event()
     found: list[pa.RecordBatch] = []
@@ -106,7 +106,7 @@ def test_a_push_waits_while_a_slow_sink_has_no_room():
 
     pushed += push_until_full()
     with merge.running(take):
-        # One is at the sink; others fill what there is.
+        # One batch is in the sink, and others fill the available memory.
         pushed += push_until_full(block=False)
         timer = threading.Timer(0.2, goes_on.set)
         timer.start()
@@ -224,7 +224,7 @@ def refuse(_: pa.RecordBatch) -> None:
 
 def test_an_operator_learns_of_the_error_of_the_one_that_it_feeds():
     before = Merge(SCHEMA, memory_limit=3 * 100 * 60)
-    # There is room for each batch from before.
+    # There is room for each batch of the first operator.
     behind = Merge(SCHEMA, memory_limit=6 * 100 * 60)
     with (  # noqa: PT012 - in a loop
         pytest.raises(Full) as caught,
