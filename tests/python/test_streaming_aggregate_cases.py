@@ -33,7 +33,7 @@ def new(**arguments: object) -> Aggregate:
 
 
 def taken(windows: Aggregate, *names: str) -> list[tuple[object, ...]]:
-    """The columns of all results that are final now; window, key and count if none are named."""
+    """Return columns of all final results; by default the window, the key and the count."""
     names = names or ("window_start", "k", "n")
     return [
         tuple(found[name] for name in names)
@@ -393,7 +393,7 @@ def test_damage_is_found_wherever_it_is():
     snapshot = used().snapshot()
     rng = random.Random(1)  # noqa: S311 - not for secrets
     arguments = {"aggs": {"n": agg.count(), "v": agg.first("v")}, "lateness": 3}
-    # A refused snapshot leaves it as it was.
+    # A refused snapshot leaves the operator unchanged.
     windows = new(**arguments)
     for place in range(len(snapshot)):
         damaged = bytearray(snapshot)

@@ -1,4 +1,4 @@
-"""A subinterpreter gets an error at once, and the process ends as it should."""
+"""A subinterpreter raises an error immediately, and the process ends normally."""
 
 import importlib.util
 import subprocess
