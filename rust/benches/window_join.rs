@@ -39,7 +39,8 @@ fn band(random: &mut Random) -> Term {
         Constraint::Difference { order: Order::LessOrEqual, than: WITHIN },
         Constraint::Difference { order: Order::GreaterOrEqual, than: -WITHIN },
     ]);
-    Term::new(random.operand(0), random.operand(0), relation).expect("whole numbers compare so")
+    Term::new(random.operand(0), random.operand(0), relation)
+        .expect("integers support this comparison")
 }
 
 /// Joins this many more rows of each side, and returns the number of matching pairs.
@@ -50,7 +51,8 @@ fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize)
     join.begin(driver, vec![0; 2 * rows], sides, Some(&numbers));
     let mut pairs = 0;
     while !join.is_done() {
-        pairs += join.advance(driver, None).expect("nobody stops it").into_results().left.len();
+        pairs +=
+            join.advance(driver, None).expect("the join is not stopped").into_results().left.len();
     }
     join.purge([Some(0); 2]);
     pairs

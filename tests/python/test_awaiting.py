@@ -243,7 +243,7 @@ def test_labels_are_names_of_their_own(name):
 def test_waiting_takes_no_thread_of_the_loop():
     class Refusing(ThreadPoolExecutor):
         def submit(self, *_args: object, **_options: object) -> NoReturn:
-            pytest.fail("a wait of an operator takes a thread that others of the loop need")
+            pytest.fail("an operator must not wait on a thread of the loop")
 
     async def run() -> list[list[int]]:
         asyncio.get_running_loop().set_default_executor(Refusing())

@@ -189,7 +189,7 @@ def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
             assert table(begun + ended, join).equals(wanted), f"{query} {first} {second}"
             # The operator that made the snapshot also continues.
             ended = play(join, pushes[cut:], ends=True)
-            assert table(begun + ended, join).equals(wanted), f"{query} {first} goes on"
+            assert table(begun + ended, join).equals(wanted), f"{query} {first} continues"
 
 
 @pytest.mark.parametrize("algorithm", FREE)

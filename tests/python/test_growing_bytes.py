@@ -262,8 +262,8 @@ def test_bytes_behind_the_end_of_the_file_before_are_told(folder):
     assert file.next_bytes() == b"b"
     with Path("old").open("ab") as old:
         old.write(b"x" * 1_000)
-    told = "1,000 bytes were written to the file that had the name before, after the next one had"
-    with pytest.raises(TidegateError, match=f"^file: {told} begun while it was followed; rename"):
+    wrong = "1,000 bytes were written to the file that had the name before, after the next one had"
+    with pytest.raises(TidegateError, match=f"^file: {wrong} begun while it was followed; rename"):
         file.next_bytes()
     file.close()
 

@@ -49,8 +49,8 @@ class Killed:
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-texts = [os.urandom(40).hex() for _ in range(1000)]
-batch = pa.record_batch({"ts": range(1000), "k": ["a", "b"] * 500, "x": texts})
+strings = [os.urandom(40).hex() for _ in range(1000)]
+batch = pa.record_batch({"ts": range(1000), "k": ["a", "b"] * 500, "x": strings})
 opened = (
     partitioned.partitioned_writer(name, layout, batch.schema, ["k"])
     if name.endswith("/")

@@ -413,7 +413,7 @@ def test_a_closed_source_leaves_its_share_to_the_others():
                     first.push(table)
                 except MemoryLimitError as error:
                     return pushed, str(error)
-            pytest.fail("there is no limit")
+            pytest.fail("the limit was never reached")
 
         pushed, text = fill()
         assert pushed > 0

@@ -383,7 +383,7 @@ def fill(source: Source, table: pa.Table, text: str) -> int:
         except MemoryLimitError as error:
             assert re.search(text, str(error))  # noqa: PT017 - any of the pushes may raise
             return times * table.num_rows
-    pytest.fail("there is no limit")
+    pytest.fail("the limit was never reached")
 
 
 def test_nothing_is_lost_at_the_memory_limit() -> None:

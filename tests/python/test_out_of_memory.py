@@ -158,7 +158,7 @@ def streamed():
     return tg.interval_join(batches, SMALL, on="ts", by="k", lower=-2, upper=2).num_rows
 
 def child(call, allowance):
-    told, tell = os.pipe()
+    source, sink = os.pipe()
     process = os.fork()
     if process == 0:
         for _ in range(3):
@@ -166,10 +166,10 @@ def child(call, allowance):
         resource.setrlimit(resource.RLIMIT_AS, (size() + 1024 * allowance, hard))
         tried = outcome(call)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-        os.write(tell, json.dumps(tried | {"free": call()}).encode())
+        os.write(sink, json.dumps(tried | {"free": call()}).encode())
         os._exit(0)
-    os.close(tell)
-    with os.fdopen(told) as answer:
+    os.close(sink)
+    with os.fdopen(source) as answer:
         text = answer.read()
     return os.waitpid(process, 0)[1], text
 

@@ -633,17 +633,19 @@ def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch)
     monkeypatch.setattr(layout_costs, "_JOB", 0)
     left, right = files
     assert unsampled(files)
-    assert not unsampled(sides), "nobody knows how many rows there are"
-    assert not unsampled((left.where("bin > 3"), right)), "nor how many a filter leaves"
-    assert not unsampled(files, how="semi"), "a row that comes once may be compared with many"
+    assert not unsampled(sides), "the number of rows is unknown"
+    assert not unsampled((left.where("bin > 3"), right)), (
+        "the number of rows after a filter is unknown"
+    )
+    assert not unsampled(files, how="semi"), "a row that is returned once may be compared with many"
     narrow = [frame.select("key", "ts") for frame in files]
-    assert not unsampled(narrow), "to hand over little costs little"
+    assert not unsampled(narrow), "sending narrow rows is cheap"
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     for name, least in (("_ONE_TASK", 10), ("_HASHED", 0)):
         monkeypatch.setattr(driver_bins, name, least)
-        assert unsampled(files, looks=True), "settings tell that a task has more room"
+        assert unsampled(files, looks=True), "by the settings, a task has more memory"
     monkeypatch.setattr(driver_bins, "task_memory", lambda _: 0)
-    assert not unsampled(files), "a task may have no room for most of the rows"
+    assert not unsampled(files), "a task may lack memory for most of the rows"
 
 
 @pytest.mark.usefixtures("large")

@@ -391,7 +391,7 @@ def test_nested_columns_are_not_counted(spark):
     query = {"on": "ts", "lower": 0, "upper": 0}
     assert "size is not known beforehand" in explained((nested, nested), **query)
     plain = explained((nested, nested), **query, columns=["ts", "items"])
-    assert "right is sent whole" in plain, "a column that does not travel has no size"
+    assert "right is sent whole" in plain, "the size of a column that is not sent does not count"
 
 
 def test_a_full_join_cannot_be_asked_to_broadcast(files):

@@ -382,7 +382,7 @@ def test_ties_are_decided_by_values(spark, parallelism, prevailing):
     ordered = right.append_column("sign", signed).sort_by([*by, ("sign", "descending")])
     expected = tidegate.interval_join(left, ordered.drop_columns("sign"), **query)
     shuffled = tidegate.interval_join(left, right, **query)
-    assert rows_of(shuffled) != rows_of(expected), "the order shows in nothing"
+    assert rows_of(shuffled) != rows_of(expected), "the result does not depend on the order"
     for frame in found:
         same(frame, expected)
 

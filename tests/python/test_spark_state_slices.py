@@ -133,7 +133,7 @@ def test_a_full_join_gives_each_row_once(forgetful: float, by: str | None, seed:
     for _ in range(2):
         buckets.batch(START + 1000 * SECOND)
     late = [[row["v"] for row in read(buckets.output, side)] for side in (LEFT, RIGHT)]
-    assert all(len(set(gone)) == len(gone) for gone in late), "a late row came twice"
+    assert all(len(set(gone)) == len(gone) for gone in late), "a late row was returned twice"
     used = [
         table.filter(pc.invert(pc.is_in(table["v"], pa.array(late[side], pa.int64()))))
         for side, table in enumerate(map(pa.concat_tables, pushed))
@@ -250,7 +250,7 @@ def test_windows_without_a_key_come_once(
             found += of_one_watermark(buckets, work.final)
         else:
             found += read(buckets.output, None)
-    assert len(set(late)) == len(late), "a late row came twice"
+    assert len(set(late)) == len(late), "a late row was returned twice"
     every = pa.concat_tables(pushed)
     used = every.filter(pc.invert(pc.is_in(every["v"], pa.array(late, pa.int64()))))
     expected = query.run([in_order(used, "ts", days=False)])

@@ -47,7 +47,7 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode, partit
     rows = rows.withColumn("task", F.spark_partition_id())
     found = streaming.Sink(tmp_path, mode).drain(rows)
     streaming.check(tmp_path, found, how=how)
-    assert set(found["task"].to_pylist()) == {0, 1}, "buckets are spread over tasks"
+    assert set(found["task"].to_pylist()) == {0, 1}, "buckets are not spread over tasks"
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
         assert all((row["state_bytes"] > 0) == (row["state_rows"] > 0) for row in rows)
         assert max(row["rows_of_fullest"] for row in rows) < max(row["rows"] for row in rows)
         assert {row["hot_key"] for row in rows} == {None}
-    assert digests[0] == digests[1], "whatever the number of buckets"
+    assert digests[0] == digests[1], "the rows depend on the number of buckets"
     assert sum(digests) % 2**128 == int(twice.sum, 16)
 
 

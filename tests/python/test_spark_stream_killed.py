@@ -113,7 +113,7 @@ def run_apart(folder: Path, name: str, master: str) -> None:
         timeout=PATIENCE * KILLS["executor"],
         check=False,
     )
-    assert done.returncode == 0, "the query has failed"
+    assert done.returncode == 0, "the query failed"
 
 
 def committed(folder: Path) -> int:

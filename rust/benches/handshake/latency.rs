@@ -106,7 +106,7 @@ fn measure(
     let mut steps: Vec<_> = chain.nodes.iter_mut().map(|node| || node.step()).collect();
     let mut tasks: Vec<&mut (dyn FnMut() -> Turn + Send)> = vec![&mut ends];
     tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
-    take_turns(&driver, tasks).expect("nobody stops it");
+    take_turns(&driver, tasks).expect("the join is not stopped");
     latencies.sort_unstable();
     (latencies, chain.collector.most_buffered())
 }

@@ -69,7 +69,7 @@ impl Run {
         use tidegate_operators::rows::Side::{Left, Right};
         while !self.join.is_done() {
             let firsts = [self.join.first(Left), self.join.first(Right)];
-            each(firsts, self.join.advance(&self.driver).expect("nobody stops it"));
+            each(firsts, self.join.advance(&self.driver).expect("the join is not stopped"));
         }
     }
 }

@@ -57,11 +57,11 @@ fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
 fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
     let mut pairs = 0;
     while !join.is_done() {
-        match join.advance(driver, None).expect("nothing stops it") {
+        match join.advance(driver, None).expect("the join is not stopped") {
             Progress::Results(results) => pairs += results.left.len(),
             Progress::Pieces(pieces) => {
                 let made = driver.map(pieces, |rows| join.assemble(rows).left.len());
-                pairs += made.expect("nothing stops it").into_iter().sum::<usize>();
+                pairs += made.expect("the join is not stopped").into_iter().sum::<usize>();
             }
         }
     }
@@ -100,7 +100,7 @@ fn main() {
             for ((name, system), rates) in systems.iter().zip(&mut rates) {
                 let (pairs, seconds) = measure(system(), &workload);
                 let expected = *expected.get_or_insert(pairs);
-                assert_eq!(pairs, expected, "{name} finds the pairs of the others");
+                assert_eq!(pairs, expected, "{name} does not find the pairs of the other systems");
                 rates.push(workload.rows() as f64 / seconds / 1e6);
             }
         }

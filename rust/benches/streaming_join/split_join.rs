@@ -13,7 +13,7 @@ pub(crate) fn split_trees(reach: i64, driver: &Driver) -> System {
     let window = Retention::Time { left: reach.unsigned_abs(), right: reach.unsigned_abs() };
     let limit = |order| Constraint::Difference { order, than: 0 };
     let equal = Relation::Whole(vec![limit(Order::LessOrEqual), limit(Order::GreaterOrEqual)]);
-    let term = Term::new(numbers(&[]), numbers(&[]), equal).expect("no row yet");
+    let term = Term::new(numbers(&[]), numbers(&[]), equal).expect("a term without rows");
     let mut join = split_join(window, How::Inner, driver.threads(), true, vec![term]);
     let driver = driver.clone();
     Box::new(move |epoch| {

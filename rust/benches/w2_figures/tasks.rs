@@ -29,7 +29,8 @@ struct Load {
 
 impl Load {
     fn new(join: Join, threads: usize) -> Self {
-        let driver = Driver::lasting(threads, Stop::default(), true).expect("threads start");
+        let driver =
+            Driver::lasting(threads, Stop::default(), true).expect("threads can be started");
         let mut load = Load { join, driver, came: 0 };
         load.run(2 * WINDOW + 2 * MANY, MANY);
         load
@@ -47,7 +48,7 @@ impl Load {
             driver.within(|| {
                 while !join.is_done() {
                     let Ok(Progress::Pieces(pieces)) = join.advance(driver, None) else {
-                        unreachable!("an inner join that is not stopped gives pieces")
+                        unreachable!("an inner join that is not stopped returns pieces")
                     };
                     for piece in pieces {
                         std::hint::black_box(join.assemble(piece));

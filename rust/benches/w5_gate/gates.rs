@@ -165,10 +165,10 @@ pub(crate) fn check(columns: &Columns) {
         }
         merged.extend(block.ts().iter().copied().zip(block.ids().iter().copied()));
     }
-    assert!(merged == expected, "the block gate's rows are the sorted rows");
+    assert!(merged == expected, "the block gate does not return the sorted rows");
     merged.clear();
     while let Next::Ready(row) = row_readers[0].next_ready() {
         merged.push((row.ts, row.id));
     }
-    assert!(merged == expected, "the row gate's rows are the sorted rows");
+    assert!(merged == expected, "the row gate does not return the sorted rows");
 }

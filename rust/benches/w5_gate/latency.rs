@@ -134,14 +134,14 @@ type RateAndLatencies = (f64, Vec<u64>);
 fn rows(columns: &Columns, rate: f64) -> RateAndLatencies {
     let (sources, mut readers) =
         ScaleGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
-    let reader = readers.pop().expect("there is one");
+    let reader = readers.pop().expect("there is a reader");
     both(columns, rate, |pace| feed_rows(columns, sources, pace), |pace| read_rows(reader, pace))
 }
 
 fn blocks(columns: &Columns, rate: f64) -> RateAndLatencies {
     let (sources, mut readers) =
         BlockGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
-    let reader = readers.pop().expect("there is one");
+    let reader = readers.pop().expect("there is a reader");
     both(
         columns,
         rate,

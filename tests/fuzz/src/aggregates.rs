@@ -106,7 +106,7 @@ impl Query {
     }
 
     fn asked(&self, draw: &mut Draw<'_>) -> Aggregation {
-        let parse = |text: &str| parse_row_sql(text).expect("a condition of ours");
+        let parse = |text: &str| parse_row_sql(text).expect("a valid condition");
         let bound = |length| self.layout.bound(length);
         let designs = [
             None,
@@ -220,7 +220,7 @@ pub(crate) fn aggregate(bytes: &[u8]) {
         assert_eq!(found.late, late(&feeds), "{query:#?}");
         states.push(found.states);
     }
-    assert!(states[0] == states[1], "equal histories give equal bytes: {query:#?}");
+    assert!(states[0] == states[1], "equal histories must yield equal bytes: {query:#?}");
 }
 
 fn of_tables(query: &Query, tables: &[RecordBatch], draw: &mut Draw<'_>) -> RecordBatch {
@@ -249,11 +249,8 @@ fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
             options: Some(SortOptions { descending: false, nulls_first: false }),
         })
         .collect();
-    take_record_batch(
-        rows,
-        &lexsort_to_indices(&columns, None).expect("columns that have an order"),
-    )
-    .expect("its rows")
+    take_record_batch(rows, &lexsort_to_indices(&columns, None).expect("sortable columns"))
+        .expect("rows of the batch")
 }
 
 /// A window of a key, and its rows in merged order.
@@ -367,7 +364,7 @@ fn exact(
         rows.iter().copied().filter(|&row| own.is_none_or(|own| own.is_valid(row))).collect()
     };
     let is_less =
-        |a: &usize, b: &usize| compare(own.expect("only a count has no column"), all, *a, *b);
+        |a: &usize, b: &usize| compare(own.expect("only count has no column"), all, *a, *b);
     let known = |rows: &[usize]| -> Vec<usize> {
         rows.iter().copied().filter(|&row| all.rows.values[row].is_some()).collect()
     };
@@ -438,7 +435,7 @@ fn compare(own: &ArrayRef, all: &Side, a: usize, b: usize) -> Ordering {
         _ => match (all.rows.values[a], all.rows.values[b]) {
             (Some(Number::Float(a)), Some(Number::Float(b))) => a.total_cmp(&b),
             (Some(Number::Whole(a)), Some(Number::Whole(b))) => a.cmp(&b),
-            _ => unreachable!("nulls are left out"),
+            _ => unreachable!("nulls are removed"),
         },
     }
 }

@@ -24,9 +24,7 @@ impl<'a> Draw<'a> {
     /// Returns a number between `low` and `high`.
     pub(crate) fn number(&mut self, low: u32, high: u32) -> u32 {
         match self {
-            Draw::Bytes(bytes) => {
-                bytes.int_in_range(low..=high).expect("a range that is not empty")
-            }
+            Draw::Bytes(bytes) => bytes.int_in_range(low..=high).expect("a non-empty range"),
             Draw::Seed(state) => {
                 *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut mixed = *state;

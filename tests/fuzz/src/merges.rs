@@ -58,5 +58,5 @@ pub(crate) fn merge(bytes: &[u8]) {
         assert_eq!(found.late, late(&feeds), "{way:?}; {options:?}");
         states.push(found.states);
     }
-    assert!(states[0] == states[1], "equal histories give equal bytes: {options:?}");
+    assert!(states[0] == states[1], "equal histories must yield equal bytes: {options:?}");
 }

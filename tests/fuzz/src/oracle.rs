@@ -217,7 +217,7 @@ fn last_match(query: &Query, side: &Side, row: usize, is_left: bool) -> i128 {
         }
         Relation::Window(windows) | Relation::Band { windows: Some(windows), .. } => windows,
         Relation::Band { windows: None, .. } | Relation::Overlap { .. } => {
-            unreachable!("a join of tables alone")
+            unreachable!("a join of tables only")
         }
     };
     match windows {

@@ -118,7 +118,7 @@ pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
     while !waiting.is_empty() {
         let turn = draw.place(waiting.len());
         let (source, history) = &mut waiting[turn];
-        let (event, rest) = history.split_first().expect("a source that is done waits no more");
+        let (event, rest) = history.split_first().expect("finished sources are removed");
         *history = rest;
         // Each operator starts threads, so operators cost more than rows.
         let is_cut = cuts < 2 && draw.once_in(8);
@@ -240,7 +240,7 @@ fn relieved<T>(
     for attempt in 0..100 {
         match work(operator) {
             Err(error) if error.is_memory() => {
-                let limit = memory.limit().expect("memory is refused only where there is a limit");
+                let limit = memory.limit().expect("memory is refused only if there is a limit");
                 match attempt % 2 {
                     0 => drop(drain(operator, batches)?),
                     _ => memory.set_limit(Some(2 * limit + 64)),
@@ -249,7 +249,7 @@ fn relieved<T>(
             done => return done,
         }
     }
-    panic!("refused although the limit is {:?}", memory.limit());
+    panic!("memory is refused although the limit is {:?}", memory.limit());
 }
 
 /// Feeds each source on its own thread.
@@ -260,7 +260,7 @@ fn at_once(operator: &mut Operator, feeds: &[Feed], batches: &mut Vec<RecordBatc
         for (source, feed) in sources.iter().zip(feeds) {
             scope.spawn(|| {
                 for event in &feed.history {
-                    happens(source, feed, event).expect("rows that a source takes in turns");
+                    happens(source, feed, event).expect("the rows are accepted in turns");
                 }
             });
         }

@@ -157,7 +157,7 @@ impl Query {
             }
             JoinRequest::Window(join) => stream::window_join(&join, left, right, options),
             JoinRequest::Band(join) => stream::band_join(&join, left, right, options),
-            JoinRequest::Overlap(_) => unreachable!("rows with an interval are joined as tables"),
+            JoinRequest::Overlap(_) => unreachable!("rows with intervals are joined as tables"),
         }
     }
 
@@ -233,7 +233,7 @@ impl Query {
     /// An overlap join.
     pub(crate) fn overlap_join(&self, options: JoinOptions) -> OverlapJoin {
         let Relation::Overlap { closed, least } = self.relation else {
-            unreachable!("a query of overlaps")
+            unreachable!("the query of an overlap join")
         };
         let names = || ("from".to_owned(), "to".to_owned());
         let min_overlap = least.map(|least| self.layout.bound(least));

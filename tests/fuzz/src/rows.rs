@@ -302,7 +302,7 @@ fn time_column(times: impl Iterator<Item = Option<i128>>, data_type: &DataType) 
     let times = match data_type {
         // A date is built from days, not from milliseconds.
         DataType::Date32 => {
-            cast(&cast(&times, &DataType::Int32).expect("few days"), &DataType::Date32)
+            cast(&cast(&times, &DataType::Int32).expect("the days fit"), &DataType::Date32)
         }
         data_type => cast(&times, data_type),
     };
@@ -428,7 +428,7 @@ pub(crate) fn batch_of(columns: Vec<(String, ArrayRef)>, rows: usize) -> RecordB
         .unzip();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-        .expect("columns of one length")
+        .expect("columns of equal length")
 }
 
 /// Panics unless both batches have the same columns and rows, bit by bit. Strings may differ in

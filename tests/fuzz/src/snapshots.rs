@@ -77,10 +77,10 @@ fn damaged(
     let Ok(mut state) = fed.and_then(|()| operator.snapshot(&Stop::default())) else { return };
     let sound = state.clone();
     seal(&mut state);
-    assert_eq!(state, sound, "the checksum is that of all bytes before it");
+    assert_eq!(state, sound, "the checksum does not cover all bytes before it");
     damage(&mut state, draw);
     seal(&mut state);
-    let mut other = make(draw).expect("an operator like one before");
+    let mut other = make(draw).expect("the same query was accepted before");
     match other.restore(&state, &Stop::default()).and_then(|()| feed(&mut other, feeds, after)) {
         Ok(()) => {}
         Err(error) => check(&error),

@@ -123,5 +123,5 @@ fn table() -> RecordBatch {
         )
     };
     let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().map(column).unzip();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of equal length")
 }
