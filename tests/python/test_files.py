@@ -137,8 +137,8 @@ def test_standard_streams_hold_an_arrow_stream(folder: Path) -> None:
 
 
 def test_standard_input_can_be_read_just_before_the_end() -> None:
-    # Of 5 processes, 2 aborted on exit, because an Arrow thread freed Python's memory. With 3
-    # processes, 4 of 5 runs of this test would detect the fault.
+    # An Arrow thread that frees Python's memory on exit aborts 2 of 5 processes, so 3 processes
+    # reveal the fault in 4 of 5 runs.
     content = pa.BufferOutputStream()
     pq.write_table(TRADES, content)
     script = "from tidegate.io.open_tables import *; from tidegate.io.files import Format; "

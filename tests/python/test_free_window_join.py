@@ -361,7 +361,7 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
         batches, interrupted, ended = [], 0, False
         while not ended:
             try:
-                begun.set()  # not before: no signal may come while the thread starts
+                begun.set()  # not earlier: no signal may arrive while the thread starts
                 while (batch := join.poll()) is not None:
                     batches.append(batch)
                 ended = True

@@ -302,7 +302,7 @@ def test_a_window_beyond_the_memory_limit_is_refused_until_rows_leave(algorithm)
         last = join.stats()["sources"][0]["rows_in"]
         assert 2_000 < last < 2_000_000 / 40
         if algorithm == "handshake":
-            return  # its rows leave as further ones come
+            return  # its rows leave as new ones arrive
         # No row is lost, and there is room again after rows have left.
         assert join.stats()["state_rows"] > 2 * last - 1_002
         for source in join.sources:

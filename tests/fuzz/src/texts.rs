@@ -25,9 +25,10 @@ pub(crate) fn duration(bytes: &[u8]) {
 }
 
 /// Parses a condition: it is refused as an argument, or it is the same after it is written and
-/// parsed again. Bound to columns of all kinds, it is refused by the schema, fails because of the
-/// data, or gives each pair alone the same result as all pairs together.
-/// pair alone what it gives all pairs together.
+/// parsed again.
+///
+/// Bound to columns of all kinds, it is refused by the schema, fails because of the data, or has
+/// the same results for single pairs as for all pairs together.
 pub(crate) fn condition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let parsed = [parse_sql(text), parse_row_sql(text)];
