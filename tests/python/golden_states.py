@@ -1,7 +1,7 @@
 """Creates the kept states of `--state`: `python tests/python/golden_states.py VERSION`.
 
-Each is a folder with complete inputs, the state and the output of a run that had read half of them,
-and `wanted`, the output of a single complete run.
+Each is a folder with complete inputs, and with the state and the output of a run that had read half
+of them. The file `wanted` contains the output of a single complete run.
 """
 
 import os

@@ -1,12 +1,13 @@
 """Finds which files of a Rust crate use which others, by the items that a file names.
 
-A file uses another file if it names an item that the other one defines, in a `use` or in its code,
-through any number of re-exports. Declaring a module is not a use. A re-export (`pub use`) is not a
-use either, unless the file's own code contains the name: it is a signpost, and the code that
-follows it uses the file that defines the item. The front of a folder (`mod.rs`, or `name.rs` next
-to the folder `name/`) can therefore list the folder's contents without depending on them. Like any
-other file, it depends on the items that its own code uses, and files below it depend on the items
-that it defines.
+A file uses another one if its code or a `use` names an item that the other one defines, through any
+number of re-exports. Declaring a module is not a use. Neither is a re-export (`pub use`), unless
+the file's own code contains the name. It only points to another file, which is used by the code
+that imports the item.
+
+The front of a folder (`mod.rs`, or `name.rs` next to the folder `name/`) can therefore list the
+folder's contents without depending on them. Like any other file, it depends on the items that its
+own code uses, and files below it depend on the items that it defines.
 """
 
 import re

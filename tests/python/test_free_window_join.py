@@ -328,7 +328,7 @@ def test_a_child_lets_the_threads_be_and_makes_its_own(algorithm):
                 pass
             else:
                 os._exit(1)
-            # Nobody waits for threads that are not there.
+            # The child does not wait for threads that it does not have.
             del join
             own = new(ALGORITHM)
             rows = sum(batch.num_rows for batch in own)
@@ -348,7 +348,7 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
             raise InterruptedError("a signal")
 
         signal.signal(signal.SIGUSR1, broken)
-        # One processor compares 1600 million pairs, so that polls wait.
+        # One processor compares 1600 million pairs, which makes polls wait.
         where = "left.x <= right.x + 2000 and left.x + right.x <= 2"
         join = new(ALGORITHM, window=10**9, threads=1, where=where)
         begun, over, main = threading.Event(), threading.Event(), threading.main_thread().ident

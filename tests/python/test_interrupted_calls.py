@@ -182,8 +182,7 @@ POLLED = """
         # 2. Each call that must wait for the work to pause is interrupted.
         interrupted.stats()
         interrupted.close()
-        # 3. Work that is interrupted repeatedly is completed, and no rows are lost or
-        # doubled.
+        # 3. Work that is interrupted repeatedly is completed, without lost or duplicate rows.
         count = {rows}
         operators = [fed(made(count), rows(count), rows(count)) for _ in range(2)]
         for operator in operators:

@@ -1,6 +1,6 @@
 """Merging returns the rows in the order of a sort, regardless of the order of pushes.
 
-The expected result is computed row by row in plain Python: a row is late if it is below the
+The expected result is computed row by row in plain Python. A row is late if it is below the
 watermark of its source, and the others are sorted by (time, source, position).
 """
 

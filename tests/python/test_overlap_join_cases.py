@@ -3,8 +3,8 @@
 The situations are those of `test/sql/join/iejoin` in DuckDB (https://github.com/duckdb/duckdb, MIT
 License) and of `py-polars/tests/unit/operations/test_inequality_join.py` in Polars
 (https://github.com/pola-rs/polars, MIT License). Inequalities that do not describe overlapping
-intervals are omitted: those of one column alone, of columns that are not a start and an end, and of
-floats or strings.
+intervals are omitted. Examples are inequalities of a single column, of columns other than a start
+and an end, and of floats or strings.
 """
 
 import datetime as dt

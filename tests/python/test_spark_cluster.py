@@ -1,9 +1,9 @@
 """A standalone cluster on this machine, some of whose processes are killed.
 
-`local[*]` does not cover: tasks outside the driver's process, which receive the plan and the
-broadcast side over the network; lost executors and their rows; and a lost worker with its executor,
-after which the other one resumes from the checkpoint. One application runs everything that the
-tests check, because starting one takes longer than its queries.
+The tests cover what `local[*]` does not. Tasks outside the driver's process receive the plan and
+the broadcast side over the network. A lost executor loses its rows. If a worker is lost together
+with its executor, the other worker resumes from the checkpoint. One application runs everything
+that the tests check, because starting one takes longer than its queries.
 """
 
 import re

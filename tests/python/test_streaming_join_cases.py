@@ -251,8 +251,8 @@ def test_an_outer_join_gives_each_row_alone_once_its_time_is_over():
 def test_a_row_that_was_joined_never_comes_alone():
     """After Spark's `StreamingOuterJoinSuite`, SPARK-26187, a self join in several batches.
 
-    In that issue, rows that were joined in one batch were emitted as unmatched in a later one,
-    because the state of one side was cleared before that of the other.
+    In that issue, rows that were joined in one batch were emitted as unmatched in a later batch.
+    The state of one side was cleared before that of the other.
     """
     join = joined(lower=-5, upper=0, how="left")
     (left,), (right,) = join.left_sources, join.right_sources
