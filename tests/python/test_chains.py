@@ -86,7 +86,7 @@ def three(threads: int, *, how: str = "inner", ordered: bool = True) -> Net:
 
 
 def eager(threads: int) -> Net:
-    """Create a join of pairs that arrive in any order."""
+    """Create a join whose first input, the pairs of another join, arrives in any order."""
     return three(threads, how="full", ordered=False)
 
 
@@ -128,7 +128,7 @@ def lined(threads: int) -> Net:
 
 
 def windows(threads: int) -> Net:
-    """Create a window join that keeps unmatched rows, followed by a merge by the later time."""
+    """Create a window join that keeps unmatched rows, followed by an aggregation."""
     query: Any = {"on": "ts", "window": (3, 5), "by": "k", "how": "left"}
     join = tg.WindowJoin(TRADES, QUOTES, **query, lateness=LATENESS, threads=threads)
     count = tg.Aggregate(join.schema, on="ts", size=4, by="k", aggs=AGGS)

@@ -333,5 +333,5 @@ def test_a_condensed_state_tells_its_rows(monkeypatch: pytest.MonkeyPatch) -> No
         kept.append(told["state_rows"])
         stored = [part for _, parts in bucket.entries.values() for part in parts if part]
         assert told["state_bytes"] == sum(map(len, stored))
-    # A snapshot condenses the state; in between, later rows are stored in addition to the last one.
+    # The state has the last row of the key, that of the watermark, and others until a snapshot.
     assert 2 <= min(kept[40:]) < max(kept) < 40

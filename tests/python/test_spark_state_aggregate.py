@@ -151,7 +151,7 @@ def one(second: float, v: int = 1) -> pa.Table:
 def test_a_window_comes_once_the_watermark_has_passed_its_end(aggs: dict[str, Any]) -> None:
     bucket = Bucket(work(aggs, 10 * SECOND, 5 * SECOND, 0))
     bucket.batch(0, pack(1, one(12)))
-    # The row is within a stored slice, in which other rows are not late yet.
+    # The watermark is within the slice of the first row, so another row of it is not late.
     bucket.batch(13 * SECOND, pack(1, one(13)))
     assert bucket.output == []
     bucket.batch(15 * SECOND, pack(1, one(14.999)))

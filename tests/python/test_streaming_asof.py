@@ -234,7 +234,7 @@ def test_the_nearest_row_is_final_once_no_other_is_nearer():
     join.left_sources[0].advance(100)
     join.right_sources[0].push(RIGHT[:1])
     join.right_sources[0].advance(2)
-    # A row at 2 would be as far away as the one at 0, and would be preferred.
+    # A row at 2 would be as far away as the one at 0, which is preferred.
     assert polled(join) == []
     join.right_sources[0].advance(3)
     assert polled(join) == [(1, 10)]
