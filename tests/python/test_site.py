@@ -1,4 +1,4 @@
-"""The site is built from the manual, asks no other server for anything, and opens in a browser."""
+"""The site is built from the manual, fetches nothing from other servers, and opens in a browser."""
 
 import functools
 import importlib.util
@@ -21,12 +21,12 @@ DOCS = ROOT / "docs"
 CONFIG = (ROOT / "zensical.toml").read_text("utf-8")
 NEEDED = ("black", "mkdocstrings_handlers", "zensical")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# What a browser fetches by itself; a reader follows other links, or does not.
+# The links that a browser fetches automatically, unlike those that readers follow.
 FETCHED = re.compile(r'<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)="?([^" >]+)')
 
 
 def listed(entries: list[dict[str, object]]) -> Iterator[str]:
-    """The pages of a navigation."""
+    """Yield the pages of a navigation."""
     for entry in entries:
         [of] = entry.values()
         yield from listed(of) if isinstance(of, list) else [of]
@@ -55,7 +55,7 @@ def test_a_public_name_is_in_the_reference():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """The site, built beside the checkout as `make site` builds it in it."""
+    """Build the site outside the checkout, as `make site` builds it inside."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"no {', '.join(missing)}: pip install --group docs")
@@ -92,13 +92,13 @@ def test_the_reference_has_the_docstrings(site):
     words = re.sub(r"<[^>]+>", "", page)
     join = words[words.index("Match rows that are close in time, while sources push rows.") :]
     before = words[: words.index("Match rows that are close in time, while sources push rows.")]
-    # A class is shown with the arguments of its call, and examples as code.
+    # A class page shows the arguments of the constructor, and examples are shown as code.
     assert "lateness" in before[before.rindex("IntervalJoin(") :]
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join
 
 
 class Served(SimpleHTTPRequestHandler):
-    """Serves a folder and notes each answer."""
+    """Serves a folder and records each answer."""
 
     answers: list[tuple[str, int]]
 
@@ -106,7 +106,7 @@ class Served(SimpleHTTPRequestHandler):
         self.answers.append((self.path, code))
         super().send_response(code, message)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the required name
         pass
 
 

@@ -1,9 +1,9 @@
-"""A standalone cluster on this machine, of whose processes some are killed.
+"""A standalone cluster on this machine, some of whose processes are killed.
 
-What `local[*]` cannot show: tasks in other processes than the driver, which get the plan and the
-broadcast side over the network; executors that take rows with them when they go; and a whole worker
-that goes with its executor, so that the other one goes on from the checkpoint. One application does
-all that the tests look at, since to start one takes longer than its queries.
+The tests cover what `local[*]` does not. Tasks outside the driver's process receive the plan and
+the broadcast side over the network. A lost executor loses its rows. If a worker is lost together
+with its executor, the other worker resumes from the checkpoint. One application runs everything
+that the tests check, because starting one takes longer than its queries.
 """
 
 import sys
@@ -28,7 +28,7 @@ QUERIES = streaming_query.tried("aggregate")
 
 @pytest.fixture(scope="module")
 def left_by(tmp_path_factory) -> Iterator[Callable[[str], Path]]:
-    """The application has run; give what a part of it has left."""
+    """Run the application, and return a function that gives the output folder of a part."""
     folder = tmp_path_factory.mktemp("cluster")
     with standalone.cluster(folder, workers=2) as address:
         yield cluster.ran(folder, address, PARALLELISMS, QUERIES)
