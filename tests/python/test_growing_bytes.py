@@ -262,8 +262,9 @@ def test_bytes_behind_the_end_of_the_file_before_are_told(folder):
     assert file.next_bytes() == b"b"
     with Path("old").open("ab") as old:
         old.write(b"x" * 1_000)
-    wrong = "1,000 bytes were written to the previous file with this name after the new one had been"
-    with pytest.raises(TidegateError, match=f"^file: {wrong} created while it was followed; rename"):
+    wrong = "1,000 bytes were written to the previous file with this name after the new one had"
+    followed = "been created while it was followed; rename"
+    with pytest.raises(TidegateError, match=f"^file: {wrong} {followed}"):
         file.next_bytes()
     file.close()
 
