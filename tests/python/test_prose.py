@@ -2,7 +2,7 @@
 
 import pytest
 
-from test_published import script
+from test_published import ROOT, script
 
 prose = script("prose")
 
@@ -35,3 +35,9 @@ def test_turns_are_found_where_they_are_prose(tmp_path, name, text, found):
     path.write_text(text)
     lines = [int(line.removeprefix(f"{path}:").split(":")[0]) for line in prose.found_in(path)]
     assert lines == found
+
+
+def test_the_project_has_none(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("sys.argv", ["prose.py"])
+    assert not prose.main(), capsys.readouterr().out
