@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
@@ -140,12 +139,13 @@ def _bound(
 
 def _of_merge(function: Callable[..., Any]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
-        # Imported late, because it imports pyarrow.
+        # Imported late, because they import pyarrow.
         from tidegate.calls.inputs import STREAMED, listed, streams_of_files  # noqa: PLC0415
+        from tidegate.io.open_tables import is_path  # noqa: PLC0415
 
         given = _bound(function, inputs, arguments)
         streams = given.pop("streams")
-        if isinstance(streams, str | os.PathLike):
+        if is_path(streams):
             every = streams_of_files(streams, STREAMED)
         else:
             every = [streams] if hasattr(streams, "__arrow_c_schema__") else listed(streams)

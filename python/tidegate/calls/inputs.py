@@ -5,7 +5,6 @@ Files are opened and read on a separate thread, so that Ctrl-C can interrupt the
 
 from __future__ import annotations
 
-import os
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -18,6 +17,7 @@ from tidegate.io.open_tables import (
     STREAMED,
     WHOLE,
     OpenTable,
+    is_path,
     is_table,
     of_one_type,
     open_files,
@@ -136,7 +136,7 @@ def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 -
     Inputs other than Arrow data are opened. If all inputs are files, a CSV column is read as the
     same type in all of them.
     """
-    if isinstance(streams, OpenTable) or _is_path(streams):
+    if isinstance(streams, OpenTable) or is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None
         return elsewhere(lambda: of_one_type(given or open_files(streams, "streams", how)))
     every = listed(streams)
@@ -166,10 +166,6 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
 def names(streams: int) -> list[str]:
     """Return the names that messages use for this number of streams."""
     return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
-
-
-def _is_path(given: object) -> bool:
-    return isinstance(given, str | os.PathLike)
 
 
 def elsewhere(work: Callable[[], Result]) -> Result:

@@ -199,7 +199,7 @@ def refused(given: object, name: str) -> TypeError:
     kind = type(given)
     found = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     if isinstance(given, list | tuple):
-        wrong = [at for at, item in enumerate(given) if not _is_path(item)]
+        wrong = [at for at, item in enumerate(given) if not is_path(item)]
         what = type(given[wrong[0]]).__name__ if wrong else ""
         found = f"a list whose item {wrong[0]} is {what}" if wrong else "an empty list"
     begin = f"{name}: " if name else ""
@@ -211,10 +211,10 @@ Opener: TypeAlias = Callable[[Any, str, Reading], OpenTable]
 
 def _opener(given: object) -> Opener | None:
     """Return the function that opens this input, or None if its type is not supported."""
-    if _is_path(given):
+    if is_path(given):
         return _of_paths
     if isinstance(given, list | tuple):
-        return _of_paths if given and all(map(_is_path, given)) else None
+        return _of_paths if given and all(map(is_path, given)) else None
     if isinstance(given, Mapping):
         return _of_arrays
     if getattr(getattr(given, "dtype", None), "names", None):
@@ -233,7 +233,8 @@ def _kinds() -> Iterator[tuple[type, Opener]]:
         yield duckdb.DuckDBPyRelation, _of_relation
 
 
-def _is_path(given: object) -> bool:
+def is_path(given: object) -> bool:
+    """Return whether an input is one path, address or pattern."""
     return isinstance(given, str | os.PathLike)
 
 
@@ -252,7 +253,7 @@ def _with_name(error: Exception, name: str) -> Exception:
 
 
 def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401 - a path or a list
-    addresses = [given] if _is_path(given) else given
+    addresses = [given] if is_path(given) else given
     found = [piece for address in addresses for piece in pieces(os.fspath(address), how)]
     return of_pieces(found, name)
 
