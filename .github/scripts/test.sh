@@ -6,6 +6,9 @@ scripts=$(dirname "$0")
 "$scripts/format_rust.sh"
 
 printed=$(mktemp)
+# The Python tests write here which tests they skipped, and why.
+SKIPPED_TESTS=$(mktemp)
+export SKIPPED_TESTS
 # Where the compiler lints (rustc.sh), Clippy has seen each crate that the tests have run.
 lint_rust() {
     [[ ${RUSTC_WORKSPACE_WRAPPER-} == *rustc.sh ]] || "$scripts/lint_rust.sh"
@@ -13,7 +16,7 @@ lint_rust() {
 (lint_rust && nice "$scripts/test_rust.sh") > "$printed" 2>&1 &
 rust=$!
 # The group of the background, with its compilers and tests, ends with this script.
-trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed"' EXIT
+trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed" "$SKIPPED_TESTS"' EXIT
 
 # Random tests try half of what a single file tries; campaigns are for more.
 export CAMPAIGN=${CAMPAIGN:-0.5}
@@ -22,4 +25,6 @@ failed=0
 echo "Clippy and the Rust tests:"
 wait "$rust" || failed=1
 cat "$printed"
+echo "Skipped Python tests:"
+cat "$SKIPPED_TESTS"
 exit "$failed"
