@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 # How a frame's table looks; on the site, it looks as others do.
 STYLE = re.compile(r"<style scoped>.*?</style>\n*|(?<=<table) [^>]*", re.DOTALL)
-COPIED = {".csv", ".png", ".svg"}
+COPIED = {".css", ".csv", ".js", ".png", ".svg"}
 DOCS = Path("docs")
 
 
@@ -89,7 +89,8 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 def pages() -> dict[Path, str | None]:
     """The files of the site and their texts: pages of docs/, and all that they lead to."""
-    wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in {".md", ".ipynb"}]
+    kinds = {".css", ".ipynb", ".js", ".md"}
+    wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in kinds]
     found: dict[Path, str | None] = {}
     while wanted:
         page = wanted.pop()

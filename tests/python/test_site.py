@@ -1,7 +1,10 @@
 """The site is built from the manual, asks no other server for anything, and opens in a browser."""
 
+import doctest
 import functools
+import html
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -110,14 +113,8 @@ class Served(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [
-        ("index.html", "for any\nnumber of threads"),
-        ("api/tables.html", "Match rows of two inputs"),
-    ],
-)
-def test_a_page_opens_in_a_browser(site, tmp_path, page, words):
+def opened(site: Path, profile: Path, page: str) -> str:
+    """A page as a browser shows it, once its scripts have run; nothing may be missing in it."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no browser: apt-get install chromium, or put google-chrome on the PATH")
@@ -127,16 +124,91 @@ def test_a_page_opens_in_a_browser(site, tmp_path, page, words):
     try:
         command = [
             *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-            *("--enable-logging=stderr", f"--user-data-dir={tmp_path}"),
+            *("--enable-logging=stderr", f"--user-data-dir={profile}"),
             # No other server can be reached, as behind a firewall.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            "--virtual-time-budget=5000",
             f"http://127.0.0.1:{server.server_port}/{page}",
         ]
-        opened = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     finally:
         server.shutdown()
         server.server_close()
-    assert words in opened.stdout
     assert (f"/{page}", 200) in Served.answers
     assert [answer for answer in Served.answers if answer[1] >= 400] == []
-    assert [line for line in opened.stderr.splitlines() if "CONSOLE" in line] == []
+    printed = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    # The button that was pressed last has the focus, which the field of the search would take.
+    assert [line for line in printed if "Autofocus processing was blocked" not in line] == []
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("index.html", "for any\nnumber of threads"),
+        ("api/tables.html", "Match rows of two inputs"),
+    ],
+)
+def test_a_page_opens_in_a_browser(site, tmp_path, page, words):
+    assert words in opened(site, tmp_path, page)
+
+
+# Presses each copy button, and keeps what it puts into the clipboard.
+COPYING = """<script>
+const copied = [];
+document.execCommand = () => copied.push(document.querySelector("body > textarea").value) > 0;
+setInterval(() => {
+  for (const button of document.querySelectorAll("button[data-md-type=copy]:not([data-seen])")) {
+    button.dataset.seen = "";
+    button.click();
+  }
+  document.body.dataset.copied = JSON.stringify(copied);
+}, 100);
+</script></body>"""
+
+
+@pytest.mark.parametrize("page", ["joins", "live", "api/operators"])
+def test_a_copy_button_copies_code_that_runs(site, tmp_path, page):
+    target = site / f"{page}-copying.html"
+    text = (site / f"{page}.html").read_text("utf-8")
+    target.write_text(text.replace("</body>", COPYING), "utf-8")
+    shown = opened(site, tmp_path, f"{page}-copying.html")
+    target.unlink()
+    found = re.search(r'data-copied="([^"]*)"', shown)
+    assert found is not None
+    copied = json.loads(html.unescape(found[1]))
+    blocks = re.findall(r"<pre>.*?<code>(.*?)</code>", text, re.DOTALL)
+    examples = [
+        doctest.DocTestParser().get_examples(html.unescape(re.sub(r"<[^>]+>", "", block)))
+        for block in blocks
+    ]
+    wanted = ["".join(one.source for one in block).rstrip() for block in examples if block]
+    assert len(wanted) >= 5
+    assert [code for code in copied if code in wanted] == wanted
+    assert [code for code in copied if re.search(r"^(>>>|\.\.\.)", code, re.MULTILINE)] == []
+
+
+# Marks each word of a drawing that leaves its frame, and notes how many were looked at.
+MEASURING = """<script>
+const seen = [...document.querySelectorAll("svg text")];
+const inside = (text) => {
+  const box = text.getBoundingClientRect();
+  const frame = text.closest("svg").getBoundingClientRect();
+  return box.left >= frame.left && box.right <= frame.right && box.bottom <= frame.bottom;
+};
+const cut = seen.filter((text) => !inside(text)).map((text) => text.textContent);
+document.body.dataset.cut = JSON.stringify([seen.length, cut]);
+</script>"""
+
+
+def test_no_drawing_is_cut_off(tmp_path):
+    drawings = [path.read_text("utf-8") for path in sorted(DOCS.glob("*.svg"))]
+    icon = '<link rel="icon" href="data:,">'
+    page = f"<!doctype html>{icon}<body>{''.join(drawings)}{MEASURING}"
+    (tmp_path / "drawings.html").write_text(page, "utf-8")
+    shown = opened(tmp_path, tmp_path / "profile", "drawings.html")
+    found = re.search(r'data-cut="([^"]*)"', shown)
+    assert found is not None
+    count, cut = json.loads(html.unescape(found[1]))
+    assert count == sum(drawing.count("<text") for drawing in drawings) > 50
+    assert cut == []
