@@ -1,5 +1,6 @@
-# Everything that is done with this checkout. A target makes what it needs by itself, in .venv.
-# Needed beforehand: Python 3.11 or later, a Rust toolchain (https://rustup.rs) and, for Spark, Java 17 or later.
+# The commands for working with this checkout. Each target installs what it needs into .venv.
+# Requirements: Python 3.11 or later, a Rust toolchain (https://rustup.rs) and, for Spark, Java 17
+# or later.
 
 PYTHON ?= python3
 SCRIPTS := .github/scripts
@@ -7,10 +8,10 @@ VENV := .venv
 
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
-# pyo3 then builds for this Python whoever calls cargo, so that nothing is compiled twice.
+# Makes every call of cargo build pyo3 for this Python, so that nothing is compiled twice.
 export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 
-# The native module has the docstrings of its stub.
+# The native module contains the docstrings of its stub.
 RUST := Cargo.toml Cargo.lock pyproject.toml python/tidegate/_tidegate.pyi \
 	$(shell find rust -name '*.rs' -o -name Cargo.toml)
 SOURCES := $(RUST) README.md $(shell find python/tidegate -name '*.py' -o -name '*.pyi')
@@ -18,10 +19,11 @@ SOURCES := $(RUST) README.md $(shell find python/tidegate -name '*.py' -o -name 
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# The environment holds the package once: as a user has it, or as a developer has it. One stamp removes the other.
+# The environment contains the package once, either as a release or as a development build. Each
+# stamp removes the other.
 RELEASE := $(VENV)/.release
 DEVELOP := $(VENV)/.develop
-# A developer's package without the tools.
+# Marks a development build without the development tools.
 MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
@@ -33,39 +35,40 @@ help: ## Print this list.
 
 install: $(RELEASE) ## Build the package for speed and install it in .venv, with its command and its Spark form.
 
-# The build for tests takes half as long as that for speed; what is installed is taken.
-demo: $(if $(wildcard $(RELEASE)),$(RELEASE),$(MODULE)) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, draw.
+# The demo uses the installed build, if there is one. A development build takes half as long as a
+# release build.
+demo: $(if $(wildcard $(RELEASE)),$(RELEASE),$(MODULE)) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, plot.
 	pip install --group demo
 	$(SCRIPTS)/demo.sh
 
-quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python tests that wait for nothing, with fewer random tries.
+quick: $(DEVELOP) ## Run the core tests: Rust unit tests, and fast Python tests with fewer random cases.
 	$(SCRIPTS)/test_rust.sh --lib
 	CAMPAIGN=0.2 $(SCRIPTS)/test_python.sh -m "not slow"
 
-test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
+test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; `make check` checks the benches.
 	$(SCRIPTS)/test.sh
 
 lowest: $(VENV)/.pip ## Run the core Python tests with the lowest dependency versions that pyproject.toml allows.
 	$(SCRIPTS)/test_lowest.sh
 
-coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach.
+coverage: $(DEVELOP) ## Report the lines and unsafe blocks that the tests reach, except the Spark tests.
 	$(SCRIPTS)/coverage.sh
 
-loom: ## Run the loom models: every interleaving of small cases of what threads share.
+loom: ## Run the loom models, which explore every interleaving of small cases of shared structures.
 	$(SCRIPTS)/loom.sh
 
-aarch64: ## Run the unit tests of loops and operators for 64-bit ARM in an emulator; says what it lacks.
+aarch64: ## Run the unit tests of loops and operators for 64-bit ARM in an emulator.
 	$(SCRIPTS)/aarch64.sh
 
-stress: $(VENV)/.tools ## Run the gates under more threads than cores; gates, module and imports under sanitizers and valgrind.
+stress: $(VENV)/.tools ## Run the gates with more threads than cores; run gates, module and imports under sanitizers and valgrind.
 	$(SCRIPTS)/stress.sh
 	$(SCRIPTS)/stress_module.sh
 	$(SCRIPTS)/valgrind.sh
 
-fuzz: ## Feed each fuzz target for T seconds: make fuzz T=60; only some: make fuzz T=600 TARGETS="join merge".
+fuzz: ## Run each fuzz target for T seconds: make fuzz T=60; or only some: make fuzz T=600 TARGETS="join merge".
 	$(SCRIPTS)/fuzz.sh $(or $(T),60) $(TARGETS)
 
-campaign: $(DEVELOP) ## Attack for hours: fuzz targets, random tests that try far more, kills: make campaign HOURS=8.
+campaign: $(DEVELOP) ## Stress-test for hours with fuzz targets, far more random cases, and kills: make campaign HOURS=8.
 	$(SCRIPTS)/campaign.sh $(or $(HOURS),1)
 
 options: ## Write the options of python/tidegate/options.py into signatures, docstrings and docs.
@@ -81,24 +84,24 @@ check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 prose: ## Find turns of phrase that CONTRIBUTING.md advises against.
 	$(PYTHON) $(SCRIPTS)/prose.py
 
-audit: $(VENV)/.pip ## Look up known weaknesses of what tidegate needs, and licences; needs cargo-deny.
+audit: $(VENV)/.pip ## Check dependencies for known vulnerabilities and licences; needs cargo-deny.
 	$(SCRIPTS)/audit.sh
 
 format: $(VENV)/.tools ## Format all Rust and Python files.
 	cargo fmt --all
 	ruff format .
 
-site: $(VENV)/.tools ## Build the site in site/ from docs/; a link that leads nowhere is an error.
+site: $(VENV)/.tools ## Build the site in site/ from docs/; a broken link is an error.
 	$(SCRIPTS)/site.sh
 
 bench: $(RELEASE) ## Run a workload against its peers: make bench W=1 ARGS="--rows 1000000 --keys 1000".
 	$(SCRIPTS)/bench.sh $(W) $(ARGS)
 
-claims: $(RELEASE) ## Measure the claims of BENCHMARKS.md again, in some 20 minutes, and compare.
+claims: $(RELEASE) ## Measure the claims of BENCHMARKS.md again, in about 20 minutes, and compare.
 	pip install --group bench
 	python benches/claims.py $(ARGS)
 
-wheel: $(VENV)/.tools ## Build the wheel that is published, in dist/, and try it in an environment of its own.
+wheel: $(VENV)/.tools ## Build the wheel for publication in dist/, and test it in a separate environment.
 	$(SCRIPTS)/build_wheel.sh
 	$(SCRIPTS)/try_wheel.sh dist/*.whl
 
@@ -118,7 +121,7 @@ $(RELEASE): $(VENV)/.pip $(SOURCES)
 	$(SCRIPTS)/install.sh
 	touch $@
 
-# A newcomer builds once: what the compiler would keep for the next time is not written.
+# A first build is not incremental, because new users build only once.
 $(MODULE): export CARGO_INCREMENTAL := 0
 $(MODULE): $(VENV)/.pip $(RUST)
 	rm -f $(RELEASE)

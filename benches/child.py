@@ -1,4 +1,4 @@
-"""A job of a bench in a process of its own: the times of its calls, and their results."""
+"""Runs a job of a bench in a separate process, and measures the times and results of its calls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Fingerprint = list[float]
-"""The number of rows of a result, and what else is compared."""
+"""The number of rows of a result, and any other values to compare."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What a job found. The first call's time is apart: nothing is warm yet."""
+    """The measurements of a job. The time of the first call is separate, because it is cold."""
 
     first: float
     seconds: list[float]
@@ -30,14 +30,14 @@ class Found:
 
     @property
     def medians(self) -> tuple[float, float]:
-        """Seconds by the clock and of all processors, of the calls after the first."""
+        """Return the median wall-clock and CPU seconds of the calls after the first."""
         return statistics.median(self.seconds), statistics.median(self.cpu)
 
 
 def measure(
     run: Callable[[], pa.Table], fingerprint: Callable[[pa.Table], Fingerprint], repeat: int
 ) -> Found:
-    """Call once to check, then `repeat` times."""
+    """Call once to check the result, then `repeat` times."""
     start = time.perf_counter()
     found = run()
     first = time.perf_counter() - start
@@ -59,7 +59,7 @@ def run(
     timeout: float,
     python: str = sys.executable,
 ) -> Found | None:
-    """What a script finds when it is called with a job; None if it takes longer."""
+    """Return the measurements of a script that runs a job, or None if it exceeds the time limit."""
     from measure import environment  # noqa: PLC0415 - the child needs none of it
 
     command = [python, script, "--job", json.dumps(dataclasses.asdict(job))]
@@ -80,7 +80,7 @@ def run(
 
 
 def main(measured: Callable[[dict[str, Any]], Found], parent: Callable[[], None]) -> None:
-    """Do a job if the command line has one, else what the parent does."""
+    """Run the job on the command line, or the parent's function if there is none."""
     if sys.argv[1:2] == ["--job"]:
         print(json.dumps(dataclasses.asdict(measured(json.loads(sys.argv[2])))))
     else:

@@ -1,14 +1,15 @@
-"""The claims of BENCHMARKS.md, measured again: `make claims`.
+"""Measures the claims of BENCHMARKS.md again: `make claims`.
 
-Each claim has a line of that table, whose first cell names it and whose second says by how many
-times tidegate is ahead, as a range. In a round tidegate and the rivals of a claim take turns, each
-in a fresh process, whose first call is cold and whose other calls are warm. A round's lead is the
-time of its fastest rival over tidegate's. Prints the medians of the rounds' leads with their range,
-and fails if a median of warm calls is outside the range that is claimed.
+Each claim is a row of the table in BENCHMARKS.md. Its first cell is the claim's name, and its
+second cell is the range of tidegate's lead. In each round, tidegate and its rivals take turns, each
+in a fresh process whose first call is cold and whose other calls are warm. The lead is the time of
+the fastest rival divided by tidegate's time. The script prints the medians and ranges of the leads,
+and fails if a median over warm calls is outside the claimed range.
 
-A virtual machine's first calls depend on whether its host has supplied the memory before. With
-`--memory at-hand`, a program touches some gigabytes before each process, and ends. With `--memory
-anew`, nothing runs for a while before each, so that a host that takes unused memory back does so.
+On a virtual machine, the times of first calls depend on whether the host has already supplied
+memory. With `--memory at-hand`, a program touches several gigabytes before each process and exits.
+With `--memory anew`, the machine is idle before each process, so that the host can reclaim unused
+memory.
 
     python benches/claims.py --rounds 5
     python benches/claims.py --only interval --memory at-hand
@@ -56,26 +57,26 @@ REST_S = 10.0
 
 
 class Times(NamedTuple):
-    """Seconds of the first call of a process, and of a later one."""
+    """The seconds of the first call in a process, and of a later call."""
 
     cold: float
     warm: float
 
 
 Forms = dict[str, "Callable[[], Times]"]
-"""What a process of each form takes; tidegate comes first."""
+"""The times of one process per form, with tidegate first."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A line of the table of claims. `prepare` writes its inputs into a folder."""
+    """A row in the table of claims. `prepare` writes its inputs to a folder."""
 
     name: str
     prepare: Callable[[Path, int], Forms]
 
 
 def _found(script: str, job: object) -> Times:
-    """What a script of this folder finds when it is called with a job."""
+    """Return the measurements of a script in this folder that runs a job."""
     found = child.run(str(Path(__file__).with_name(script)), job, TIMEOUT_S)
     if found is None:
         sys.exit(f"{job} took more than {TIMEOUT_S:.0f} s")
@@ -89,7 +90,7 @@ def _measured(found: Measured | Merged | None) -> Times:
 
 
 def interval_join(rows: int, keys: int, skew: str) -> Callable[[Path, int], Forms]:
-    """W1 as one table, against buckets."""
+    """Measure W1 as one table, against buckets."""
 
     def prepare(folder: Path, threads: int) -> Forms:
         case = Case(rows, keys, skew)
@@ -112,7 +113,7 @@ def interval_join(rows: int, keys: int, skew: str) -> Callable[[Path, int], Form
 
 
 def aggregates(keys: int, rivals: list[str]) -> Callable[[Path, int], Forms]:
-    """W7, 100 partners a row."""
+    """Measure W7 with 100 partners per row."""
 
     def prepare(_folder: Path, threads: int) -> Forms:
         def run(form: str) -> Times:
@@ -124,7 +125,7 @@ def aggregates(keys: int, rivals: list[str]) -> Callable[[Path, int], Forms]:
 
 
 def asof_join(keys: int, order: str) -> Callable[[Path, int], Forms]:
-    """W6 without a tolerance."""
+    """Measure W6 without a tolerance."""
 
     def prepare(folder: Path, threads: int) -> Forms:
         tables = w6.generate(w6.Case(1_000_000, keys, order, None))
@@ -145,14 +146,14 @@ def _written(path: Path, table: pa.Table) -> str:
 
 
 def band_join(_folder: Path, threads: int) -> Forms:
-    """W2, three million rows a side."""
+    """Measure W2 with three million rows per side."""
     forms = [OURS, "polars buckets", "duckdb buckets"]
     jobs = {form: w2.Job(form, "band", 1 << 20, threads, 3) for form in forms}
     return {form: partial(_found, "w2.py", job) for form, job in jobs.items()}
 
 
 def windows(folder: Path, threads: int) -> Forms:
-    """W4, 243 keys."""
+    """Measure W4 with 243 keys."""
     rows = 10_000_000
     w4.generate(rows, 243, folder)
     forms = [OURS, "duckdb panes", "polars panes"]
@@ -161,7 +162,7 @@ def windows(folder: Path, threads: int) -> Forms:
 
 
 def merge(folder: Path, threads: int) -> Forms:
-    """W5, 20 sources."""
+    """Measure W5 with 20 sources."""
     tables = w5.generate(10_000_000, 20, folder)
 
     def run(system: str) -> Times:
@@ -187,7 +188,7 @@ CLAIMS = [
 ]
 
 
-# The memory before a process begins
+# Memory before a process starts
 
 
 def _touch() -> None:
@@ -203,7 +204,7 @@ MEMORY: dict[str, Callable[[], None]] = {
 
 
 def claimed() -> dict[str, tuple[float, float]]:
-    """The range of each line of the table of claims."""
+    """Return the claimed range of each row in the table."""
     line = re.compile(r"^\| ([^|]+) \| ([\d.]+) to ([\d.]+)x \|", re.MULTILINE)
     ranges = {
         name: (float(low), float(high)) for name, low, high in line.findall(BENCHMARKS.read_text())
@@ -217,7 +218,7 @@ def claimed() -> dict[str, tuple[float, float]]:
 def measured(
     claim: Claim, threads: int, rounds: int, prepare_memory: Callable[[], None]
 ) -> tuple[list[float], list[float]]:
-    """The leads of each round over the fastest rival: of first calls, and of later ones."""
+    """Return the leads of each round over the fastest rival, for first and for later calls."""
     cold, warm = [], []
     with tempfile.TemporaryDirectory() as folder:
         forms = claim.prepare(Path(folder), threads)
@@ -239,10 +240,17 @@ def _spread(leads: list[float]) -> str:
 def main() -> None:
     """Measure the claims, and compare each with its range."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="processes of each form")
-    parser.add_argument("--threads", type=int, default=2, help="threads; claims are of two")
-    parser.add_argument("--only", default="", help="claims whose name has this text")
-    parser.add_argument("--memory", choices=MEMORY, default="as-it-is", help="before each process")
+    parser.add_argument("--rounds", type=int, default=5, help="processes per form")
+    parser.add_argument(
+        "--threads", type=int, default=2, help="number of threads; the claims are for two"
+    )
+    parser.add_argument("--only", default="", help="only claims whose names contain this text")
+    parser.add_argument(
+        "--memory",
+        choices=MEMORY,
+        default="as-it-is",
+        help="state of the memory before each process",
+    )
     given = parser.parse_args()
     ranges = claimed()
     print(f"{machine()}; {given.threads} threads, {given.rounds} rounds, memory {given.memory}\n")
@@ -253,7 +261,7 @@ def main() -> None:
             continue
         low, high = ranges[claim.name]
         cold, warm = measured(claim, given.threads, given.rounds, MEMORY[given.memory])
-        # As the table rounds.
+        # Rounded as in the table.
         holds = low <= round(statistics.median(warm), 1) <= high
         outside += not holds
         verdict = "" if holds else "outside"

@@ -1,9 +1,9 @@
-"""Draw the claims of README: the time of other forms, as a multiple of tidegate's.
+"""Draws the claims of the README: the times of other forms, as multiples of tidegate's time.
 
-A line of the table has a question, a form that answers it, and the least and the greatest of the
-medians of several machines. `kind` says who writes the form: an `expert` for speed, anybody first
-(`plain`), or `both`. A form without a greatest multiple was stopped. `words` is the line of
-BENCHMARKS.md that the figures are from; tests/python/test_published.py compares them.
+Each row of the table has a question, a form that answers it, and the lowest and highest of the
+medians from several machines. `kind` specifies who would write the form: an `expert` for speed,
+most users at first (`plain`), or `both`. A form without a highest multiple was stopped. `words` is
+the line of BENCHMARKS.md that contains the figures; tests/python/test_published.py compares them.
 
 python benches/claims_plot.py docs/speed.csv docs/speed.svg
 """
@@ -17,10 +17,10 @@ from pathlib import Path
 
 Line = dict[str, str]
 
-WIDTH = 520  # narrow, so that a phone shows the text in a legible size
-BEGIN = 20  # where bars begin
-UNIT = 18  # the length of tidegate's bar
-LONGEST = 20  # longer bars are broken off
+WIDTH = 520  # narrow, so that the text is legible on a phone
+BEGIN = 20  # start of the bars
+UNIT = 18  # length of tidegate's bar
+LONGEST = 20  # maximum length; longer bars are cut
 HEIGHT = 16
 STEP = 20
 TOP = 52
@@ -50,7 +50,7 @@ STYLE = """  <style>
 
 
 def multiple(line: Line) -> str:
-    """The figure of a line, as BENCHMARKS.md writes it."""
+    """Return the figure of a row, in the format of BENCHMARKS.md."""
     if not line["high"]:
         return f"more than {line['low']}x"
     if line["low"] == line["high"]:
@@ -59,18 +59,18 @@ def multiple(line: Line) -> str:
 
 
 def text(x: float, y: float, what: str, of: str = "", anchor: str = "start") -> str:
-    """Some words."""
+    """Return a text element."""
     return f'  <text x="{x:g}" y="{y:g}" class="{of}" text-anchor="{anchor}">{what}</text>'
 
 
 def box(x: float, y: float, width: float, of: str, opacity: float = 1) -> str:
-    """A bar."""
+    """Return a bar."""
     shape = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{HEIGHT}"'
     return f'  <rect {shape} class="{of}" fill-opacity="{opacity:g}"/>'
 
 
 def broken(line: Line, y: float) -> list[str]:
-    """A bar that is too long to be drawn, with a gap near its end."""
+    """Return a bar that is cut, with a gap near its end."""
     length = LONGEST * UNIT
     gap = BEGIN + length - 30
     points = f"{gap},{y + HEIGHT + 1} {gap + 8},{y - 1} {gap + 14},{y - 1}"
@@ -83,7 +83,7 @@ def broken(line: Line, y: float) -> list[str]:
 
 
 def bar(line: Line, y: float) -> list[str]:
-    """A form and its multiple; the part between the least and the greatest is lighter."""
+    """Return a labelled bar, whose part between the lowest and highest multiple is lighter."""
     low, high = float(line["low"]), float(line["high"] or line["low"])
     if high > LONGEST:
         return broken(line, y)
@@ -95,12 +95,12 @@ def bar(line: Line, y: float) -> list[str]:
 
 
 def told(lines: list[Line]) -> str:
-    """The chart in words, for whom it is not drawn."""
+    """Return a description of the chart for readers who cannot see it."""
     return "; ".join(f"{line['question']}: {line['form']}, {multiple(line)}" for line in lines)
 
 
 def drawing(lines: list[Line]) -> str:
-    """The chart as SVG."""
+    """Return the chart as SVG."""
     drawn: list[str] = []
     y = TOP
     for question, forms in groupby(lines, lambda line: line["question"]):
@@ -138,7 +138,7 @@ def drawing(lines: list[Line]) -> str:
 
 
 def read(table: Path) -> list[Line]:
-    """The lines of the table."""
+    """Return the rows of the table."""
     with table.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

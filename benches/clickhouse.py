@@ -1,4 +1,4 @@
-"""Tables of chDB, which is ClickHouse inside a process."""
+"""Loads tables into chDB, which runs ClickHouse inside a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = {"int64": "Int64", "double": "Float64"}
 
 
 def load_tables(tables: Mapping[str, pa.Table]) -> Any:  # noqa: ANN401 - chdb has no types
-    """A session with these tables in its own memory; columns are whole numbers or floats."""
+    """Return a session with these tables in memory; columns are integers or floats."""
     from chdb.session import Session  # noqa: PLC0415 - loaded by its own process only
 
     session = Session()
@@ -22,7 +22,7 @@ def load_tables(tables: Mapping[str, pa.Table]) -> Any:  # noqa: ANN401 - chdb h
     for name, given in tables.items():
         columns = ", ".join(f"{field.name} {_TYPES[str(field.type)]}" for field in given.schema)
         session.query(f"create table {name} ({columns}) engine = Memory")
-        # chDB finds it by the name of the variable.
+        # chDB finds the table by the name of this variable.
         arrow_input = given
         session.query(f"insert into {name} select * from Python(arrow_input)")  # noqa: S608
         del arrow_input

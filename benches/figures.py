@@ -1,16 +1,16 @@
-"""The figures of the five papers again, by the number of threads where a figure has threads.
+"""Reproduces the figures of the five papers, by number of threads if a figure has threads.
 
-Every figure is a list of points, each a measurement of a second or less. Rounds go through all
-points, the first point of each figure before the second of any, until the budget is over. A point
-has the median of its rounds. Figures with no number of threads on an axis take the greatest.
-Measuring needs numpy and pyarrow alone. `--draw` draws what `--json` has written, and needs
-matplotlib.
+Every figure is a list of points, and each point is a measurement of at most a second. Each round
+visits all points, starting with the first point of each figure, until the time budget is used up.
+The value of a point is the median of its rounds. Figures without a thread axis use the largest
+number of threads. Measuring needs only numpy and pyarrow. `--draw` draws the file that `--json` has
+written, and needs matplotlib.
 
     python benches/figures.py --threads 1,2,4,8,16 --budget-seconds 240 --json figures.json
     python benches/figures.py --draw figures.json --svg benches/plots/figures.svg
 
-`--only IBWJ` chooses figures by their names, `--list` lists them. Points that a budget leaves no
-time for are said at the end, and are not in the file.
+`--only IBWJ` selects figures by name, and `--list` lists them. If the budget is too short for some
+points, they are listed at the end and are not in the file.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
     from tidegate.types import Algorithm, BandAlgorithm, Parallelism, WindowAlgorithm
 
-SECONDS = 0.4  # of a measurement that goes on as long as it is let
+SECONDS = 0.4  # duration of a measurement that has no end of its own
 MINUTE_S = 60
 US = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A measurement: where it is in its figure, and what takes it."""
+    """A measurement, with its position in the figure and its function."""
 
     series: str
     x: float
@@ -61,7 +61,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: its axes, and its points by the numbers of threads at hand."""
+    """A figure of a paper, with its axes and its points for the available numbers of threads."""
 
     name: str
     title: str
@@ -69,10 +69,10 @@ class Figure:
     y: str
     points: Callable[[list[int]], Iterator[Point]]
     is_log: bool = True
-    at_once: bool = False  # the first point has measured all others
+    at_once: bool = False  # the first point measures all other points, too
 
 
-# ScaleJoin (2015) and the handshake joins (2014): every pair of a window compared
+# ScaleJoin (2015) and the handshake joins (2014), which compare every pair in a window
 
 WINDOW_ROWS = 50_000
 PIECE = 4096
@@ -81,7 +81,7 @@ Work = tuple[float, float, float]
 
 @cache
 def _row_at_a_time(algorithm: WindowAlgorithm, threads: int, minutes: int, where: str) -> w3.Load:
-    """A join whose windows are full; the next measurement goes on with it."""
+    """Return a join with full windows, which the next measurement continues to use."""
     window_s = minutes * MINUTE_S
     load = w3.Load(algorithm, threads, window_s, WINDOW_ROWS / window_s, where=where)
     load.fill()
@@ -89,7 +89,7 @@ def _row_at_a_time(algorithm: WindowAlgorithm, threads: int, minutes: int, where
 
 
 def window_work(algorithm: WindowAlgorithm, threads: int, minutes: int, where: str) -> Work:
-    """Comparisons and rows a second of full windows, and how far threads' work is from its mean."""
+    """Return comparisons and rows per second with full windows, and the deviation of work."""
     load = _row_at_a_time(algorithm, threads, minutes, where)
     if not load.has(4 * PIECE):
         _row_at_a_time.cache_clear()
@@ -106,23 +106,23 @@ def window_work(algorithm: WindowAlgorithm, threads: int, minutes: int, where: s
 def compared(
     algorithm: WindowAlgorithm, threads: int, minutes: int = 5, where: str = w3.WHERE
 ) -> float:
-    """Comparisons a second, in units of 10^9."""
+    """Return comparisons per second, in units of 10^9."""
     return window_work(algorithm, threads, minutes, where)[0] / 1e9
 
 
 def sustained(algorithm: WindowAlgorithm, threads: int, minutes: int) -> float:
-    """Rows of a side a second, by windows of `minutes`: 2 W T^2 comparisons for T rows."""
+    """Return rows per second and side, for windows of `minutes`: 2 W T^2 comparisons for T rows."""
     comparisons = window_work(algorithm, threads, minutes, w3.WHERE)[0]
     return math.sqrt(comparisons / (2 * minutes * MINUTE_S))
 
 
 def spread(algorithm: WindowAlgorithm, threads: int) -> float:
-    """The standard deviation of the threads' comparisons, in percent of their mean."""
+    """Return the standard deviation of the threads' comparisons, in percent of their mean."""
     return window_work(algorithm, threads, 5, w3.WHERE)[2]
 
 
 def scalejoin_5(measure: Callable[[WindowAlgorithm, int, int], float]) -> Any:  # noqa: ANN401
-    """By threads and window length."""
+    """Return points by threads and window length."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         for count, minutes in itertools.product(threads, (5, 10, 15)):
@@ -136,7 +136,7 @@ def scalejoin_5(measure: Callable[[WindowAlgorithm, int, int], float]) -> Any:  
 
 
 def by_algorithm(*names: WindowAlgorithm, where: str = w3.WHERE) -> Any:  # noqa: ANN401
-    """Comparisons a second by threads."""
+    """Return comparisons per second by threads."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         for count, name in itertools.product(threads, names):
@@ -146,7 +146,7 @@ def by_algorithm(*names: WindowAlgorithm, where: str = w3.WHERE) -> Any:  # noqa
 
 
 def rows_by_algorithm(*names: WindowAlgorithm, where: str) -> Any:  # noqa: ANN401
-    """Rows a second by threads, of windows of one length in rows."""
+    """Return rows per second by threads, for row-based windows of one length."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         for count, name in itertools.product(threads, names):
@@ -160,9 +160,10 @@ def rows_by_algorithm(*names: WindowAlgorithm, where: str) -> Any:  # noqa: ANN4
 
 
 def window_latency(algorithm: WindowAlgorithm, threads: int, piece: int = 64) -> float:
-    """The median time in ms from when a piece is due until its pairs are there, at 1/4 peak.
+    """Return the median latency in ms, from the due time of a chunk to its pairs, at 1/4 peak.
 
-    Windows of 10 s. The peak is the rate at which as many comparisons as above take all the time.
+    Windows are 10 s long. The peak is the rate at which the comparisons measured above take all of
+    the time.
     """
     window_s = 10
     speed = compared(algorithm, threads)
@@ -180,7 +181,7 @@ def window_latency(algorithm: WindowAlgorithm, threads: int, piece: int = 64) ->
 
 
 def latency_by_threads(*names: WindowAlgorithm) -> Any:  # noqa: ANN401
-    """Latencies by threads."""
+    """Return latencies by threads."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         for count, name in itertools.product(threads, names):
@@ -190,7 +191,7 @@ def latency_by_threads(*names: WindowAlgorithm) -> Any:  # noqa: ANN401
 
 
 def merged_by_sources(threads: list[int]) -> Iterator[Point]:
-    """Rows a second through the gate, by sources."""
+    """Return rows per second through the gate, by sources."""
 
     def rate(sources: int, count: int) -> float:
         rows = (1 << 20) // sources
@@ -207,23 +208,23 @@ def merged_by_sources(threads: list[int]) -> Iterator[Point]:
         )
 
 
-# Figure 8: rates of each stream over time, in rows a second
+# Figure 8: rates of each stream over time, in rows per second
 
 Rates = tuple["Callable[[int], float]", ...]
 
 
 def steady(rate: float) -> Callable[[int], float]:
-    """Figure 8a."""
+    """Return the rates of figure 8a."""
     return lambda _: rate
 
 
 def sinus(mean: float, swing: float, period: float) -> Callable[[int], float]:
-    """Figure 8b."""
+    """Return the rates of figure 8b."""
     return lambda second: mean + swing * math.sin(2 * math.pi * second / period)
 
 
 def peaks(rate: float, height: float, every: int, at: int) -> Callable[[int], float]:
-    """Figure 8c: two seconds of every `every` have another rate."""
+    """Return the rates of figure 8c, in which two of every `every` seconds have another rate."""
     return lambda second: height if (second - at) % every < 2 else rate  # noqa: PLR2004
 
 
@@ -243,7 +244,7 @@ SKEW_SECONDS, SKEW_WINDOW_S = 60, 20
 
 @cache
 def skewed(which: str, threads: int) -> tuple[list[float], list[float], list[float]]:
-    """For each second: rows that come, comparisons of a thread, and their deviation in percent."""
+    """Return rows, comparisons per thread and their deviation in percent, for each second."""
     left, right = SKEWS[which]
     rng = np.random.Generator(np.random.PCG64(SEED))
     schemas = [w3.table(rng, 0, 0, 1, names).schema for names in ("xy", "ab")]
@@ -270,7 +271,7 @@ def skewed(which: str, threads: int) -> tuple[list[float], list[float], list[flo
 
 
 def skew_over_time(which: str) -> Any:  # noqa: ANN401
-    """Rows, comparisons and deviations by second."""
+    """Return rows, comparisons and deviations by second."""
     series = ("rows, thousands", "comparisons a thread, millions", "deviation, %")
 
     def points(threads: list[int]) -> Iterator[Point]:
@@ -300,11 +301,11 @@ def band_rate(  # noqa: PLR0913 - what a measurement is of
     of_one: bool = False,
     **settings: float,
 ) -> float:
-    """Million rows a second, over full windows of rows."""
+    """Return millions of rows per second, with full row-based windows."""
     case = w2_streams.Case(algorithm, threads, int(window), kind, matches)
     load = w2_streams.Load(case, BAND_PIECE, settings or None, of_one=of_one)
     load.run(load.pieces(case.window))
-    # A whole merge is in what is timed, whatever the ratio.
+    # The timed part always contains an entire merge, for any ratio.
     pieces = load.pieces(max(case.window, 1 << 16))
     seconds, _, _ = load.run(pieces)
     rows = len(pieces) * BAND_PIECE * len(load.join.sources)
@@ -317,7 +318,7 @@ def band_points(
     axis: str,
     values: tuple[float, ...] | None = None,
 ) -> Any:  # noqa: ANN401
-    """A series for each line, over values of one argument; over threads if there are none."""
+    """Return one series per line, over the values of an argument or, without any, over threads."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         for value, (name, asked) in itertools.product(values or threads, lines(threads)):
@@ -328,7 +329,7 @@ def band_points(
 
 
 def lines(*names: str, **asked: Any) -> Callable[[list[int]], list[tuple[str, dict[str, Any]]]]:  # noqa: ANN401
-    """Algorithms as series: on one thread, or on all where the name says so."""
+    """Return algorithms as series, on one thread or, if the name says so, on all threads."""
 
     def of(threads: list[int]) -> list[tuple[str, dict[str, Any]]]:
         found = []
@@ -343,7 +344,7 @@ def lines(*names: str, **asked: Any) -> Callable[[list[int]], list[tuple[str, di
 
 
 def of_one_or_two(_: list[int]) -> list[tuple[str, dict[str, Any]]]:
-    """Figure 12a."""
+    """Return the points of figure 12a."""
     return [
         ("two streams", {"algorithm": "ibwj"}),
         ("a stream with itself", {"algorithm": "ibwj", "of_one": True}),
@@ -375,7 +376,7 @@ def _fed(keys: int, skew: str, mode: Parallelism, threads: int) -> tidegate.Inte
 
 
 def interval_rate(keys: int, skew: str, mode: Parallelism, threads: int) -> float:
-    """Million rows a second."""
+    """Return millions of rows per second."""
     _streams(keys, skew)
     start = time.perf_counter()
     _fed(keys, skew, mode, threads)
@@ -383,14 +384,14 @@ def interval_rate(keys: int, skew: str, mode: Parallelism, threads: int) -> floa
 
 
 def load_factor(keys: int, skew: str, mode: Parallelism, threads: int) -> float:
-    """The busiest thread's comparisons in the second half over their mean."""
+    """Return the busiest thread's comparisons in the second half, divided by their mean."""
     given, sides = _streams(keys, skew)
     point = w1s.Point("load", 2 * OIJ_ROWS, keys, skew, mode, threads, len(sides[0][0]), 0)
     return w1s.balance(given, point).load_factor
 
 
 def interval_latency(keys: int, skew: str, mode: Parallelism, threads: int) -> float:
-    """The median time in ms from a row's push until its pairs were made."""
+    """Return the median time in ms from the push of a row until its pairs are emitted."""
     latency = _fed(keys, skew, mode, threads).stats()["latency"]
     return 1000 * float(latency[0]) if latency else math.nan
 
@@ -398,7 +399,7 @@ def interval_latency(keys: int, skew: str, mode: Parallelism, threads: int) -> f
 def interval_points(
     measure: Callable[[int, str, Parallelism, int], float], axis: str, skew: str = "0.35"
 ) -> Any:  # noqa: ANN401
-    """A series for each mode."""
+    """Return one series per mode."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         most = threads[-1]
@@ -424,7 +425,7 @@ QUERIES = {query.name: query for query in w4_designs.QUERIES}
 
 
 def readings() -> pa.Table:
-    """Readings of 243 meters, one a minute each, in no order within a minute."""
+    """Return readings of 243 meters, one per meter and minute, unordered within each minute."""
     rng = np.random.Generator(np.random.PCG64(42))
     minutes = np.repeat(np.arange(AGGREGATED // 243), 243)
     meters = np.tile(np.arange(243), AGGREGATED // 243)
@@ -444,12 +445,12 @@ def _inputs(count: int, *, comments: bool) -> list[list[pa.RecordBatch]]:
     return w4_designs.inputs(_rows_of(comments=comments), count)
 
 
-# By query and inputs, what the first design gave: all must give it.
+# The result of the first design by query and inputs, which all designs have to return.
 _expected: dict[tuple[str, int], tuple[int, float]] = {}
 
 
 def aggregate_rate(query: str, inputs: int, design: Algorithm, threads: int) -> float:
-    """Million rows a second; a run whose results differ from another design's is an error."""
+    """Return millions of rows per second; raise an error if the designs' results differ."""
     asked = QUERIES[query]
     batches = _inputs(inputs, comments=asked.comments)
     schema = _rows_of(comments=asked.comments).schema
@@ -462,13 +463,13 @@ def aggregate_rate(query: str, inputs: int, design: Algorithm, threads: int) -> 
 
 
 def designs_of(query: str) -> tuple[Algorithm, ...]:
-    """The designs that the paper has for a query: WiML is for functions without an order."""
+    """Return the paper's designs for a query; WiML supports only functions that ignore order."""
     names: tuple[Algorithm, ...] = ("mq", "mq-lf", "tumlsc", "tumlmc")
     return names if query.endswith("OS") else ("mq", "mq-lf", "wiml")
 
 
 def aggregate_by_inputs(query: str) -> Any:  # noqa: ANN401
-    """Figures 13 to 33."""
+    """Return the points of figures 13 to 33."""
 
     def points(threads: list[int]) -> Iterator[Point]:
         for inputs, design in itertools.product((1, 5, 10, 20), (*designs_of(query), "slices")):
@@ -482,7 +483,7 @@ def aggregate_by_inputs(query: str) -> Any:  # noqa: ANN401
 
 
 def aggregate_by_threads(threads: list[int]) -> Iterator[Point]:
-    """Figure 34, and the other designs beside TuMLMC."""
+    """Return the points of figure 34, with the other designs in addition to TuMLMC."""
     for count, query, design in itertools.product(
         threads, ("k-OS", "K-OS"), ("tumlsc", "tumlmc", "slices")
     ):
@@ -601,11 +602,11 @@ FIGURES = [
 ]  # fmt: skip
 
 
-# What is done with them
+# Measuring and drawing
 
 
 def rounds(figures: list[Figure], threads: list[int]) -> Iterator[tuple[Figure, Point]]:
-    """A point of each figure, then the next of each, to the last; and so again and again."""
+    """Yield the first point of each figure, then the second, and so on, in repeated rounds."""
     while True:
         of_figures = [[(figure, point) for point in figure.points(threads)] for figure in figures]
         for column in itertools.zip_longest(*of_figures):
@@ -613,7 +614,7 @@ def rounds(figures: list[Figure], threads: list[int]) -> Iterator[tuple[Figure, 
 
 
 def measured(figures: list[Figure], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The values of all points for which there is time."""
+    """Return the values of all points that fit into the budget."""
     found: dict[tuple[str, str, float], list[float]] = {}
     total = sum(len(list(figure.points(options.threads))) for figure in figures)
     end = time.monotonic() + options.budget_seconds
@@ -634,7 +635,7 @@ def measured(figures: list[Figure], options: argparse.Namespace) -> list[dict[st
 
 
 def markdown(points: list[dict[str, Any]]) -> str:
-    """A table for each figure, with medians."""
+    """Return one table of medians per figure."""
     parts = []
     for figure in FIGURES:
         own = [point for point in points if point["figure"] == figure.name]
@@ -653,11 +654,11 @@ def markdown(points: list[dict[str, Any]]) -> str:
 
 
 def draw(data: dict[str, Any], out: Path) -> None:
-    """Draw a panel for each figure."""
+    """Draw one panel per figure."""
     import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "figures"  # equal figures are equal files
+    mpl.rcParams["svg.hashsalt"] = "figures"  # equal data gives equal files
     mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of what draws
 
@@ -694,7 +695,7 @@ def draw(data: dict[str, Any], out: Path) -> None:
 
 
 def main() -> None:
-    """Measure and write, or draw."""
+    """Measure and write values, or draw them."""
     options = _options()
     if options.draw:
         draw(json.loads(options.draw.read_text()), options.svg)
@@ -718,14 +719,18 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--threads", default="", help="comma-separated; powers of two up to the processors")
-    add("--budget-seconds", type=float, default=300, help="no measurement begins later")
-    add("--rounds", type=int, default=3, help="times that each point is measured at most")
-    add("--only", default="", help="figures whose name has this text")
-    add("--list", action="store_true", help="list the figures, and measure nothing")
-    add("--json", type=Path, help="where every value goes")
-    add("--draw", type=Path, help="a file that --json has written: draw it, and measure nothing")
-    add("--svg", type=Path, default=Path("figures.svg"), help="where --draw draws")
+    add(
+        "--threads",
+        default="",
+        help="comma-separated; by default, powers of two up to the number of processors",
+    )
+    add("--budget-seconds", type=float, default=300, help="no measurement starts after this time")
+    add("--rounds", type=int, default=3, help="maximum number of measurements per point")
+    add("--only", default="", help="only figures whose names contain this text")
+    add("--list", action="store_true", help="list the figures without measuring")
+    add("--json", type=Path, help="file for all values")
+    add("--draw", type=Path, help="draw a file that --json has written, without measuring")
+    add("--svg", type=Path, default=Path("figures.svg"), help="output of --draw")
     given = parser.parse_args()
     processors = os.cpu_count() or 1
     powers = [1 << power for power in range(processors.bit_length())]

@@ -1,12 +1,13 @@
-"""Where the processor time of the workloads goes: flame graphs, and the share of each stage.
+"""Draws flame graphs of the workloads, and prints the share of processor time of each stage.
 
-Each workload of `scaling.py` has a process of its own, which draws its rows and asks its question
-once. Then `perf` takes samples of the process while it asks again and again. Each sample counts for
-the room of tidegate's innermost function, for a wait, or for memory from the system. `inferno`
-draws a flame graph: a frame is as wide as the samples with this function on the stack.
+Each workload of `scaling.py` runs in a separate process, which generates its rows and runs its
+query once. Then `perf` samples the process while it repeats the query. Each sample is attributed to
+the room of tidegate's innermost function, to waiting, or to memory from the system. `inferno` draws
+a flame graph, in which the width of a frame is the number of samples with this function on the
+stack.
 
-It needs Linux's `perf`, `inferno` (`cargo install inferno`), and a module whose functions have
-frame pointers:
+The script needs `perf` on Linux, `inferno` (`cargo install inferno`), and a module whose functions
+have frame pointers:
 
     RUSTFLAGS="-C force-frame-pointers=yes" maturin develop --release
     python benches/flames.py --threads 2 --out benches/plots/flames
@@ -42,27 +43,27 @@ FLAMES = {
     "w7": "W7 aggregates of 100 partners",
     "w8": "W8 overlap_join, shuffled",
 }
-"""The workloads of `scaling.py` that have a flame graph, by the name of its file."""
+"""The workloads of `scaling.py` that have a flame graph, by file name."""
 
 SAMPLES_S = 997
-"""Samples a second of each thread."""
+"""The number of samples per second and thread."""
 
 ATTACHED_S = 1.0
-"""After this time, perf has found all threads."""
+"""The time after which perf has found all threads."""
 
 WAITING = re.compile("sched_yield|futex|nanosleep|snooze")
 NEW_MEMORY = re.compile("page_fault|clear_page|madvise|munmap|mmap|brk")
 CALLERS = ("operators::driver", "structures::simd::wide", "sync::loan")
-"""Rooms whose functions only call others, which the compiler often makes a part of them."""
+"""Rooms whose functions only call other functions, which the compiler often inlines into them."""
 
 CRATES = ("structures", "operators", "papers", "tidegate", "import", "sync")
 
 SHOWN = 0.03
-"""The least share of a stage that is shown."""
+"""The minimum share for a stage to be shown."""
 
 
 def sampled(workload: str, threads: int, seconds: float, data: Path) -> float:
-    """Ask again and again while `perf` writes samples to `data`; the amount a second."""
+    """Repeat the query while `perf` writes samples to `data`, and return the rate."""
     ask = WORKLOADS[workload][1]()
     for _ in range(2):
         ask(threads)
@@ -70,7 +71,7 @@ def sampled(workload: str, threads: int, seconds: float, data: Path) -> float:
     command += ["-p", str(os.getpid()), "--", "sleep", str(seconds + ATTACHED_S)]
     rates = []
     with subprocess.Popen(command) as perf:  # noqa: S603 - this command
-        # Until then perf fails where a thread ends.
+        # Before this time, perf fails if a thread ends.
         time.sleep(ATTACHED_S)
         while perf.poll() is None:
             asked = ask(threads)
@@ -81,7 +82,7 @@ def sampled(workload: str, threads: int, seconds: float, data: Path) -> float:
 
 
 def folded(data: Path) -> Counter[str]:
-    """How many samples have each stack, outermost function first."""
+    """Return the number of samples per stack, with the outermost function first."""
     script = subprocess.run(  # noqa: S603 - this command
         ["perf", "script", "-i", str(data)],  # noqa: S607
         stdout=subprocess.PIPE, check=True,
@@ -98,7 +99,7 @@ def folded(data: Path) -> Counter[str]:
 
 
 def _plain(function: str) -> str:
-    """A function without its types, its hash and the prefix that all crates have."""
+    """Return a function's name without its types, its hash and the common crate prefix."""
     while (shorter := re.sub(r"<[^<>]*>", "", function)) != function:
         function = shorter
     function = re.sub(r"::h[0-9a-f]{16}$", "", function)
@@ -106,11 +107,11 @@ def _plain(function: str) -> str:
     return function.replace("tidegate_", "").replace("::::", "::").strip(":") or "?"
 
 
-# What is said
+# Output
 
 
 def stage(stack: str) -> str:
-    """What a sample counts as: its innermost function of tidegate by crate and room, or else."""
+    """Return the stage of a sample: the room of its innermost tidegate function, or another one."""
     functions = stack.split(";")[1:]
     if WAITING.search(";".join(functions[-6:])):
         return "waiting for another thread"
@@ -127,7 +128,7 @@ def stage(stack: str) -> str:
 
 
 def shares(stacks: Counter[str]) -> str:
-    """The stages of a workload, the largest first."""
+    """Return the stages of a workload, the largest first."""
     total = sum(stacks.values())
     stages: Counter[str] = Counter()
     for stack, count in stacks.items():
@@ -147,7 +148,7 @@ def draw(stacks: Counter[str], title: str, out: Path) -> None:
 
 
 def main() -> None:
-    """Take samples of each workload in a process of its own, draw and print."""
+    """Sample each workload in a separate process, then draw and print the results."""
     options = _options()
     if options.process:
         unit = WORKLOADS[FLAMES[options.process]][0]
@@ -172,9 +173,11 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Flame graphs of the workloads.")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=5, help="that samples are taken for")
-    parser.add_argument("--only", nargs="*", choices=FLAMES, help="workloads; all of them")
-    parser.add_argument("--out", type=Path, default=Path("flames"), help="folder of the pictures")
+    parser.add_argument("--seconds", type=float, default=5, help="seconds of sampling")
+    parser.add_argument("--only", nargs="*", choices=FLAMES, help="workloads; by default, all")
+    parser.add_argument(
+        "--out", type=Path, default=Path("flames"), help="folder for the flame graphs"
+    )
     parser.add_argument("--process", choices=FLAMES, help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""Flink SQL over files of comma-separated values, in and out."""
+"""Runs Flink SQL on CSV files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TIMESTAMP(3)": pa.timest
 
 
 class Flink:
-    """A session with tables in a folder of its own."""
+    """A session with tables in a separate folder."""
 
     def __init__(self, threads: int) -> None:
         api: Any = importlib.import_module("pyflink.table")
@@ -25,15 +25,15 @@ class Flink:
         self._session.get_config().set("table.local-time-zone", "UTC")
 
     def add(self, name: str, rows: pa.Table, columns: str) -> None:
-        """Write a table, and tell Flink its columns, as SQL has them."""
+        """Write a table, and declare its columns to Flink in SQL."""
         path = Path(self._folder.name, f"{name}.csv.gz")
-        # A compressed file is read from its beginning to its end.
+        # Flink reads compressed files sequentially, from beginning to end.
         with pa.CompressedOutputStream(str(path), "gzip") as file:
             csv.write_csv(rows, file, csv.WriteOptions(include_header=False))
         self._create(name, path, columns)
 
     def insert(self, name: str, query: str, types: dict[str, str]) -> pa.Table:
-        """What a query finds, in columns of these types."""
+        """Return the result of a query, in columns of these types."""
         path = Path(self._folder.name, name)
         self._session.execute_sql(f"DROP TABLE IF EXISTS {name}")
         shutil.rmtree(path, ignore_errors=True)

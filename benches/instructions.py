@@ -1,8 +1,8 @@
-"""How fast W1 to W5 are with narrower instructions than the processor has.
+"""Measures W1 to W5 with narrower vector instructions than the processor supports.
 
-A process of `scaling.py` asks a question with the instructions that `TIDEGATE_SIMD` names. The
-processes of a workload take turns. A cell has the median of the processes' medians with their
-range, and the share of the rate with the first set of instructions. Prints Markdown.
+Processes of `scaling.py` run a query with the instruction set that `TIDEGATE_SIMD` specifies. The
+processes of a workload take turns. Each cell has the median and range of the processes' medians,
+and the ratio to the rate with the first instruction set. The script prints Markdown.
 
     python benches/instructions.py --instructions avx512,avx2 --threads 2 --rounds 5
 """
@@ -20,7 +20,7 @@ VARIABLE = "TIDEGATE_SIMD"
 
 
 def measured(name: str, options: argparse.Namespace) -> dict[str, list[float]]:
-    """The rates of a workload by instructions, one of each round."""
+    """Return the rates of a workload by instruction set, one per round."""
     rates: dict[str, list[float]] = {one: [] for one in options.instructions}
     asked = argparse.Namespace(threads=[options.threads], repeat=options.repeat)
     for turn in range(options.rounds):
@@ -31,7 +31,7 @@ def measured(name: str, options: argparse.Namespace) -> dict[str, list[float]]:
 
 
 def line(name: str, rates: dict[str, list[float]]) -> str:
-    """A line of the table."""
+    """Return a row of the table."""
     medians = {one: statistics.median(found) for one, found in rates.items()}
     first = next(iter(medians.values()))
     cells: list[str] = []
@@ -47,14 +47,18 @@ def _rate(rate: float) -> str:
 
 
 def main() -> None:
-    """Measure, and print a line for each workload."""
+    """Measure, and print one row per workload."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--instructions", default="avx512,avx2", help="comma-separated; the first is compared with")
-    add("--threads", type=int, default=2, help="threads of each call")
-    add("--only", default="W1,W2,W3,W4,W5", help="how names of workloads begin, comma-separated")
-    add("--rounds", type=int, default=5, help="processes of each workload and set")
-    add("--repeat", type=int, default=3, help="timed calls of a process, after its first")
+    add(
+        "--instructions",
+        default="avx512,avx2",
+        help="comma-separated; ratios are relative to the first",
+    )
+    add("--threads", type=int, default=2, help="threads per call")
+    add("--only", default="W1,W2,W3,W4,W5", help="comma-separated prefixes of workload names")
+    add("--rounds", type=int, default=5, help="processes per workload and instruction set")
+    add("--repeat", type=int, default=3, help="timed calls per process, after the first")
     options = parser.parse_args()
     options.instructions = options.instructions.split(",")
     print(f"{machine()}; {options.threads} threads, {options.rounds} rounds\n")

@@ -1,21 +1,22 @@
-"""A join of two sides of Parquet files that are larger than memory.
+"""Measures a join of two sets of Parquet files that are larger than memory.
 
     python benches/larger_than_memory.py --size 20GB --folder DIR
 
-It makes two sides of 200 files each in DIR, unless they are there, and joins each trade with the
-quotes of its symbol in the second before it. The systems work in turns, each in a fresh process,
-all with one memory limit where they take one:
+The script writes two sides of 200 files each to DIR unless they already exist, and joins each trade
+with the quotes of its symbol in the second before it. The systems take turns, each in a fresh
+process. Systems that support a memory limit all use the same limit:
 
 - `tidegate`: `interval_join_batches` with `memory_limit`.
-- `reading`: the files alone, both sides, all columns, by pyarrow.
-- `duckdb`: the same pairs by bins of a second, which is its fastest form, with its memory limit and
-  a temporary folder.
-- `polars`: likewise, by its streaming engine. It takes no limit; `--most-rss` ends it.
+- `reading`: only reads all columns of both sides with pyarrow.
+- `duckdb`: the same join with bins of a second, which is its fastest form, with its memory limit
+  and a temporary folder.
+- `polars`: the same join with bins, with the streaming engine. Polars has no memory limit;
+  `--most-rss` stops it.
 
-Each system hands its result over as batches, whose rows are counted. Then each system that has
-ended does the same once more, not timed, and a digest is made of the rows of a few symbols, in any
-order. DuckDB joins these symbols alone; the rows and digests have to be the same. The memory of
-each process is sampled while it works. `larger_than_memory_plot.py` draws it.
+Each system returns its result as batches, whose rows are counted. Each system that has finished
+then runs again, untimed, to compute a digest of the rows of a few symbols, regardless of order.
+DuckDB joins only these symbols; row counts and digests have to match. The memory of each process is
+sampled while it runs, and `larger_than_memory_plot.py` draws it.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ SYSTEMS = ("tidegate", "reading", "duckdb", "polars")
 KEYS = 1000
 SAMPLE = ["S007", "S123", "S500", "S999"]
 WIDTH_US = 1_000_000
-"""The interval; a key has a row of each side about that often."""
+"""The interval, and the approximate time between rows of a key on each side."""
 
 STEP_US = WIDTH_US // KEYS
-ROW_BYTES = 44  # of a file, about
+ROW_BYTES = 44  # approximate size of a file
 SAMPLED_EVERY_S = 0.1
 CHECKED_MORE = 2
-"""A run that makes digests may take longer than one that is timed, by this."""
+"""The factor by which a run that computes digests may be slower than a timed run."""
 
 LIMIT_EXCEEDED, OUT_OF_TIME = "memory", "time"
 UNITS = {"GB": 10**9, "MB": 10**6}
@@ -60,19 +61,19 @@ UNITS = {"GB": 10**9, "MB": 10**6}
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a process does."""
+    """The work of a process."""
 
     system: str
     folder: str
     limit: int
     threads: int
     digests: bool = False
-    """Whether the rows of a few symbols are compared; not in a job that is timed."""
+    """Whether the rows of a few symbols are compared, which timed jobs do not do."""
 
 
 @dataclasses.dataclass
 class Counted:
-    """What is compared of a result."""
+    """The parts of a result that are compared."""
 
     rows: int = 0
     sampled: int = 0
@@ -101,11 +102,11 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(found)
 
 
-# The files
+# Files
 
 
 def make(folder: Path, size: int, files: int) -> dict[str, Any]:
-    """Write both sides, unless they are there."""
+    """Write both sides unless they already exist."""
     rows = max(1, size // (2 * files * ROW_BYTES))
     wanted = {"files": files, "rows_a_file": rows, "keys": KEYS, "step_us": STEP_US}
     note = folder / "made.json"
@@ -122,7 +123,7 @@ def _write(folder: Path, number: int, rows: int, name: str, floats: tuple[str, s
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng([number, len(name), ord(name[0])])
     ids = np.arange(number * rows, (number + 1) * rows)
-    # Ascending, and a random part of a step after the one before.
+    # Times ascend by random parts of a step.
     times = ids * STEP_US + chance.integers(0, STEP_US, rows)
     symbols = pa.array([f"S{key:03}" for key in range(KEYS)])
     keys = pa.DictionaryArray.from_arrays(chance.integers(0, KEYS, rows).astype(np.int32), symbols)
@@ -139,11 +140,11 @@ def _write(folder: Path, number: int, rows: int, name: str, floats: tuple[str, s
     pq.write_table(table, folder / f"{number:05}.parquet", row_group_size=1 << 18)
 
 
-# The systems
+# Systems
 
 
 def batches_of(job: Job) -> Iterator[pa.RecordBatch | pa.Table]:
-    """The result of a system."""
+    """Return the result of a system."""
     makers: dict[str, Callable[[Job], Iterator[pa.RecordBatch | pa.Table]]] = {
         "tidegate": _tidegate,
         "duckdb": _duckdb,
@@ -170,7 +171,7 @@ def _tidegate(job: Job) -> Iterator[pa.RecordBatch]:
 
 
 def pairs_in_sql(folder: str, only: list[str] | None = None) -> str:
-    """The join by bins: a left row looks into the bin of its time and into the one before."""
+    """Return the join with bins: each left row is compared with its own bin and the one before."""
     where = "" if only is None else f"WHERE sym IN ({', '.join(map(repr, only))})"
     return f"""
         WITH trades AS (
@@ -224,7 +225,7 @@ def _read_alone(job: Job) -> int:
 
 
 def work(job: Job) -> dict[str, Any]:
-    """Do a job, in a process of its own."""
+    """Run a job in a separate process."""
     pa.set_cpu_count(job.threads)
     start, cpu = time.perf_counter(), time.process_time()
     counted = Counted()
@@ -244,11 +245,11 @@ def work(job: Job) -> dict[str, Any]:
     }
 
 
-# The processes
+# Processes
 
 
 def run(job: Job, seconds: float, most_rss: int) -> dict[str, Any]:
-    """Have a process do a job, and sample its memory."""
+    """Run a job in a process, and sample its memory."""
     command = [sys.executable, __file__, "--job", json.dumps(dataclasses.asdict(job))]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(  # noqa: S603 - this script
@@ -281,13 +282,13 @@ def run(job: Job, seconds: float, most_rss: int) -> dict[str, Any]:
         if process.returncode == 0:
             told: dict[str, Any] = json.loads(out.read())
             return found | told
-        # A process that the kernel ends has no text.
+        # A process that the kernel kills has no output.
         text = errors.read().strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
         return found | {"ended": ended or text[0]}
 
 
 def _thinned(samples: list[tuple[float, int]], most: int = 1000) -> list[tuple[float, int]]:
-    """Few enough samples to draw: of each stretch, the largest."""
+    """Return few enough samples to draw: the largest of each stretch."""
     width = -(-len(samples) // most) or 1
     return [
         max(samples[at : at + width], key=lambda one: one[1])
@@ -296,7 +297,7 @@ def _thinned(samples: list[tuple[float, int]], most: int = 1000) -> list[tuple[f
 
 
 def _rss(pid: int) -> int:
-    """The memory of a process in bytes; 0 once it has ended."""
+    """Return the memory of a process in bytes, or 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -315,15 +316,17 @@ def _bytes(text: str) -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Formatter)
-    parser.add_argument("--size", type=_bytes, default="20GB", help="of the files in all")
-    parser.add_argument("--files", type=int, default=200, help="of a side")
-    parser.add_argument("--folder", type=Path, help="for the files; a temporary one by default")
-    parser.add_argument("--limit", type=_bytes, default="2GB", help="of memory")
+    parser.add_argument("--size", type=_bytes, default="20GB", help="total size of the files")
+    parser.add_argument("--files", type=int, default=200, help="files per side")
+    parser.add_argument(
+        "--folder", type=Path, help="folder for the files; by default, a temporary folder"
+    )
+    parser.add_argument("--limit", type=_bytes, default="2GB", help="memory limit")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
-    parser.add_argument("--repeat", type=int, default=1, help="how often each system works")
-    parser.add_argument("--seconds", type=float, default=1800, help="that a system may take")
-    parser.add_argument("--most-rss", type=_bytes, default="6GB", help="that a process may take")
+    parser.add_argument("--repeat", type=int, default=1, help="number of runs per system")
+    parser.add_argument("--seconds", type=float, default=1800, help="maximum seconds per system")
+    parser.add_argument("--most-rss", type=_bytes, default="6GB", help="maximum memory per process")
     parser.add_argument("--out", type=Path, default=Path("benches/out/larger_than_memory.json"))
     parser.add_argument("--plot", type=Path, default=Path("benches/plots/larger_than_memory.svg"))
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -331,11 +334,11 @@ def _arguments() -> argparse.Namespace:
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    """The text as it is, and defaults."""
+    """Keeps the text unchanged and shows defaults."""
 
 
 def main() -> int:
-    """Make the files, let the systems work in turns, compare, write and draw."""
+    """Write the files, run the systems in turns, and compare, write and draw the results."""
     options = _arguments()
     if options.job:
         print(json.dumps(work(Job(**json.loads(options.job)))))
@@ -375,7 +378,7 @@ def _measured(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]
 def _checked(
     options: argparse.Namespace, folder: Path, results: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Compare all results with the rows of a few symbols that DuckDB joins alone."""
+    """Compare all results with DuckDB's join of only a few symbols."""
     job = Job("sample", str(folder), options.limit, options.threads, digests=True)
     expected = run(job, options.seconds, options.most_rss)
     counts = {one["system"]: one["rows"] for one in results if "rows" in one}

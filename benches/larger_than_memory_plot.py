@@ -1,9 +1,9 @@
-"""Draw the memory of the processes of `larger_than_memory.py` over time.
+"""Draws the memory of the processes of `larger_than_memory.py` over time.
 
     python benches/larger_than_memory_plot.py benches/out/larger_than_memory.json \
         benches/plots/larger_than_memory.svg
 
-The input is written by that bench, which also draws it.
+`larger_than_memory.py` writes the input, and also calls this module to draw it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "larger than memory"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "larger than memory"  # equal data gives equal files
 mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 
 
 def draw(findings: dict[str, Any], out: Path) -> None:
-    """Draw a line for each system, of its first run."""
+    """Draw one line per system, for its first run."""
     figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
     seen = set()
     for one in findings["results"]:

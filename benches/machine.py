@@ -1,4 +1,4 @@
-"""The machine that a bench runs on."""
+"""Describes the machine that a bench runs on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """The name of the processor, and its wide instructions."""
+    """Return the name of the processor, and its vector instructions."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -20,5 +20,5 @@ def processor() -> str:
 
 
 def machine() -> str:
-    """How many processors there are, and their name."""
+    """Return the number of processors and their name."""
     return f"{os.cpu_count()} processors, {processor()}"

@@ -1,13 +1,14 @@
-"""Time and peak memory of one form of the join on one case, in a process of its own.
+"""Measures the time and peak memory of one form of the join on one case, in a separate process.
 
-Run as `python measure.py JOB.json`; writes its findings beside it. A process of its own gives
-every system its own thread count, its own allocator and a peak that no other system raised:
+Run it as `python measure.py JOB.json`; it writes its measurements next to this file. In a separate
+process, every system has its own thread count and allocator, and a peak that no other system has
+raised. The steps are:
 
-1. read the inputs into memory (not mapped), hand them to the system, run a small join once, so
-   that libraries are loaded and threads started;
-2. set the kernel's peak counter back, run the join once and read the peak while the result lives;
-3. compare rows and checksum with what the job expects, and stop if they differ;
-4. run again `repeat` times with the clock on, or fewer when the time budget is used up.
+1. Read the inputs into memory (not mapped), pass them to the system, and run a small join, so that
+   libraries are loaded and threads are started.
+2. Reset the kernel's peak counter, run the join once, and read the peak while the result is alive.
+3. Compare rows and checksum with the values that the job expects, and stop if they differ.
+4. Run and time the join `repeat` times, or less often if the time budget is used up.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from workload import Fingerprint, Inputs, checksum
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SMALL = 1000  # rows a side of the join that loads libraries and starts threads
+SMALL = 1000  # rows per side of the join that loads libraries and starts threads
 MISMATCH, NOT_INSTALLED = 3, 4  # exit statuses, for the parent
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What to run and what it must return; the parent writes it as JSON."""
+    """The work of a process and its expected result; the parent writes it as JSON."""
 
     system: str
     form: str
@@ -55,7 +56,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What one job found. Memory is in bytes, and None where the kernel does not tell."""
+    """The measurements of a job. Memory is in bytes, or None if the kernel does not report it."""
 
     first_s: float
     seconds: list[float]
@@ -118,7 +119,7 @@ def _repeat(query: Query[Any], job: Job, first_s: float) -> tuple[list[float], l
 
 
 def _timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
-    """The result, and the seconds on the clock and on all cores that it took."""
+    """Return the result, and its wall-clock and CPU seconds."""
     start, cpu_start = time.perf_counter(), time.process_time()
     result = run()
     return result, time.perf_counter() - start, time.process_time() - cpu_start
@@ -134,7 +135,7 @@ def _head(inputs: Inputs) -> Inputs:
 
 
 def _scratch(form: Form, job: Job, resident: int | None, peak: int | None) -> int | None:
-    """Memory beyond input and output: what the join needed for itself."""
+    """Return the memory in addition to input and output, which the join itself needed."""
     if resident is None or peak is None:
         return None
     output = output_bytes(job.rows) if form.output == "table" else 0
@@ -142,12 +143,12 @@ def _scratch(form: Form, job: Job, resident: int | None, peak: int | None) -> in
 
 
 def output_bytes(rows: int) -> int:
-    """Eight columns of eight bytes, none of them null."""
+    """Return the size of eight columns of eight bytes, none of them null."""
     return 64 * rows
 
 
 def return_free_memory() -> None:
-    """Give freed pages back, so that the join does not draw on what the inputs left behind."""
+    """Return freed pages to the system, so that the join cannot reuse pages from reading inputs."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
@@ -155,13 +156,13 @@ def return_free_memory() -> None:
 
 
 def reset_peak() -> None:
-    """Set the kernel's peak counter of resident memory back."""
+    """Reset the kernel's peak counter of resident memory."""
     if sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def status(field: str) -> int | None:
-    """A size in /proc/self/status, in bytes; None on systems that have no such file."""
+    """Return a size from /proc/self/status in bytes, or None if the system has no such file."""
     if sys.platform != "linux":
         return None
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -173,9 +174,9 @@ def status(field: str) -> int | None:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The parent's environment with every library's thread count set.
+    """Return the parent's environment with the thread count of every library.
 
-    Libraries read theirs once, when they are loaded, which is why the parent sets them.
+    The parent sets these counts, because libraries read them once, when they are loaded.
     """
     names = ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "TOKIO_WORKER_THREADS")
     return os.environ | dict.fromkeys(names, str(threads))

@@ -1,7 +1,8 @@
-"""One system's merge of W5's tables, timed in a process of its own.
+"""Measures one system's merge of W5's tables in a separate process.
 
-Run as `python merging.py JOB.json`; prints its findings as JSON. Each system is one function: it
-gets the tables in order of source and hands back a `Merge`, its inputs in the system's own format.
+Run it as `python merging.py JOB.json`; it prints its measurements as JSON. Each system is a
+function that accepts the tables in the order of their sources. The function returns a `Merge`,
+which contains the inputs in the system's own format.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from workload import hash_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SMALL = 1000  # rows a source of the merge that loads libraries and starts threads
+SMALL = 1000  # rows per source of the merge that loads libraries and starts threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +35,10 @@ class Merge:
     """A merge that is ready to run."""
 
     run: Callable[[], Any]
-    """What is timed. The clock stops before the result is freed."""
+    """The timed function. The clock stops before the result is freed."""
 
     table: Callable[[Any], pa.Table]
-    """The result of `run` as Arrow, for the check. Not timed."""
+    """Converts the result of `run` to Arrow for the check, untimed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +47,13 @@ class System:
 
     prepare: Callable[[Sequence[pa.Table]], Merge]
     package: str
-    stable: bool = True  # rows of equal time come in order of source and position
-    share: float = 1.0  # of the rows, where all would take minutes
+    stable: bool = True  # rows with equal times are ordered by source and position
+    share: float = 1.0  # share of the rows, if all rows would take minutes
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What to run; the parent writes it as JSON."""
+    """The work of a process; the parent writes it as JSON."""
 
     system: str
     tables: list[str]
@@ -61,7 +62,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What one job found."""
+    """The measurements of a job."""
 
     rows: int
     first_s: float
@@ -70,13 +71,13 @@ class Measurement:
 
 
 def tidegate(tables: Sequence[pa.Table]) -> Merge:
-    """One call."""
+    """Merge with one call."""
     module = importlib.import_module("tidegate")
     return Merge(lambda: module.merge(tables, on="ts"), pa.table)
 
 
 def polars(tables: Sequence[pa.Table]) -> Merge:
-    """A tree of `merge_sorted`, on the streaming engine."""
+    """Merge with a tree of `merge_sorted`, on the streaming engine."""
     import polars as pl  # noqa: PLC0415
 
     parts = [pl.DataFrame(table).lazy() for table in tables]
@@ -89,7 +90,7 @@ def polars(tables: Sequence[pa.Table]) -> Merge:
 
 
 def polars_sort(tables: Sequence[pa.Table]) -> Merge:
-    """All rows sorted."""
+    """Sort all rows."""
     import polars as pl  # noqa: PLC0415
 
     frame = pl.concat([pl.DataFrame(table) for table in tables])
@@ -97,7 +98,7 @@ def polars_sort(tables: Sequence[pa.Table]) -> Merge:
 
 
 def duckdb(tables: Sequence[pa.Table]) -> Merge:
-    """All rows ordered, from a native table to Arrow."""
+    """Sort all rows of a native table, and return Arrow data."""
     import duckdb  # noqa: PLC0415
 
     connection = duckdb.connect()
@@ -110,13 +111,13 @@ def duckdb(tables: Sequence[pa.Table]) -> Merge:
 
 
 def pyarrow(tables: Sequence[pa.Table]) -> Merge:
-    """All rows sorted."""
+    """Sort all rows."""
     rows = pa.concat_tables(tables)
     return Merge(lambda: rows.sort_by("ts"), lambda table: table)
 
 
 def heapq_merge(tables: Sequence[pa.Table]) -> Merge:
-    """Python's own, of tuples that exist beforehand."""
+    """Merge existing tuples with Python's own function."""
     sources = [list(zip(*table.to_pydict().values(), strict=True)) for table in tables]
 
     def run() -> list[tuple[int, int]]:
@@ -178,7 +179,7 @@ def _seconds(merge: Merge) -> float:
 
 
 def _is_right(result: pa.Table, tables: Sequence[pa.Table], *, stable: bool) -> bool:
-    """Whether these are all rows by time; if `stable`, each in its place."""
+    """Return whether all rows are in order of time and, if `stable`, in their exact places."""
     rows = pa.concat_tables(tables)
     order = np.argsort(rows["ts"].to_numpy(), kind="stable")
     expected = [rows[name].to_numpy()[order] for name in ("ts", "value")]

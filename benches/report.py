@@ -1,7 +1,7 @@
-"""The tables of W1: tidegate's lead in ratios, then every form by itself.
+"""Writes the tables of W1: tidegate's lead as ratios, then every form.
 
-Seconds depend on the machine, so the first table has none but tidegate's own. A ratio is a
-rival's median over tidegate's median, in one run on one machine.
+Seconds depend on the machine, so the first table contains only tidegate's seconds. A ratio is a
+rival's median divided by tidegate's median, in one run on one machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NONE = "-"
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One form on one case with some number of threads."""
+    """The measurements of a form for one case and number of threads."""
 
     case: Case
     system: str
@@ -34,34 +34,34 @@ class Result:
 
     @property
     def title(self) -> str:
-        """How tables name it."""
+        """Return the name in tables."""
         return f"{self.system} {self.form}"
 
     @property
     def spec(self) -> Form:
-        """The form that was run."""
+        """Return the measured form."""
         return next(form for form in FORMS if (form.system, form.name) == (self.system, self.form))
 
     @property
     def median(self) -> float | None:
-        """Seconds of the middle run."""
+        """Return the median of the seconds."""
         return statistics.median(self.measurement.seconds) if self.measurement else None
 
     @property
     def scratch_per_row(self) -> float | None:
-        """Bytes of memory beyond input and output, for each input row of either side."""
+        """Return the bytes in addition to input and output, per input row."""
         if self.measurement is None or self.measurement.scratch is None:
             return None
         return self.measurement.scratch / (2 * self.case.rows)
 
     def line(self) -> str:
-        """One line for whoever watches."""
+        """Return a line that shows progress."""
         seconds = _seconds(self.median) if self.median else self.skipped
         return f"{self.title}, threads {self.threads}: {seconds}"
 
 
 def markdown(results: list[Result]) -> str:
-    """Both tables, and the versions that were compared."""
+    """Return both tables, and the versions of the systems."""
     return "\n".join((_leads(results), _all_forms(results), _versions(results)))
 
 
@@ -126,7 +126,7 @@ def _versions(results: list[Result]) -> str:
 
 
 def _points(results: list[Result]) -> list[tuple[Case, int]]:
-    """Case and threads, in the order in which they were run."""
+    """Return cases and threads, in the order of the runs."""
     threads = sorted({result.threads for result in results})
     return [
         (case, count)
@@ -136,12 +136,12 @@ def _points(results: list[Result]) -> list[tuple[Case, int]]:
 
 
 def _runs_at(result: Result, threads: int) -> bool:
-    """A form with one thread competes at every thread count."""
+    """Return the forms for a thread count, always including single-threaded forms."""
     return result.threads == threads or (result.spec.single and result.threads < threads)
 
 
 def _find(results: list[Result], form: str) -> Result | None:
-    """The measured result of one of tidegate's forms."""
+    """Return the measurements of one of tidegate's forms."""
     for result in results:
         if (result.system, result.form) == ("tidegate", form) and result.measurement:
             return result
@@ -158,7 +158,7 @@ def _fastest(results: Iterable[Result], kind: str, output: str) -> Result | None
 
 
 def _alone(results: list[Result], result: Result | None) -> Result | None:
-    """The same form and case on one thread."""
+    """Return the measurements of the same form and case on one thread."""
     if result is None:
         return None
     here = [other for other in results if other.case == result.case and other.threads == 1]

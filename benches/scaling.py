@@ -1,12 +1,12 @@
-"""How the rates of W1 to W8 grow with the number of threads.
+"""Measures how the rates of W1 to W8 grow with the number of threads.
 
-A process draws the rows of a workload and asks its question with each number of threads in turn,
-again and again. The first results must be the same for every number. Results of `BandJoin`,
-`WindowJoin` and batches are not compared, for nobody keeps them. Processes of all workloads take
-turns. A cell has the median of the processes' medians, and how many times the rate with the first
-number of threads it is. `copying memory` copies arrays in as many threads: a workload that moves
-memory cannot grow further. Prints Markdown, writes it with every figure as JSON into
-benches/out/, and with `--svg` draws the curves, which needs matplotlib.
+A process generates the rows of a workload and repeatedly runs its query with each number of threads
+in turn. The first results have to be the same for every number. Results of `BandJoin`, `WindowJoin`
+and batches are not compared, because they are not kept. Processes of all workloads take turns. Each
+cell has the median of the processes' medians, and its ratio to the rate with the first number of
+threads. `copying memory` copies arrays with the same number of threads, which is the limit for
+workloads that move memory. The script prints Markdown and writes it, with every figure as JSON, to
+benches/out/. With `--svg` it draws the curves, which needs matplotlib.
 
     python benches/scaling.py --threads 1,2,4,8,16 --svg benches/plots/scaling.svg
     python benches/scaling.py --threads 1,2 --only streams
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from tidegate.types import BandAlgorithm, Parallelism, WindowAlgorithm
 
     Ask: TypeAlias = Callable[[int], "Asked"]
-    """Asks a question with a number of threads."""
+    """Runs a query with a number of threads."""
     Prepare: TypeAlias = Callable[[], Ask]
-    """Draws the rows of a question."""
+    """Generates the rows of a query."""
 
 HERE = Path(__file__).parent
 KEYS = 1_000
@@ -62,7 +62,7 @@ FULL_WINDOW_S, FULL_WINDOW_ROWS = 300, 200_000
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What one call did, and how long it took."""
+    """The work and the time of a call."""
 
     amount: float
     seconds: float
@@ -70,7 +70,7 @@ class Asked:
 
 
 def _whole(amount: float, call: Callable[[int], pa.Table]) -> Ask:
-    """Time a call that takes and gives everything."""
+    """Time a call that reads all its input and returns its entire result."""
 
     def ask(threads: int) -> Asked:
         start = time.perf_counter()
@@ -84,7 +84,7 @@ def _whole(amount: float, call: Callable[[int], pa.Table]) -> Ask:
 
 
 def memory() -> Ask:
-    """Copies of arrays, read and written."""
+    """Copy arrays, counting bytes read and written."""
     source = np.ones(1 << 27)
     target = np.ones(1 << 27)
 
@@ -101,7 +101,7 @@ def memory() -> Ask:
 
 
 def interval_join() -> Ask:
-    """W1 as one table."""
+    """Measure W1 as one table."""
     inputs = workload.generate(workload.Case(5_000_000, KEYS, "uniform"))
 
     def call(threads: int) -> pa.Table:
@@ -116,7 +116,7 @@ def _w1(inputs: workload.Inputs) -> dict[str, Any]:
 
 
 def interval_join_batches() -> Ask:
-    """W1 as batches, each of them dropped."""
+    """Measure W1 as batches, each of which is dropped."""
     inputs = workload.generate(workload.Case(5_000_000, KEYS, "uniform"))
 
     def call(threads: int) -> pa.Table:
@@ -129,7 +129,7 @@ def interval_join_batches() -> Ask:
 
 
 def interval_join_streams(mode: Parallelism) -> Prepare:
-    """W1s by mode of parallelism."""
+    """Measure W1s by mode of parallelism."""
 
     def prepare() -> Ask:
         given = w1s.streams(1_000_000, KEYS, "uniform", late=False)
@@ -154,7 +154,7 @@ def interval_join_streams(mode: Parallelism) -> Prepare:
 
 
 def band_join() -> Ask:
-    """W2 as tables."""
+    """Measure W2 on tables."""
     left, right = w2.generate(w2.Job("tidegate", "band", 1 << 20, 1, 1))
 
     def call(threads: int) -> pa.Table:
@@ -164,7 +164,7 @@ def band_join() -> Ask:
 
 
 def band_join_streams(algorithm: BandAlgorithm) -> Prepare:
-    """W2 over full windows of 2^20 rows, by algorithm."""
+    """Measure W2 with full windows of 2^20 rows, by algorithm."""
 
     def prepare() -> Ask:
         def ask(threads: int) -> Asked:
@@ -183,7 +183,7 @@ def band_join_streams(algorithm: BandAlgorithm) -> Prepare:
 
 
 def window_join() -> Ask:
-    """W3 as tables, every pair of a window compared."""
+    """Measure W3 on tables, comparing every pair in a window."""
     rows = 400_000
     random = np.random.Generator(np.random.PCG64(workload.SEED))
     left, right = (w3.table(random, rows, 0, 1000, names) for names in ("xy", "ab"))
@@ -199,7 +199,7 @@ def window_join() -> Ask:
 
 
 def window_join_streams(algorithm: WindowAlgorithm) -> Prepare:
-    """W3 over full windows, by algorithm."""
+    """Measure W3 with full windows, by algorithm."""
 
     def prepare() -> Ask:
         options = argparse.Namespace(seconds=1.0, piece=4096)
@@ -216,7 +216,7 @@ def window_join_streams(algorithm: WindowAlgorithm) -> Prepare:
 
 
 def aggregate(form: str, keys: int) -> Prepare:
-    """W4 by design."""
+    """Measure W4 by design."""
 
     def prepare() -> Ask:
         rows = 10_000_000
@@ -236,7 +236,7 @@ def aggregate(form: str, keys: int) -> Prepare:
 
 
 def merge(sources: int) -> Prepare:
-    """W5."""
+    """Measure W5."""
 
     def prepare() -> Ask:
         rows = 10_000_000
@@ -248,7 +248,7 @@ def merge(sources: int) -> Prepare:
 
 
 def asof_join(order: str) -> Prepare:
-    """W6 without a tolerance."""
+    """Measure W6 without a tolerance."""
 
     def prepare() -> Ask:
         left, right = w6.generate(w6.Case(2_000_000, KEYS, order, None))
@@ -262,7 +262,7 @@ def asof_join(order: str) -> Prepare:
 
 
 def partners() -> Ask:
-    """W7: count, sum, mean, max of 100 partners a row."""
+    """Measure W7: count, sum, mean and max of 100 partners per row."""
     rows = 2_000_000
     left, right = workload.tables(workload.Case(rows, KEYS, "uniform"))
 
@@ -273,7 +273,7 @@ def partners() -> Ask:
 
 
 def overlap_join(form: str) -> Prepare:
-    """W8, 4M intervals with 1M."""
+    """Measure W8 with 4M and 1M intervals."""
 
     def prepare() -> Ask:
         def job(threads: int) -> w8.Job:
@@ -317,11 +317,11 @@ WORKLOADS: dict[str, tuple[str, Prepare]] = {
 SCALES = {"GB": 1e9, "M rows": 1e6, "G pairs": 1e9}
 
 
-# A process
+# Processes
 
 
 def measured(name: str, threads: list[int], repeat: int) -> dict[int, float]:
-    """Ask with each number of threads in turn; the median rate of each after its first call."""
+    """Run the query with each number of threads in turn; return median rates after first calls."""
     unit, prepare = WORKLOADS[name]
     ask = prepare()
     rates: dict[int, list[float]] = {count: [] for count in threads}
@@ -335,26 +335,26 @@ def measured(name: str, threads: list[int], repeat: int) -> dict[int, float]:
                 expected = asked.result if expected is None else expected
                 if not asked.result.equals(expected):
                     sys.exit(f"{name}: {count} threads give other rows than {threads[0]}")
-        # Its memory is not there for the calls that are timed.
+        # Free its memory, so that timed calls cannot reuse it.
         expected = None
     return {count: statistics.median(found) for count, found in rates.items()}
 
 
 def process(name: str, options: argparse.Namespace) -> dict[int, float]:
-    """The same in a process of its own."""
+    """Measure in a separate process."""
     command = [sys.executable, __file__, "--process", name, "--repeat", str(options.repeat)]
     command += ["--threads", ",".join(map(str, options.threads))]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603 - this script
     return {int(count): rate for count, rate in json.loads(done.stdout).items()}
 
 
-# What is said
+# Output
 
 Rates = dict[str, dict[int, list[float]]]
 
 
 def markdown(rates: Rates, threads: list[int]) -> str:
-    """Write the medians by number of threads, with their range and their multiple of the first."""
+    """Return the medians by number of threads, with ranges and multiples of the first."""
     lines = [
         "| workload | a second | " + " | ".join(map(_threads, threads)) + " |",
         "| --- | --- |" + " --: |" * len(threads),
@@ -376,11 +376,11 @@ def _threads(count: int) -> str:
 
 
 def draw(rates: Rates, threads: list[int], on: str, out: Path) -> None:
-    """Draw a panel for each group of workloads: times one thread, by threads."""
+    """Draw one panel per group of workloads: speedup by threads."""
     import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "scaling"  # equal figures are equal files
+    mpl.rcParams["svg.hashsalt"] = "scaling"  # equal data gives equal files
     mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of what draws
 
@@ -448,12 +448,16 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--threads", default="", help="comma-separated; powers of two up to the processors")
-    add("--only", default="", help="workloads whose name has this text")
-    add("--rounds", type=int, default=3, help="processes of each workload, which take turns")
-    add("--repeat", type=int, default=3, help="timed calls of a process for each number of threads")
-    add("--seconds", type=float, default=float("inf"), help="no process begins later")
-    add("--svg", type=Path, help="where the curves are drawn")
+    add(
+        "--threads",
+        default="",
+        help="comma-separated; by default, powers of two up to the processors",
+    )
+    add("--only", default="", help="only workloads whose names contain this text")
+    add("--rounds", type=int, default=3, help="processes per workload, which take turns")
+    add("--repeat", type=int, default=3, help="timed calls per process and number of threads")
+    add("--seconds", type=float, default=float("inf"), help="no process starts after this time")
+    add("--svg", type=Path, help="output file for the curves")
     add("--process", help=argparse.SUPPRESS)
     given = parser.parse_args()
     processors = os.cpu_count() or 1

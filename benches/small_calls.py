@@ -1,8 +1,8 @@
-"""Small calls: the time of one as-of join of few rows, tidegate against Polars and pandas.
+"""Measures small calls: an as-of join of few rows with tidegate, Polars and pandas.
 
-Rounds take turns. In a round each form has a fresh process, which imports its library, makes one
-call, and then repeats the call. Each form first shows that it has the right values. Prints a
-Markdown table.
+The forms take turns. In each round, each form has a fresh process, which imports its library, makes
+one call, and then repeats the call. Each form is first checked to return the right values. The
+script prints a Markdown table.
 
     python benches/small_calls.py --rows 10,1000 --rounds 5
 """

@@ -1,21 +1,22 @@
-"""Three operators in a chain for an hour at half of their peak: memory and latency over time.
+"""Runs a chain of three operators for an hour at half of its peak: memory and latency over time.
 
     MALLOC_ARENA_MAX=2 python benches/soak.py --minutes 60 --svg soak.svg --out soak.json
-    python benches/soak.py --minutes 0.33 --peak-seconds 3     # a try
+    python benches/soak.py --minutes 0.33 --peak-seconds 3     # a short run
 
-An interval join of trades and quotes feeds a count of pairs a key and window, which an as-of join
-takes as the right side of a third stream. First the chain takes rows as fast as it can, which is
-the peak: once to know how dense rows are then, and once at that density. The operators hold what
-their limits allow then, and the process keeps that memory. Then each of the three sources is pushed
-at `--share` of the peak, rows when they are due, while the threads of the chain work.
+An interval join of trades and quotes feeds a count of pairs per key and window. An as-of join uses
+these counts as the right side of a third stream. First, the chain processes rows as fast as it can,
+which is the peak: once to determine the density of rows, and once at this density. The operators
+then hold as many rows as their limits allow, and the process keeps this memory. Then each of the
+three sources pushes rows when they are due, at `--share` of the peak, while the chain's threads
+work.
 
-Each second the resident memory is noted, and the latencies of the results of that second. They
-are from the moment at which the last row was due that makes a result final, to the sink. Late
-feeders count, too: a row's moment is when it was due, not when it was pushed.
+Every second, the script records the resident memory and the latencies of the results of that
+second. A latency starts when the last row that makes a result final is due, and ends at the sink.
+It starts at the due time, not at the time of the push, so delays of the feeders count, too.
 
-It says "flat" if memory differs by no more than 5 % over time: the medians of ten parts of the
-time, the first one left out. Otherwise the exit status is 1. There is one result for each row of
-the third stream, which is checked.
+The script prints "flat" if memory differs by no more than 5 % over time, comparing the medians of
+ten parts of the time without the first part. Otherwise, the exit status is 1. It also checks that
+there is one result per row of the third stream.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ FLAT = 0.05
 PARTS = 10
 KEYS = 200
 
-# Microseconds: the reach of the join, and the length of a window.
+# The reach of the join and the length of a window, in microseconds.
 REACH = 2_000
 SIZE = 10_000
 
-# Seconds of event time in a push.
+# The seconds of event time in a push.
 STEP = 0.005
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("row", pa.int64())])
@@ -60,7 +61,7 @@ class Net:
 
 
 def made(threads: int, memory_limit: str) -> Net:
-    """The chain."""
+    """Return the chain."""
     options: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads}
     pairs = tg.IntervalJoin(
         SCHEMA, SCHEMA, on="ts", by="k", lower=-REACH, upper=0, columns=["ts", "k"], **options
@@ -74,7 +75,7 @@ def made(threads: int, memory_limit: str) -> Net:
 
 
 def pushes(source: int, rate: float) -> Any:  # noqa: ANN401 - a generator of batches
-    """Batches of a source, of `STEP` seconds each, in time order, without an end."""
+    """Yield endless batches of a source in time order, of `STEP` seconds each."""
     rng = np.random.default_rng(source)
     each = max(1, round(rate * STEP))
     number = 0
@@ -89,28 +90,28 @@ def pushes(source: int, rate: float) -> Any:  # noqa: ANN401 - a generator of ba
 
 @dataclass
 class Taken:
-    """What the sink has got."""
+    """The results that the sink has received."""
 
     rows: int = 0
     begin: float | None = None
     latencies: list[float] = field(default_factory=list)
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Count, and note how long the results took, in seconds."""
+        """Count results, and record their latencies in seconds."""
         now = time.perf_counter()
         self.rows += batch.num_rows
         if self.begin is not None:
-            # A window that begins before the row's time may hold pairs up to its end, and pairs
-            # come up to the reach after their trade.
+            # A window that begins before the row's time can contain pairs up to its end, and pairs
+            # are emitted up to the reach after their trade.
             ts = batch.column("ts").to_numpy()[:: max(1, batch.num_rows // 64)]
             final = (ts // SIZE + 1) * SIZE + REACH
-            # A push has rows up to the end of its step.
+            # A push contains rows up to the end of its step.
             due = self.begin + (np.floor(final / 1e6 / STEP) + 1) * STEP
             self.latencies += (now - due).tolist()
 
 
 def feed(source: tg.Source, number: int, rate: float, until: float, begin: float | None) -> int:
-    """Push until a time, as fast as rows are taken, or when they are due; the number of rows."""
+    """Push rows until a time, when due or as fast as possible; return their number."""
     rows = 0
     for step, batch in enumerate(pushes(number, rate)):
         now = time.perf_counter()
@@ -128,7 +129,7 @@ def feed(source: tg.Source, number: int, rate: float, until: float, begin: float
 
 
 def fed(net: Net, rate: float, seconds: float, taken: Taken, each: Any) -> tuple[int, float]:  # noqa: ANN401 - a function
-    """Feed all sources for some seconds; the rows of all, and how long all results took."""
+    """Feed all sources for some seconds; return the number of rows and the duration."""
     begin = time.perf_counter()
     until = begin + seconds
     paced = begin if taken.begin is not None else None
@@ -161,21 +162,21 @@ def fed(net: Net, rate: float, seconds: float, taken: Taken, each: Any) -> tuple
 
 
 def resident() -> int:
-    """Bytes of memory of this process."""
+    """Return the bytes of memory of this process."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
-    """Measure the peak, then go on at a share of it."""
+    """Measure the peak, then run at a share of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--share", type=float, default=0.5, help="of the peak")
+    parser.add_argument("--share", type=float, default=0.5, help="share of the peak")
     parser.add_argument("--peak-seconds", type=float, default=15)
     parser.add_argument("--threads", type=int, default=tg.default_threads())
-    parser.add_argument("--memory-limit", default="128MB", help="of each operator")
-    parser.add_argument("--svg", type=Path, help="the picture")
-    parser.add_argument("--out", type=Path, help="the numbers, as JSON")
+    parser.add_argument("--memory-limit", default="128MB", help="memory limit per operator")
+    parser.add_argument("--svg", type=Path, help="output file for the plot")
+    parser.add_argument("--out", type=Path, help="output file for the figures, as JSON")
     options = parser.parse_args()
     peak = 3e6
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Costs of queries on Spark: the processor time of all its processes, and the time by the clock.
+"""Measures the CPU time of all processes of a Spark query, and its wall-clock time.
 
 Linux only.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def local_session(
     threads: int, memory: str, shuffle_partitions: int, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session on this machine, whose workers run this Python; the settings come last."""
+    """Return a session on this machine, whose workers run this Python."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{threads}]")
     common = {
@@ -44,7 +44,7 @@ def local_session(
 
 
 def fingerprint(rows: DataFrame) -> tuple[int, int]:
-    """Number of rows, and a sum of their hashes that does not depend on their order."""
+    """Return the number of rows, and a sum of their hashes that does not depend on their order."""
     columns = sorted(rows.columns)
     row = rows.select(F.pmod(F.xxhash64(*columns), F.lit(1 << 24)).alias("h"))
     [(count, total)] = row.agg(F.count("*"), F.sum("h")).collect()
@@ -52,40 +52,40 @@ def fingerprint(rows: DataFrame) -> tuple[int, int]:
 
 
 class Cost(NamedTuple):
-    """Seconds on processors and by the clock."""
+    """CPU seconds and wall-clock seconds."""
 
     cpu: float
     wall: float
     whole: bool = True
 
     def __str__(self) -> str:
-        """As a cell of the table."""
+        """Return the text of a table cell."""
         return f"{'' if self.whole else '> '}{self.cpu:.1f} ({self.wall:.1f})"
 
 
 class Process(NamedTuple):
-    """What a process is called, and its clock ticks so far."""
+    """The name of a process, and its clock ticks so far."""
 
     name: str
     ticks: int
 
 
-# Processes as they were last seen: the kernel forgets a Python worker that ends.
+# The last known state of each process, because the kernel forgets Python workers that have ended.
 SEEN: dict[int, Process] = {}
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and all below it so far: Spark, and Spark's workers."""
+    """Return the CPU time so far of this process and all its descendants, including Spark."""
     return sum(cpu_by_name().values())
 
 
 def cpu_by_name() -> dict[str, float]:
-    """The same, by what processes are called; this one is called ``."""
+    """Return the CPU time by process name; this process has an empty name."""
     parents, processes = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             head, _, tail = stat.read_text().rpartition(")")
-        except ProcessLookupError:  # it has ended
+        except ProcessLookupError:  # the process has ended
             continue
         number, fields = int(stat.parent.name), tail.split()
         name = "" if number == os.getpid() else head.partition("(")[2]
@@ -104,14 +104,14 @@ def cpu_by_name() -> dict[str, float]:
 
 
 def once(query: Callable[[], DataFrame]) -> Cost:
-    """What it costs to plan and run the query and take all its rows."""
+    """Return the cost of planning and running a query and reading all its rows."""
     begin, cpu = time.perf_counter(), cpu_seconds()
     query().write.format("noop").mode("overwrite").save()
     return Cost(cpu_seconds() - cpu, time.perf_counter() - begin)
 
 
 def turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[str, list[Cost]]:
-    """The costs of all queries, which come in one order and in the reverse one by turns."""
+    """Return the costs of all queries, which run alternately in order and in reverse order."""
     runs: dict[str, list[Cost]] = {name: [] for name in queries}
     for turn in range(repeat):
         for name in [*queries][:: -1 if turn % 2 else 1]:
@@ -120,7 +120,7 @@ def turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[str,
 
 
 def in_turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[str, Cost]:
-    """Medians of the costs of all queries."""
+    """Return the median costs of all queries."""
     return {
         name: Cost(
             statistics.median(cost.cpu for cost in costs),
@@ -131,13 +131,13 @@ def in_turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[s
 
 
 def spread(costs: list[Cost]) -> str:
-    """The median of seconds on processors, and the least and the most, as a cell of a table."""
+    """Return a table cell with the median, minimum and maximum of the CPU seconds."""
     seconds = sorted(cost.cpu for cost in costs)
     return f"{statistics.median(seconds):.1f} ({seconds[0]:.1f} to {seconds[-1]:.1f})"
 
 
 def at_most(seconds: float, query: Callable[[], DataFrame], session: SparkSession) -> Cost:
-    """The cost of one run, which is stopped after some time by the clock."""
+    """Return the cost of one run, which is stopped at a wall-clock limit."""
     timer = threading.Timer(seconds, session.sparkContext.cancelAllJobs)
     begin, cpu = time.perf_counter(), cpu_seconds()
     timer.start()

@@ -1,11 +1,11 @@
-"""Functions of one's own that call tidegate, on Spark, beside one call of `tidegate.spark`.
+"""Measures user-defined Spark functions that call tidegate, and one call of `tidegate.spark`.
 
-The as-of join of each row with a small table, by functions of a partition (`mapInArrow`,
-`mapInPandas`), of columns (`pandas_udf`) and by `tidegate.spark.asof_join`. And an interval join of
-two large sides, by functions of groups of both (`cogroup`) and by `tidegate.spark.interval_join`.
-The rows of all forms are compared before anything is timed. A figure is the median of `--repeat`
-turns: the processor time of Spark, its Python workers and this process, and in parentheses the time
-by the clock. Linux only.
+The first workload is an as-of join of each row with a small table. It uses functions of partitions
+(`mapInArrow`, `mapInPandas`) and of columns (`pandas_udf`), and `tidegate.spark.asof_join`. The
+second is an interval join of two large sides, with functions of groups of both sides (`cogroup`)
+and with `tidegate.spark.interval_join`. The rows of all forms are compared before timing. A figure
+is the median of `--repeat` turns: the CPU time of Spark, its Python workers and this process, and
+in parentheses the wall-clock time. Linux only.
 
     python benches/spark_functions.py --rows 1000000 --keys 1000
 """
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     Forms = dict[str, Callable[[], DataFrame]]
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
-SMALL = 100_000  # rows of the small table
-BUCKETS = 8  # groups of keys
+SPAN = 1_000_000_000  # time span of the rows in microseconds
+SMALL = 100_000  # number of rows of the small table
+BUCKETS = 8  # number of groups of keys
 
 ASOF: dict[str, Any] = {"on": "ts", "by": "key", "suffix": "_right"}
 NEAR: dict[str, Any] = {"on": "ts", "by": "key", "columns": ["key", "ts", "v", "w"]}
@@ -47,7 +47,7 @@ OF_ASOF = "key long, ts long, v double, w double"
 
 
 def drawn(seed: int, rows: int, keys: int, value: str) -> pa.Table:
-    """Rows of even keys and times."""
+    """Return rows with uniform keys and times."""
     rng = np.random.default_rng(seed)
     return pa.table(
         {
@@ -59,13 +59,13 @@ def drawn(seed: int, rows: int, keys: int, value: str) -> pa.Table:
 
 
 def with_last(rows: Any, small: pa.Table) -> pa.Table:  # noqa: ANN401 - Arrow data, or pandas
-    """Give each row the last value of its key."""
+    """Add the last value of its key to each row."""
     columns = ["key", "ts", "v", "w"]
     return tidegate.asof_join(rows, small, **ASOF, columns=columns, threads=1)
 
 
 def asof_forms(rows: DataFrame, table: DataFrame, small: pa.Table) -> Forms:
-    """The as-of join with a small table."""
+    """Return the forms of the as-of join with a small table."""
 
     def in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         every = [*batches]
@@ -81,7 +81,7 @@ def asof_forms(rows: DataFrame, table: DataFrame, small: pa.Table) -> Forms:
         found = tidegate.asof_join(frame, small, **ASOF, columns=["w"], threads=1)
         return found.to_pandas()["w"]
 
-    # Spark reads these to know what the function takes and gives.
+    # Spark reads these annotations to determine the function's argument and return types.
     of_columns.__annotations__ = {"key": pd.Series, "ts": pd.Series, "return": pd.Series}
     column = pandas_udf(of_columns, "double")  # type: ignore[call-overload]
     return {
@@ -95,12 +95,12 @@ def asof_forms(rows: DataFrame, table: DataFrame, small: pa.Table) -> Forms:
 
 
 def joined(left: Any, right: Any, half: int) -> pa.Table:  # noqa: ANN401 - Arrow data, or pandas
-    """The interval join of two groups."""
+    """Return the interval join of two groups."""
     return tidegate.interval_join(left, right, **NEAR, lower=-half, upper=half, threads=1)
 
 
 def interval_forms(left: DataFrame, right: DataFrame, half: int) -> Forms:
-    """The interval join of two large sides."""
+    """Return the forms of the interval join of two large sides."""
 
     def in_pandas(mine: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
         return joined(mine, other, half).to_pandas()
@@ -121,14 +121,14 @@ def interval_forms(left: DataFrame, right: DataFrame, half: int) -> Forms:
 
 
 def compared(forms: Forms) -> None:
-    """Leave if a form has other rows than the first."""
+    """Exit if the rows of a form differ from those of the first."""
     prints = {name: fingerprint(form()) for name, form in forms.items()}
     if len(set(prints.values())) > 1:
         sys.exit(f"the rows differ: {prints}")
 
 
 def main() -> None:
-    """Compare and measure."""
+    """Compare and measure all forms."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=1_000)
@@ -138,7 +138,7 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = {"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"}
     session = local_session(arguments.threads, arguments.memory, BUCKETS, settings)
-    # About four partners a row.
+    # About four partners per row.
     half = max(1, 2 * SPAN * arguments.keys // arguments.rows)
     with tempfile.TemporaryDirectory() as folder:
         tables = {

@@ -1,11 +1,11 @@
-"""All workloads on Spark in one session: tidegate, the expert's forms, and Spark's plain form.
+"""Measures all workloads on Spark in one session: tidegate, expert forms and Spark's plain form.
 
-The rows of tidegate and of the expert's forms are compared first. Then all forms run in turns, and
-the order alternates. First turns are not counted, and of the others medians are told. Spark's plain
-form runs once and is stopped at a limit. Printed are, for each case: processor time of Spark, its
-Python workers and this process, and in parentheses the time by the clock; how many times as much
-the fastest of the expert's forms and the plain form take; and whether that is what is aimed at.
-Every turn of every form goes to a file of JSON. Linux only.
+The rows of tidegate and of the expert forms are compared first. Then all forms run in turns, in
+alternating order. First turns are not counted, and medians of the others are reported. Spark's
+plain form runs once and is stopped at a time limit. For each case, the script prints the CPU time
+of Spark, its Python workers and this process, and in parentheses the wall-clock time. It also
+prints the ratios of the fastest expert form and of the plain form, and whether they meet the
+target. Every turn of every form is written to a JSON file. Linux only.
 
     python benches/spark_proof.py --json proof.json
     python benches/spark_proof.py --only W1 W7 --rows 2500000 --turns 5 --json w1.json
@@ -45,23 +45,23 @@ if TYPE_CHECKING:
 
 WORKLOADS = ("W1", "W2", "W4", "W6", "W7", "W8", "streams")
 
-# How many times as much processor time as tidegate the expert's fastest form takes at least, if the
-# aim is met: of any case, and of aggregates of partners.
+# The target ratios of the fastest expert form's CPU time to tidegate's: for any case, and for
+# aggregates of partners.
 NEVER_BEHIND = 1 / 1.05
 PARTNERS = 5.0
 
-# Partitions that tables are shuffled into.
+# The number of shuffle partitions for tables.
 PARTITIONS = 8
 
-# What is ours.
+# The names of tidegate's forms.
 OWN = "tidegate"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A question: our form, the expert's, and Spark's plain form where there is another.
+    """A query with tidegate's form, the expert forms and, if there is one, Spark's plain form.
 
-    The expert's fastest form takes `aim` times as much as ours, if we are where we want to be.
+    `aim` is the target ratio of the fastest expert form's time to tidegate's.
     """
 
     name: str
@@ -72,12 +72,12 @@ class Case:
 
 
 def sides(session: SparkSession, folder: Path, names: tuple[str, str]) -> list[DataFrame]:
-    """Both tables of a case."""
+    """Return both tables of a case."""
     return [session.read.parquet(str(folder / f"{name}.parquet")) for name in names]
 
 
 def w1(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
-    """Interval joins by key: even keys, and half of the rows on one."""
+    """Return interval joins by key, with uniform keys and with half of the rows on one key."""
     for hot, keys in itertools.product((False, True), (10, 1_000, 100_000)):
         case = w1_spark.make(rows, keys, skewed=False, hot=hot, folder=folder)
         left, right = sides(session, folder, ("left", "right"))
@@ -93,7 +93,7 @@ def w1(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
 
 
 def w2(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
-    """Band joins without a key."""
+    """Return band joins without a key."""
     for heavy in (False, True):
         case = w2_spark.Case(rows, heavy)
         case.write(folder)
@@ -109,7 +109,7 @@ def w2(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
 
 
 def w4(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
-    """Windows by key."""
+    """Return windowed aggregations by key."""
     w4_spark.define()
     for keys in (243, 40_000):
         w4_spark.generate(rows, keys, folder / "rows.parquet")
@@ -125,7 +125,7 @@ def w4(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
 
 
 def w6(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
-    """As-of joins."""
+    """Return as-of joins."""
     session.conf.set(w6_spark.NATIVE, "true")
     for hot in (False, True):
         case = w6_spark.Case(rows, 1_000, hot)
@@ -143,7 +143,7 @@ def w6(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
 
 
 def w7(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
-    """Aggregates of partners."""
+    """Return aggregates of partners."""
     case = w7_spark.Case(rows, 1_000, 100)
     case.write(folder)
     left, right = sides(session, folder, ("left", "right"))
@@ -161,7 +161,7 @@ def w7(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
 
 
 def w8(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
-    """Overlaps of intervals."""
+    """Return overlap joins of intervals."""
     for question in ("points", "intervals", "counts"):
         case = w8_spark.Case(question, rows, 24, 100, 2)
         case.write(folder)
@@ -183,7 +183,7 @@ TABLES = {"W1": w1, "W2": w2, "W4": w4, "W6": w6, "W7": w7, "W8": w8}
 
 
 def check(case: Case) -> int:
-    """The rows of the result; raises if two forms disagree."""
+    """Return the number of result rows; raise an error if two forms disagree."""
     prints = {
         name: spark_costs.fingerprint(form().select(*case.columns) if case.columns else form())
         for name, form in case.forms.items()
@@ -195,7 +195,7 @@ def check(case: Case) -> int:
 
 
 def measured(case: Case, session: SparkSession, given: argparse.Namespace) -> dict[str, object]:
-    """All turns of a case, and what they come to."""
+    """Measure all turns of a case, and return them with their medians."""
     rows = check(case)
     spark_costs.turns(case.forms, given.warm)
     found = spark_costs.turns(case.forms, given.turns)
@@ -218,13 +218,13 @@ def measured(case: Case, session: SparkSession, given: argparse.Namespace) -> di
 
 
 def median(costs: list[Cost]) -> Cost:
-    """Medians of processor time and of the time by the clock."""
+    """Return the medians of CPU time and wall-clock time."""
     processors, clock = ([getattr(cost, of) for cost in costs] for of in ("cpu", "wall"))
     return spark_costs.Cost(statistics.median(processors), statistics.median(clock))
 
 
 def line(found: dict[str, object]) -> str:
-    """A case as a line of the table."""
+    """Return a case as a row of the table."""
     forms: dict[str, list[dict[str, float]]] = found["forms"]  # type: ignore[assignment]
     costs = {
         name: median([spark_costs.Cost(**turn) for turn in turns])  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def line(found: dict[str, object]) -> str:
 
 
 def streams(session: SparkSession, rows: int, given: argparse.Namespace) -> Iterator[list[str]]:
-    """A line for each turn of each stateful join; a micro-batch has `rows` rows."""
+    """Measure stateful joins with `rows` rows per micro-batch, one row per turn."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         batches = given.batches
@@ -270,21 +270,23 @@ OF_STREAMS = """\
 
 
 def main() -> None:
-    """Run the workloads that the command line asks for."""
+    """Run the workloads on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--only", nargs="+", default=list(WORKLOADS), choices=WORKLOADS)
-    add("--rows", type=int, nargs="+", default=[1_000_000], help="of a side")
+    add("--rows", type=int, nargs="+", default=[1_000_000], help="rows per side")
     add("--stream-rows", type=int, nargs="+", default=[20_000, 200_000])
     add("--stream-systems", nargs="+", default=list(w1s_spark.SYSTEMS), choices=w1s_spark.SYSTEMS)
-    add("--batches", type=int, default=8, help="of a stream; the first three are not counted")
+    add(
+        "--batches", type=int, default=8, help="batches per stream; the first three are not counted"
+    )
     add("--warm", type=int, default=2, help="turns that are not counted")
     add("--turns", type=int, default=5)
     add("--stream-turns", type=int, default=3)
-    add("--plain-seconds", type=float, default=30, help="limit of the plain form; 0 leaves it out")
+    add("--plain-seconds", type=float, default=30, help="time limit of the plain form; 0 skips it")
     add("--threads", type=int, default=2)
     add("--memory", default="8g")
-    add("--json", type=Path, help="where all turns go")
+    add("--json", type=Path, help="file for all turns")
     given = parser.parse_args()
     session = spark_costs.local_session(
         given.threads, given.memory, PARTITIONS, {"spark.ui.showConsoleProgress": "false"}
@@ -294,7 +296,7 @@ def main() -> None:
     record |= {"turns": given.turns, "warm": given.warm, "cases": [], "streams": []}
 
     def kept(kind: str, found: object) -> None:
-        """Write after each case, so that a run that is stopped leaves its figures."""
+        """Write after each case, so that a stopped run keeps its figures."""
         record[kind].append(found)  # type: ignore[attr-defined]
         if given.json is not None:
             given.json.write_text(json.dumps(record, indent=1))
@@ -310,7 +312,7 @@ def main() -> None:
                     print(line(found), flush=True)
                     kept("cases", found)
     if "streams" in given.only:
-        # Each is a task of every micro-batch.
+        # Each partition is a task in every micro-batch.
         session.conf.set("spark.sql.shuffle.partitions", given.threads)
         print(f"\n{OF_STREAMS}", flush=True)
         for rows in given.stream_rows:

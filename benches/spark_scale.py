@@ -1,10 +1,10 @@
-"""The layout of a join on Spark at scales that one machine cannot run, from a synthetic sample.
+"""Computes the layout of Spark joins too large for one machine, from a synthetic sample.
 
-The driver draws 20,000 rows of a side, as in a call, or `--sampled`. From these rows it makes the
-layout of an interval join. A larger draw of the same rows then says what the tasks would get:
-the fullest one, the copies, the bytes that are shuffled. Neither Spark nor rows are needed, so that
-a laptop lays out 10^12 rows of 10^6 keys on 10^4 tasks. Beside it is what the driver holds, and its
-time.
+As in a real call, the driver samples 20,000 rows per side, or `--sampled` rows, and plans the
+layout of an interval join from them. A larger sample of the same distribution then determines the
+load of the tasks: the largest task, the copies, and the bytes shuffled. This needs neither Spark
+nor real rows, so a laptop can lay out 10^12 rows with 10^6 keys on 10^4 tasks. The table also shows
+the driver's memory and time.
 
     python benches/spark_scale.py --rows 1e12 --keys 1e6 --tasks 1e4
 """
@@ -33,19 +33,19 @@ YEAR = 365 * 86_400_000_000  # microseconds
 
 
 def even(rng: np.random.Generator, rows: int, keys: int) -> Integers:
-    """Draw every key as often as another."""
+    """Draw all keys equally often."""
     return rng.integers(0, keys, rows)
 
 
 def zipf(rng: np.random.Generator, rows: int, keys: int) -> Integers:
     """Draw key k in proportion to 1 / k."""
-    # The inverse of the integral of 1 / k: exact enough for more than a few keys.
+    # The inverse of the integral of 1 / k is exact enough for more than a few keys.
     drawn: Integers = np.exp(rng.random(rows) * np.log(keys)).astype(np.int64)
     return drawn
 
 
 def hot(rng: np.random.Generator, rows: int, keys: int) -> Integers:
-    """Give half of the rows to one key."""
+    """Assign half of the rows to one key."""
     return np.where(rng.random(rows) < 1 / 2, 0, even(rng, rows, keys))
 
 
@@ -53,7 +53,7 @@ DRAWN: dict[str, Keys] = {"even": even, "zipf": zipf, "half on one key": hot}
 
 
 def hashes(keys: Integers) -> Integers:
-    """Mix the bits of keys, as the hash does that Spark makes of them (splitmix64)."""
+    """Mix the bits of keys, like the hash that Spark computes (splitmix64)."""
     bits = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
@@ -61,7 +61,7 @@ def hashes(keys: Integers) -> Integers:
 
 
 def sample(seed: int, drawn: int, rows: float, keys: int, of_keys: Keys) -> Sample:
-    """Rows of both sides, half of them each, and how many rows each stands for."""
+    """Return sampled rows, half of them per side, and the number of rows each represents."""
     rng = np.random.default_rng(seed)
     half = drawn // 2
     left, right = (
@@ -71,7 +71,7 @@ def sample(seed: int, drawn: int, rows: float, keys: int, of_keys: Keys) -> Samp
 
 
 def told(name: str, layout: Layout, seconds: float, every: Sample, row_bytes: int) -> str:
-    """A line of the table."""
+    """Return a row of the table."""
     real = measured(layout, every)
     mean = real.sent / layout.partitions
     cells = (
@@ -87,15 +87,17 @@ def told(name: str, layout: Layout, seconds: float, every: Sample, row_bytes: in
 
 
 def main() -> None:
-    """Lay out and tell."""
+    """Compute and print the layouts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=float, default=1e12, help="a side")
+    parser.add_argument("--rows", type=float, default=1e12, help="rows per side")
     parser.add_argument("--keys", type=float, default=1e6)
     parser.add_argument("--tasks", type=float, default=1e4)
     parser.add_argument("--minutes", type=float, default=1.0, help="half width of the interval")
-    parser.add_argument("--sampled", type=int, default=SAMPLED, help="rows that the driver sees")
+    parser.add_argument("--sampled", type=int, default=SAMPLED, help="rows that the driver samples")
     parser.add_argument("--row-bytes", type=int, default=32)
-    parser.add_argument("--drawn", type=float, default=2e7, help="rows that say what tasks get")
+    parser.add_argument(
+        "--drawn", type=float, default=2e7, help="rows that determine the load of tasks"
+    )
     arguments = parser.parse_args()
     keys, tasks, drawn = int(arguments.keys), int(arguments.tasks), int(arguments.drawn)
     half = int(arguments.minutes * 60_000_000)

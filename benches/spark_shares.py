@@ -1,9 +1,9 @@
-"""Where the time goes in tables of W1, W2, W4 and W7 on Spark: Spark, the way to Python, the call.
+"""Splits the CPU time of W1, W2, W4 and W7 on Spark: Spark, transfer to Python, native calls.
 
-Each query runs with a sink that takes all rows and keeps none. Printed is processor time: of the
-JVM, which reads, shuffles, and writes and reads what Python gets; of the Python workers beside the
-work that was given them, which is Arrow streams again, and starting; of packing; and of joining or
-aggregating, which is the native call and the unpacking before it. Linux only.
+Each query runs with a sink that reads all rows and keeps none. The script prints four CPU times.
+The JVM reads, shuffles, and exchanges data with Python. The Python workers, apart from their tasks,
+exchange Arrow streams and start. Packing is listed separately. Joining or aggregating consists of
+the native call and the unpacking before it. Linux only.
 
     python benches/spark_shares.py --rows 1000000
 """
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
 
     from tidegate.spark.worker.task import Batches
 
-# What the tasks that pack are called; the others join or aggregate.
+# The names of the tasks that pack; the others join or aggregate.
 PACKING = "tidegate_pack"
 
 
 class Meter:
-    """Processor time between starts and stops."""
+    """Measures CPU time between starts and stops."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def start(self) -> None:
-        """Run."""
+        """Start measuring."""
         self.seconds -= time.process_time()
 
     def stop(self) -> None:
-        """Rest."""
+        """Stop measuring."""
         self.seconds += time.process_time()
 
 
 def timed(work: Callable[[Batches], Batches], spent: Accumulator[float]) -> Callable[..., Batches]:
-    """The work, which adds its processor time to `spent`, but not that of getting its input."""
+    """Wrap the work so that it adds its CPU time to `spent`, without that of reading its input."""
 
     def run(batches: Batches) -> Batches:
         meter = Meter()
@@ -83,7 +83,7 @@ def timed(work: Callable[[Batches], Batches], spent: Accumulator[float]) -> Call
 
 
 def shares(session: SparkSession, query: Callable[[], DataFrame]) -> list[float]:
-    """Processor seconds of the JVM, of workers beside their work, of packing and of the call."""
+    """Return the CPU seconds of the JVM, of worker overhead, of packing and of native calls."""
     spent = [session.sparkContext.accumulator(0.0) for _ in range(2)]
 
     def metered(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
@@ -136,11 +136,13 @@ def queries(session: SparkSession, rows: int, folder: Path) -> dict[str, Callabl
 def main() -> None:
     """Run the queries, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of a side")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows per side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="4g")
-    parser.add_argument("--only", default="", help="queries whose names begin so")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    parser.add_argument("--only", default="", help="prefixes of query names")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark"
+    )
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.set)
     session = local_session(arguments.threads, arguments.memory, 8, settings)

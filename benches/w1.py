@@ -1,7 +1,7 @@
-"""Workload W1: the keyed interval join, tidegate against other systems.
+"""Measures workload W1: the interval join by key, with tidegate and other systems.
 
-Prints two Markdown tables and writes them, with every figure as JSON, into benches/out/:
-tidegate's lead over the fastest rival of each sort, then all forms one by one.
+The script prints two Markdown tables and writes them, with every figure as JSON, to benches/out/:
+tidegate's lead over the fastest rival of each kind, and all forms individually.
 
     python benches/w1.py --rows 1000000 --keys 10,1000,100000 --skew uniform,skewed \
         --threads 1,2 --systems all --repeat 3
@@ -33,13 +33,13 @@ from workload import (
 )
 
 HERE = Path(__file__).parent
-# Pairs that a form may visit beyond its matches: 5 to 20 s in the systems compared here.
+# The number of pairs that a form may visit in addition to its matches: 5 to 20 s in these systems.
 EQUAL_KEYS, CLOSE_TIMES = 3_000_000_000, 200_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The options on the command line."""
 
     cases: list[Case]
     threads: list[int]
@@ -53,7 +53,7 @@ class Options:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def _measure_case(case: Case, options: Options, folder: Path) -> list[Result]:
 
 
 def write_job(inputs: Inputs, expected: Fingerprint, options: Options, folder: Path) -> Job:
-    """The job of this case, with its inputs on disk; system, form and threads come later."""
+    """Write the job of a case, with its inputs on disk, but without system, form and threads."""
     for name, table in (("left", inputs.left), ("right", inputs.right)):
         with pa.ipc.new_file(folder / name, table.schema) as file:
             file.write_table(table)
@@ -111,7 +111,7 @@ def write_job(inputs: Inputs, expected: Fingerprint, options: Options, folder: P
 
 
 def run_form(result: Result, job: Job, options: Options, folder: Path) -> Result:
-    """Run a form in a process of its own; the result says what it found, or why there is none."""
+    """Run a form in a separate process; return its measurements, or why there are none."""
     job = dataclasses.replace(job, system=result.system, form=result.form)
     job_file = folder / "job.json"
     job_file.write_text(json.dumps(dataclasses.asdict(job)))
@@ -147,18 +147,34 @@ def _write(name: str, text: str, results: list[Result]) -> None:
 def _options() -> Options:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", default="1000000", help="rows a side, comma-separated")
+    add("--rows", default="1000000", help="rows per side, comma-separated")
     add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
     add("--skew", default="uniform,skewed", help="uniform, skewed or both")
     add("--threads", default="1,2", help="thread counts, comma-separated")
     add("--systems", default="all", help=f"all, or some of {','.join(SYSTEMS)}")
-    add("--forms", default="all", help="all, or some form names such as table,buckets")
+    add("--forms", default="all", help="all, or form names such as table,buckets")
     add("--repeat", type=int, default=3, help="timed runs after the first; the median counts")
-    add("--budget", type=float, default=30, help="seconds a form may spend on timed runs")
-    add("--timeout", type=float, default=120, help="seconds after which a form is given up")
-    add("--equal-keys", type=float, default=EQUAL_KEYS, help="pairs a plain form may visit")
-    add("--close-times", type=float, default=CLOSE_TIMES, help="pairs a join on time may visit")
-    add("--python", action="append", default=[], metavar="SYSTEM=PATH", help="its interpreter")
+    add("--budget", type=float, default=30, help="maximum seconds of timed runs per form")
+    add("--timeout", type=float, default=120, help="time limit per form in seconds")
+    add(
+        "--equal-keys",
+        type=float,
+        default=EQUAL_KEYS,
+        help="maximum pairs that a plain form visits",
+    )
+    add(
+        "--close-times",
+        type=float,
+        default=CLOSE_TIMES,
+        help="maximum pairs that a join on time visits",
+    )
+    add(
+        "--python",
+        action="append",
+        default=[],
+        metavar="SYSTEM=PATH",
+        help="interpreter of the system",
+    )
     add("--name", default="w1", help="name of the files in benches/out")
     given = parser.parse_args()
     return Options(

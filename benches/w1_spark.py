@@ -1,22 +1,24 @@
-"""W1 on Spark: keyed interval joins by tidegate, by hand-written bins, and by Spark's own join.
+"""Measures W1 on Spark: tidegate, hand-written bins, and Spark's own join.
 
-Every system's row count and checksum are compared before anything is timed, then each is timed with
-a sink that takes all rows and keeps none, the systems in turns. A figure is the median of
-`--repeat` runs, planning included: the processor time of Spark, its Python workers and this
-process, which other work on the machine distorts least, and in parentheses the time by the clock.
-The plain join is run once, and stopped at a limit. Linux only.
+The row counts and checksums of all systems are compared before timing. The systems take turns, and
+each is timed with a sink that reads all rows and keeps none. A figure is the median of `--repeat`
+runs, including planning. It is the CPU time of Spark, its Python workers and this process, which
+other work on the machine distorts least; wall-clock time is in parentheses. The plain join runs
+once and is stopped at a time limit. Linux only.
 
     python benches/w1_spark.py --rows 1000000 --keys 10 1000 100000 --keys-skewed 1000
 
-With `--forms planned`, what `parallelism="auto"` chooses from: native calls, the bins that tidegate
-plans, and beside them bins by hand. Seconds of processors are then medians with their range.
+With `--forms planned`, the script measures the choices of `parallelism="auto"`: native calls and
+the bins that tidegate plans. It also measures hand-written bins. CPU seconds are then medians with
+their range.
 
     python benches/w1_spark.py --rows 2500000 --keys 1000 --keys-hot 1000 --forms planned
 
-With `--forms bucketed`, both sides are tables of eight buckets by the key. The join in place is
-compared with native calls that pack and shuffle rows, and with bins. Spark shuffles bins of such
-tables, too, unless a setting says that it may join by key and bin what is partitioned by key. With
-`--partners`, left rows come with the count and a sum of their partners, and there are no bins.
+With `--forms bucketed`, both sides are tables with eight buckets by key. The join in place is
+compared with native calls that pack and shuffle rows, and with bins. Spark also shuffles bins of
+such tables, unless a setting allows it to join tables by key and bin that are partitioned by key.
+With `--partners`, left rows are returned with the count and a sum of their partners, and there are
+no bins.
 
     python benches/w1_spark.py --rows 2500000 --keys 1000 --forms bucketed
 """
@@ -50,13 +52,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
-SKEW = 0.35  # of the keys have 1 - SKEW of the rows, and so again among them
+SPAN = 1_000_000_000  # time span of the rows in microseconds
+SKEW = 0.35  # share of the keys that has 1 - SKEW of the rows, recursively
 
 
 @dataclass(frozen=True)
 class Case:
-    """Rows a side, keys, how the keys are drawn, and the half width of the interval."""
+    """The rows per side, the keys and their distribution, and half the width of the interval."""
 
     rows: int
     keys: int
@@ -66,13 +68,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         kind = "half on one key" if self.hot else "skewed" if self.skewed else "uniform"
         return f"{self.rows:,} rows, {self.keys:,} keys, {kind}"
 
 
 def draw_keys(rng: np.random.Generator, case: Case) -> np.ndarray:
-    """Keys, uniform or self-similar, and half of them 0 if one is to be hot."""
+    """Return uniform or self-similar keys; with a hot key, half of them are 0."""
     uniform = rng.random(case.rows)
     power = math.log(SKEW) / math.log(1 - SKEW) if case.skewed else 1.0
     keys = (case.keys * uniform**power).astype(np.int64)
@@ -82,7 +84,7 @@ def draw_keys(rng: np.random.Generator, case: Case) -> np.ndarray:
 
 
 def side(rng: np.random.Generator, case: Case, names: tuple[str, str, str, str]) -> pa.Table:
-    """A table in time order: key, time, an integer and a float."""
+    """Return a table in time order with a key, a time, an integer and a float."""
     steps = rng.random(case.rows)
     times = (np.cumsum(steps) * (SPAN / steps.sum())).astype(np.int64)
     payload = rng.integers(0, 1 << 30, case.rows), rng.random(case.rows)
@@ -92,11 +94,11 @@ def side(rng: np.random.Generator, case: Case, names: tuple[str, str, str, str])
 def make(  # noqa: PLR0913 - what a case is made of
     rows: int, keys: int, *, skewed: bool, hot: bool, folder: Path, matches: float = 4
 ) -> Case:
-    """Write both sides as Parquet, and choose the interval that gives `matches` pairs a row."""
+    """Write both sides as Parquet files, and choose the interval for `matches` pairs per row."""
     rng = np.random.default_rng(42)
     case = Case(rows, keys, skewed, hot, 0)
     shares = np.bincount(draw_keys(rng, case)) / rows
-    # A left row of key k meets rows * share(k) * 2 * half / SPAN right rows.
+    # A left row with key k matches rows * share(k) * 2 * half / SPAN right rows.
     half = matches * SPAN / (2 * rows * float((shares**2).sum()))
     for name, columns in (("left", ("key", "ts", "a", "b")), ("right", ("rkey", "rts", "c", "d"))):
         pq.write_table(side(rng, case, columns), folder / f"{name}.parquet", row_group_size=1 << 18)
@@ -104,13 +106,13 @@ def make(  # noqa: PLR0913 - what a case is made of
 
 
 def plain(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """Spark's own join: equal keys and a residual predicate."""
+    """Join with Spark's own join: equal keys and a residual predicate."""
     near = F.col("rts").between(F.col("ts") - case.half, F.col("ts") + case.half)
     return left.join(right, (F.col("key") == F.col("rkey")) & near)
 
 
 def bins(left: DataFrame, right: DataFrame, case: Case, hint: str) -> DataFrame:
-    """By hand: left rows repeated for every time bin that their interval meets, then equal bins."""
+    """Join by hand-written bins: left rows are repeated for every bin that their interval meets."""
     width = 2 * case.half
     first, last = (F.floor((F.col("ts") + end) / width) for end in (-case.half, case.half))
     binned = left.withColumn("bin", F.explode(F.sequence(first, last)))
@@ -121,19 +123,19 @@ def bins(left: DataFrame, right: DataFrame, case: Case, hint: str) -> DataFrame:
 
 
 def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFrame:  # noqa: ANN401
-    """`tidegate.spark.interval_join` with its defaults, but for `more` of its arguments."""
+    """Join with `tidegate.spark.interval_join` with its defaults, except for `more` arguments."""
     query: dict[str, Any] = {"on": ("ts", "rts"), "by": {"key": "rkey"}}
     query |= {"lower": -case.half, "upper": case.half}
     return tidegate.spark.interval_join(left, right, **query, **more)
 
 
 def summed(pairs: DataFrame) -> DataFrame:
-    """An aggregate after the join: pairs and a sum for each key."""
+    """Aggregate after the join: pairs and a sum per key."""
     return pairs.groupBy("key").agg(F.count("*").alias("pairs"), F.sum("c").alias("total"))
 
 
 def tide_summed(left: DataFrame, right: DataFrame, case: Case, parallelism: str) -> DataFrame:
-    """The same aggregate, begun inside the native call."""
+    """Compute the same aggregate, partly inside the native call."""
 
     def partial(batch: pa.RecordBatch) -> pa.Table:
         groups = pa.table(batch).group_by("key").aggregate([("c", "count"), ("c", "sum")])
@@ -152,7 +154,7 @@ def tide_summed(left: DataFrame, right: DataFrame, case: Case, parallelism: str)
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two systems disagree."""
+    """Return a row of the table; raise an error if two systems disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -200,7 +202,7 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
 def measure_planned(
     session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace
 ) -> str:
-    """A line of the table of planned bins; raises if two forms disagree."""
+    """Return a row of the table of planned bins; raise an error if two forms disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -238,7 +240,7 @@ def measure_planned(
 def measure_bucketed(
     session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace
 ) -> str:
-    """A line of the table of tables that have buckets; raises if two forms disagree."""
+    """Return a row of the table of bucketed tables; raise an error if two forms disagree."""
     tables = []
     for name, key in (("left", "key"), ("right", "rkey")):
         rows = session.read.parquet(str(folder / f"{name}.parquet"))
@@ -289,10 +291,10 @@ def measure_bucketed(
     return f"| {' | '.join(cells)} |"
 
 
-# Forms in the table of tables with buckets.
+# The forms in the table of bucketed tables.
 BUCKETED_FORMS = 6
 
-# Buckets of a table, and whether Spark joins by several keys only what is partitioned by all.
+# The number of buckets, and whether Spark requires partitioning by all join keys.
 BUCKETS = 8
 BY_ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
 
@@ -311,13 +313,15 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keys", type=int, nargs="*", default=[10, 1_000, 100_000])
     parser.add_argument("--keys-skewed", type=int, nargs="*", default=[])
-    parser.add_argument("--keys-hot", type=int, nargs="*", default=[], help="half on one key")
-    parser.add_argument("--parallelism", default="auto", help="of tidegate's joins")
+    parser.add_argument(
+        "--keys-hot", type=int, nargs="*", default=[], help="half of the rows on one key"
+    )
+    parser.add_argument("--parallelism", default="auto", help="parallelism of tidegate's joins")
     parser.add_argument(
         "--forms",
         default="all",
@@ -325,15 +329,25 @@ def main() -> None:
         help="`hash`: no sums, no sort-merge; `planned`: what `auto` chooses from; `bucketed`: the "
         "same of tables with buckets",
     )
-    parser.add_argument("--warm", type=int, default=1, help="turns of `bucketed` not counted")
-    parser.add_argument("--partners", action="store_true", help="of `bucketed`: their aggregates")
-    parser.add_argument("--matches", type=float, nargs="+", default=[4], help="of a left row")
+    parser.add_argument(
+        "--warm", type=int, default=1, help="turns of `bucketed` that are not counted"
+    )
+    parser.add_argument(
+        "--partners", action="store_true", help="for `bucketed`: aggregate partners"
+    )
+    parser.add_argument(
+        "--matches", type=float, nargs="+", default=[4], help="matches per left row"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--plain-seconds", type=float, default=0, help="limit of the plain join")
+    parser.add_argument(
+        "--plain-seconds", type=float, default=0, help="time limit of the plain join"
+    )
     parser.add_argument("--memory", default="8g")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark"
+    )
     arguments = parser.parse_args()
     session = local_session(
         arguments.threads,

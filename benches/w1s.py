@@ -1,8 +1,8 @@
-"""Workload W1s: the keyed interval join of streams, by mode of parallelism.
+"""Measures workload W1s: the interval join of streams by key, by mode of parallelism.
 
-The tables of W1 come in pieces, in order or with late rows, and pairs are taken as soon as they are
-final. Every run's rows are compared with the reference before its time counts. Prints Markdown, and
-writes it with every figure as JSON into benches/out/.
+The tables of W1 are pushed in chunks, in order or with late rows, and pairs are polled as soon as
+they are final. The rows of each run are compared with the reference before its time is used. The
+script prints Markdown and writes it, with every figure as JSON, to benches/out/.
 
     python benches/w1s.py throughput --rows 1000000 --keys 1,10,50,1000 --skew uniform,0.35
     python benches/w1s.py latency --keys 1000
@@ -44,7 +44,7 @@ STOCK_SECONDS = (10, 30)
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One row of a table: what was run, and what was seen."""
+    """A row of a table: a case and its measurements."""
 
     what: str
     rows: int
@@ -56,41 +56,41 @@ class Point:
     pairs: int
     seconds: list[float] = dataclasses.field(default_factory=list)
     latency_s: tuple[float, float, float] | None = None
-    """Median, 99th percentile and greatest."""
+    """The median, 99th percentile and maximum."""
 
     paced_rows_s: float | None = None
     comparisons: list[int] = dataclasses.field(default_factory=list)
 
     @property
     def rows_s(self) -> float:
-        """Input rows of both sides per second, in the middle run."""
+        """Return the input rows of both sides per second, in the median run."""
         return self.rows / statistics.median(self.seconds)
 
     @property
     def best_rows_s(self) -> float:
-        """The same in the fastest run."""
+        """Return the input rows of both sides per second, in the fastest run."""
         return self.rows / min(self.seconds)
 
     @property
     def load_factor(self) -> float:
-        """The comparisons of the busiest replica over their mean."""
+        """Return the comparisons of the busiest replica, divided by their mean."""
         return max(self.comparisons) / statistics.mean(self.comparisons)
 
 
 @dataclasses.dataclass(frozen=True)
 class Streams:
-    """What comes, and what must come out."""
+    """The input streams and the expected result."""
 
     inputs: Inputs
     expected: Fingerprint
     lateness: int
 
 
-# What comes
+# Input
 
 
 def streams(rows: int, keys: int, skew: str, *, late: bool) -> Streams:
-    """The tables of W1; if asked for, with one row in a hundred late by up to a second."""
+    """Return the tables of W1, optionally with one row in a hundred late by up to a second."""
     workload.SKEW = 0.35 if skew == "uniform" else float(skew)
     inputs = workload.generate(Case(rows, keys, "uniform" if skew == "uniform" else "skewed"))
     expected = workload.reference(inputs)
@@ -109,16 +109,16 @@ def _some_late(table: pa.Table, rng: np.random.Generator) -> pa.Table:
 
 
 def pieces(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
-    """The table in pieces of so many rows."""
+    """Return the table in chunks of `rows` rows."""
     batches: list[pa.RecordBatch] = table.combine_chunks().to_batches(max_chunksize=rows)
     return batches
 
 
-# A run
+# Runs
 
 
 def join(given: Streams, mode: Parallelism, threads: int) -> tidegate.IntervalJoin:
-    """The join of W1, to be pushed to."""
+    """Return the live join of W1."""
     upper = given.inputs.upper
     return tidegate.IntervalJoin(
         given.inputs.left.schema,
@@ -136,7 +136,7 @@ def join(given: Streams, mode: Parallelism, threads: int) -> tidegate.IntervalJo
 def feed(
     joining: tidegate.IntervalJoin, left: list[pa.RecordBatch], right: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Push a piece of each side and take what is final, again and again, then the end."""
+    """Repeatedly push a chunk per side and poll final rows, then close the sources."""
     one, other = joining.sources
     for of_left, of_right in itertools.zip_longest(left, right):
         if of_left is not None:
@@ -150,7 +150,7 @@ def feed(
 
 
 def throughput(given: Streams, point: Point, repeat: int) -> Point:
-    """Time whole runs, after one whose rows are checked."""
+    """Time entire runs, after one whose rows are checked."""
     left, right = pieces(given.inputs.left, point.piece), pieces(given.inputs.right, point.piece)
     joining = join(given, point.mode, point.threads)
     _check(workload.checksum(feed(joining, left, right)), given.expected, point)
@@ -168,7 +168,7 @@ def throughput(given: Streams, point: Point, repeat: int) -> Point:
 
 
 def latency(given: Streams, point: Point) -> Point:
-    """Push at half the rate of the fastest run, and let the join tell how long rows took."""
+    """Push at half the rate of the fastest run, and read the latencies that the join reports."""
     rate = point.rows_s / 2
     left, right = pieces(given.inputs.left, point.piece), pieces(given.inputs.right, point.piece)
     joining = join(given, point.mode, point.threads)
@@ -190,7 +190,7 @@ def latency(given: Streams, point: Point) -> Point:
 
 
 def balance(given: Streams, point: Point) -> Point:
-    """Count the comparisons of each replica in the second half, after frequencies were measured."""
+    """Count the comparisons per replica in the second half, after measuring key frequencies."""
     left, right = pieces(given.inputs.left, point.piece), pieces(given.inputs.right, point.piece)
     joining = join(given, point.mode, point.threads)
     sources = joining.sources
@@ -213,11 +213,11 @@ def _check(found: Fingerprint, expected: Fingerprint, point: Point) -> None:
         sys.exit(f"{point}: expected {expected}, found {found}")
 
 
-# What is measured
+# Measurements
 
 
 def run_cases(options: argparse.Namespace) -> list[Point]:
-    """All points of the synthetic workload."""
+    """Measure all points of the synthetic workload."""
     points = []
     for keys, skew in itertools.product(options.keys, options.skew):
         given = streams(options.rows, keys, skew, late=options.late)
@@ -236,7 +236,7 @@ def run_cases(options: argparse.Namespace) -> list[Point]:
 
 
 def run_stock(options: argparse.Namespace) -> list[Point]:
-    """The stock data: for each execution, the submissions of the seconds before it."""
+    """Measure the stock data: for each execution, the submissions of the seconds before it."""
     tables = [
         pq.read_table(options.stock / f"stock_60s_{name}.parquet") for name in ("r_cj", "s_sb")
     ]
@@ -282,7 +282,7 @@ def run_stock(options: argparse.Namespace) -> list[Point]:
     return points
 
 
-# What is said
+# Output
 
 
 HEADER = (
@@ -292,7 +292,7 @@ HEADER = (
 
 
 def markdown(points: list[Point]) -> str:
-    """One table with a line a point."""
+    """Return a table with one row per point."""
     lines = [HEADER, ["---"] * len(HEADER), *map(_cells, points)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -320,7 +320,7 @@ def _say(point: Point) -> None:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     points = run_stock(options) if options.what == "stock" else run_cases(options)
     text = markdown(points)
@@ -343,7 +343,7 @@ def _options() -> argparse.Namespace:
     add("--threads", help="comma-separated; 1,2, for load 2 to 8")
     add("--stock", type=Path, default=STOCK, help="folder of the stock data")
     add("--piece", type=int, help="rows pushed at a time; 10,000, for latency 1,000")
-    add("--late", action="store_true", help="1 %% of the rows come late by up to a second")
+    add("--late", action="store_true", help="1 %% of the rows are late by up to a second")
     add("--repeat", type=int, help="timed runs; the median counts; 3, for load 1")
     add("--name", help="name of the files in benches/out")
     given = parser.parse_args()

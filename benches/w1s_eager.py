@@ -1,15 +1,15 @@
-"""When pairs come: `IntervalJoin` with `ordered=False` beside the join in order.
+"""Measures when pairs are emitted: `IntervalJoin` with `ordered=False` and in order.
 
     python benches/w1s_eager.py rates --rows 1000000 --keys 10,1000,100000
     python benches/w1s_eager.py latency --seconds 10 --keys 1000
 
-`rates` pushes W1's tables piece by piece, as fast as they are taken, in turns: in order, eager. One
-row in a hundred is late by up to a second; rows are compared with the reference.
+`rates` pushes W1's tables in chunks, as fast as possible, alternating between the ordered and the
+eager join. One row in a hundred is late by up to a second. Rows are compared with the reference.
 
-`latency` lets time pass: rows are pushed when their time has come, at a share of the rate that the
-slower of the two has taken. The right source lags by a second, as one behind a slow network does,
-and both sides declare a lateness of a second. For each pair it takes the time from the push of the
-row that was pushed later to the poll that hands the pair out.
+`latency` runs in real time: rows are pushed when they are due, at a share of the rate that the
+slower join has reached. The right source lags by a second, like a source behind a slow network, and
+both sides declare a lateness of a second. The latency of a pair is the time from the later push of
+its two rows to the poll that returns the pair.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UPPER_US = 2_000
 
 
 def join(given: Streams, *, ordered: bool, threads: int) -> tidegate.IntervalJoin:
-    """The join of W1."""
+    """Return the join of W1."""
     upper = given.inputs.upper
     schemas = given.inputs.left.schema, given.inputs.right.schema
     return tidegate.IntervalJoin(
@@ -43,7 +43,7 @@ def join(given: Streams, *, ordered: bool, threads: int) -> tidegate.IntervalJoi
 
 
 def rates(options: argparse.Namespace) -> None:
-    """Millions of rows of both sides a second: medians with their range, and the ratio."""
+    """Return millions of rows per second for both sides: medians with ranges, and the ratio."""
     print("| keys | threads | in order, M rows/s | eager, M rows/s | eager / in order |")
     print("| --: | --: | --: | --: | --: |")
     for keys in options.keys:
@@ -72,7 +72,7 @@ def rates(options: argparse.Namespace) -> None:
 
 
 def spread(values: list[float]) -> str:
-    """The median, and the least and the greatest."""
+    """Return the median, minimum and maximum."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
@@ -81,24 +81,24 @@ SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("row", pa.int64())])
 
 @dataclass(frozen=True)
 class Paced:
-    """Rows of both sides, a push each millisecond or so."""
+    """Rows of both sides, with a push about every millisecond."""
 
     pushes: list[pa.RecordBatch]
-    """Of either side: the right side's rows come a lag later."""
+    """The pushes per side; the right side's rows are pushed later by the lag."""
 
     step: float
-    """Seconds between them."""
+    """The seconds between pushes."""
 
 
 def paced(rate: float, seconds: float, keys: int, seed: int) -> Paced:
-    """A source's rows of a stream at `rate` rows a second."""
+    """Return a source's rows of a stream with `rate` rows per second."""
     rng = np.random.default_rng(seed)
     step = max(0.001, 16 / rate)
     each = round(rate * step)
     pushes = []
     for push in range(round(seconds / step)):
         first = push * each
-        # Times are microseconds since the start, in order.
+        # Times are microseconds since the start, in ascending order.
         ts = np.sort(rng.integers(0, round(step * 1e6), each)) + round(push * step * 1e6)
         columns = [ts, rng.integers(0, keys, each), np.arange(first, first + each)]
         pushes.append(pa.RecordBatch.from_arrays([pa.array(one) for one in columns], schema=SCHEMA))
@@ -106,7 +106,7 @@ def paced(rate: float, seconds: float, keys: int, seed: int) -> Paced:
 
 
 def latency(options: argparse.Namespace) -> None:
-    """Milliseconds from the push of a pair's later row to the pair: median, p99, greatest."""
+    """Return latencies of pairs from their later push in ms: median, p99 and maximum."""
     print("| keys | rows/s of both sides | order | pairs | p50, ms | p99, ms | greatest, ms |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
     for keys in options.keys:
@@ -118,7 +118,7 @@ def latency(options: argparse.Namespace) -> None:
 
 
 def one_latency(options: argparse.Namespace, keys: int, *, ordered: bool) -> np.ndarray:
-    """The latency of each pair of one run."""
+    """Return the latency of each pair in a run."""
     sides = [paced(options.rate / 2, options.seconds, keys, seed) for seed in (1, 2)]
     return watched(sides, UPPER_US, threads=options.threads[0], ordered=ordered).took(
         0.0, options.seconds
@@ -127,10 +127,10 @@ def one_latency(options: argparse.Namespace, keys: int, *, ordered: bool) -> np.
 
 @dataclass(frozen=True)
 class Watched:
-    """The moments of one run, in seconds since its clock started."""
+    """The times of a run, in seconds since its clock started."""
 
     pushed: np.ndarray
-    """Of each row's push, by side and row."""
+    """The time of each row's push, by side and row."""
 
     left: np.ndarray
     """The left row of each pair."""
@@ -139,17 +139,18 @@ class Watched:
     """The right row of each pair."""
 
     seen: np.ndarray
-    """When each pair was handed out."""
+    """The time at which each pair was returned."""
 
     def later(self) -> np.ndarray:
-        """When the later row of each pair was pushed."""
+        """Return the time at which the later row of each pair was pushed."""
         later: np.ndarray = np.maximum(self.pushed[0, self.left], self.pushed[1, self.right])
         return later
 
     def took(self, first: float, last: float) -> np.ndarray:
-        """Seconds from the push of a pair's later row to the pair, for later rows of a span.
+        """Return seconds from a pair's later push to the pair, for later rows in a time span.
 
-        The last lateness of the feed is left out: closing the sources hands its pairs out early.
+        The last lateness of the feed is excluded, because closing the sources emits its pairs
+        early.
         """
         later = self.later()
         took: np.ndarray = (self.seen - later)[(later >= first) & (later < last)]
@@ -164,7 +165,7 @@ def watched(sides: list[Paced], upper: int, *, threads: int, ordered: bool) -> W
     )  # fmt: skip
     rows = sum(batch.num_rows for batch in sides[0].pushes)
     pushed = np.zeros((2, rows))
-    # When each push is due, by side: the right side lags.
+    # The due time of each push by side; the right side lags.
     due = sorted(
         (number * side.step + at * LAG, at, number)
         for at, side in enumerate(sides)
@@ -195,17 +196,17 @@ def watched(sides: list[Paced], upper: int, *, threads: int, ordered: bool) -> W
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("what", choices=["rates", "latency"], help="what to measure")
-    add("--rows", type=int, default=1_000_000, help="rows a side, for rates")
-    add("--piece", type=int, default=10_000, help="rows pushed at a time, for rates")
-    add("--rounds", type=int, default=5, help="timed runs of each; the median counts")
+    add("--rows", type=int, default=1_000_000, help="rows per side, for rates")
+    add("--piece", type=int, default=10_000, help="rows per push, for rates")
+    add("--rounds", type=int, default=5, help="timed runs per variant; the median counts")
     add("--keys", default="1000", help="numbers of keys, comma-separated")
-    add("--threads", default="1,2", help="comma-separated; latency takes the first")
-    add("--rate", type=float, default=500_000, help="rows a second of both sides, for latency")
-    add("--seconds", type=float, default=10, help="of each run, for latency")
+    add("--threads", default="1,2", help="comma-separated; latency uses the first")
+    add("--rate", type=float, default=500_000, help="rows per second of both sides, for latency")
+    add("--seconds", type=float, default=10, help="seconds per run, for latency")
     options = parser.parse_args()
     options.keys = [int(keys) for keys in options.keys.split(",")]
     options.threads = [int(threads) for threads in options.threads.split(",")]

@@ -1,18 +1,18 @@
-"""When pairs come, beside Flink and Pathway: rows are pushed when their time has come.
+"""Measures when tidegate, Flink and Pathway emit pairs of rows that are pushed when due.
 
     python benches/w1s_eager_peers.py --systems "tidegate eager,tidegate in order"
     PATHWAY/bin/python benches/w1s_eager_peers.py --systems pathway
     FLINK/bin/python benches/w1s_eager_peers.py --systems "flink,flink by row"
 
 As in `w1s_eager.py latency`, the right source lags by a second. tidegate and Flink have a lateness
-of a second on both sides; Pathway waits for late rows for ever. A key sends 25 rows a second on
-each side, so a higher rate has more keys; the interval of 20 ms to either side gives a row one
-partner on average. A latency is the time from the push of a pair's later row to the moment at which
-the sink has the pair. Pairs are compared with the reference before a figure is printed. All systems
-use one thread or a parallelism of one.
+of a second on both sides; Pathway waits for late rows forever. Each key has 25 rows per second and
+side, so higher rates have more keys. The interval of 20 ms to either side gives a row one partner
+on average. A latency is the time from the later push of a pair's rows until the sink has received
+the pair. Pairs are compared with the reference before figures are printed. All systems use one
+thread or a parallelism of one.
 
-Each system runs at `--rate`, and at half of its own peak. The peak is found by doubling the rate
-until pairs come ever later after the moments at which their rows were due.
+Each system runs at `--rate`, and at half of its own peak. To find the peak, the rate is doubled
+until the delay of pairs keeps growing.
 """
 
 from __future__ import annotations
@@ -42,48 +42,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 EACH = 25
-"""Rows a second of one key on one side."""
+"""The rows per second of a key on one side."""
 
 UPPER_US = 20_000
-"""How far apart the rows of a pair may be: a row has one partner on average."""
+"""The maximum distance between the rows of a pair, which gives one partner per row on average."""
 
 LIMIT_S = 120
-"""How long a peer may be silent before the run fails."""
+"""The seconds that a peer may be silent before the run fails."""
 
 BUFFER_MS = 1
-"""How long Flink keeps rows back to fill a buffer between two operators."""
+"""The time that Flink holds rows back to fill a buffer between two operators."""
 
 COMMIT_MS = 5
-"""How long Pathway's connectors keep rows back at high rates, lest commits limit the rate."""
+"""The time that Pathway's connectors hold rows back, so that commits do not limit high rates."""
 
 FALLING_BEHIND = 0.05
-"""A rate is not held if it makes pairs late by more than this share of the feed's time."""
+"""A rate is too high if it delays pairs by more than this share of the feed's duration."""
 
 HALVINGS = 2
-"""Rates that are tried between the last one that was held and its double."""
+"""The number of rates to try between the last sustained rate and its double."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """Rows that a rate brings within some seconds."""
+    """The rows that are due within some seconds at a rate."""
 
     sides: list[Paced]
     seconds: float
 
     @classmethod
     def at(cls, rate: float, seconds: float) -> Feed:
-        """Both sides together have `rate` rows a second."""
+        """Return a feed whose two sides have `rate` rows per second in total."""
         keys = max(1, round(rate / 2 / EACH))
         return cls([paced(rate / 2, seconds, keys, seed) for seed in (1, 2)], seconds)
 
     def tables(self) -> list[pa.Table]:
-        """Each side as W1 has it: key, time, then the rest."""
+        """Return the two sides with the columns of W1: key, time, then the others."""
         return [
             pa.Table.from_batches(side.pushes).select(["k", "ts", "row"]) for side in self.sides
         ]
 
     def check(self, name: str, found: Watched) -> None:
-        """Compare the pairs with the reference: their number, and a hash of both rows of each."""
+        """Compare the number of pairs, and a hash of both rows of each, with the reference."""
         left, right = tables = self.tables()
         expected = workload.reference(workload.Inputs(left, right, UPPER_US))
         columns = [
@@ -96,17 +96,17 @@ class Feed:
             sys.exit(f"{name}: expected {expected}, found {pairs}")
 
     def lag(self, found: Watched) -> float:
-        """Seconds from the moment when a pair was due to the pair, at the end of the feed."""
+        """Return the seconds from the due time of a pair to the pair, at the end of the feed."""
         sides = zip(self.sides, (found.left, found.right), strict=True)
         left, right = (rows // side.pushes[0].num_rows * side.step for side, rows in sides)
         due = np.maximum(left, right + LAG)
-        # What comes after `seconds` is handed out when sources close.
+        # Later pairs are emitted when the sources are closed.
         at_the_end = (due >= self.seconds - LAG / 2) & (due < self.seconds)
         return float(np.median((found.seen - due)[at_the_end]))
 
 
 class Clock:
-    """Pushes of both sides when they are due, from a thread each; it starts when both are ready."""
+    """Pushes both sides when due, from one thread each; starts when both are ready."""
 
     def __init__(self, feed: Feed) -> None:
         self._sides = feed.sides
@@ -119,11 +119,11 @@ class Clock:
         self._start = time.perf_counter()
 
     def now(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return time.perf_counter() - self._start
 
     def push(self, at: int, pushes: Sequence[Any], push: Callable[[Any], object]) -> None:
-        """Push the rows of a side, which are prepared in the form that `push` takes."""
+        """Push the rows of a side, which are prepared in the form that `push` accepts."""
         side = self._sides[at]
         each = side.pushes[0].num_rows
         self._ready.wait()
@@ -134,19 +134,19 @@ class Clock:
 
 
 def tidegate(feed: Feed, *, ordered: bool) -> Watched:
-    """`IntervalJoin`, pushed to and polled by one thread."""
+    """Run an `IntervalJoin` that one thread pushes to and polls."""
     return watched(feed.sides, UPPER_US, threads=1, ordered=ordered)
 
 
 def pathway(feed: Feed) -> Watched:
-    """An interval join of two Python connectors, which waits for late rows for ever.
+    """Run an interval join of two Python connectors, which waits for late rows forever.
 
-    A connector commits after a push, but not more often than each `COMMIT_MS`: a commit costs as
-    much as dozens of rows. A cutoff would cost time, and would lose pairs when one side runs ahead.
+    A connector commits after a push, but at most every `COMMIT_MS`, because a commit costs as much
+    as dozens of rows. A cutoff would cost time, and would lose pairs when one side is ahead.
     """
     pw: Any = importlib.import_module("pathway")
-    logging.disable(logging.WARNING)  # it tells of each commit
-    pw.internals.parse_graph.G.clear()  # the tables of the run before
+    logging.disable(logging.WARNING)  # it logs each commit
+    pw.internals.parse_graph.G.clear()  # the tables of the previous run
     clock = Clock(feed)
     prepared = [[batch.to_pylist() for batch in side.pushes] for side in feed.sides]
 
@@ -191,9 +191,9 @@ def pathway(feed: Feed) -> Watched:
 
 
 def flink(feed: Feed, buffer_ms: int) -> Watched:
-    """An interval join in Flink SQL: a socket a side, and a socket to which pairs are written.
+    """Run an interval join in Flink SQL, with one socket per side and one for the pairs.
 
-    Buffers between operators are sent on after `buffer_ms`, or, if that is 0, after each row.
+    Buffers between operators are flushed after `buffer_ms` or, if it is 0, after each row.
     """
     clock = Clock(feed)
     with ExitStack() as stack:
@@ -205,7 +205,7 @@ def flink(feed: Feed, buffer_ms: int) -> Watched:
             *sources, sink = (stack.enter_context(one.accept()[0]) for one in listening)
         except TimeoutError:
             if job.done():
-                job.result()  # says why it failed
+                job.result()  # reports why it failed
             raise
         threads = [
             threading.Thread(target=send, args=(clock, at, feed.sides[at], source))
@@ -223,7 +223,7 @@ def flink(feed: Feed, buffer_ms: int) -> Watched:
     text = b"".join(chunk for _, chunk in chunks)
     names = csv.ReadOptions(column_names=["left", "right"])
     left, right = (column.to_numpy() for column in csv.read_csv(io.BytesIO(text), names).columns)
-    # A pair has come when the end of its line has.
+    # A pair has arrived when the end of its line has arrived.
     ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     sizes = np.cumsum([len(chunk) for _, chunk in chunks])
     seen = np.array([at for at, _ in chunks])[np.searchsorted(sizes, ends, "right")]
@@ -257,7 +257,7 @@ def flink_job(ports: list[int], buffer_ms: int) -> Any:  # noqa: ANN401 - a clas
     ts, k, row = (f"SPLIT_INDEX(f0, ',', {at})" for at in range(3))
     ts, k = (f"CAST({text} AS BIGINT)" for text in (ts, k))
     for name, port in zip(("l", "r"), ports[:2], strict=True):
-        # Flink's times are of milliseconds: they bound the state, and the exact times decide.
+        # Flink's times are in milliseconds. They bound the state; exact times decide the matches.
         schema = (
             api.Schema.new_builder()
             .column("f0", "STRING")
@@ -293,7 +293,7 @@ SYSTEMS: dict[str, Callable[[Feed], Watched]] = {
 
 
 def run(name: str, rate: float, seconds: float) -> tuple[Feed, Watched]:
-    """One run, whose pairs are right."""
+    """Run once, and check the pairs."""
     feed = Feed.at(rate, seconds)
     found = SYSTEMS[name](feed)
     feed.check(name, found)
@@ -301,10 +301,10 @@ def run(name: str, rate: float, seconds: float) -> tuple[Feed, Watched]:
 
 
 def peak(name: str, rate: float, seconds: float) -> float:
-    """The greatest rate that a system holds: doubled until it does not, then halved between.
+    """Return the highest rate that a system sustains, by doubling and bisection.
 
-    It holds a rate if its lag at the end is about that at the first rate, where it waits for
-    nothing but, in order, the lateness.
+    A system sustains a rate if its lag at the end is about the lag at the first rate, at which it
+    waits only for the lateness, if its results are ordered.
     """
 
     def lag(rate: float) -> float:
@@ -328,7 +328,7 @@ def peak(name: str, rate: float, seconds: float) -> float:
 
 
 def latencies(name: str, rate: float, options: argparse.Namespace) -> str:
-    """The cells of some rounds: pairs of the last one; milliseconds, medians with their range."""
+    """Return table cells of rounds: pairs of the last one, and median ms with their range."""
     rounds, pairs = [], 0
     for _ in range(options.rounds):
         _, found = run(name, rate, options.seconds)
@@ -340,14 +340,19 @@ def latencies(name: str, rate: float, options: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--systems", default="tidegate eager,tidegate in order", help="comma-separated")
-    add("--rate", type=float, default=1_000, help="rows a second of both sides that all hold")
-    add("--seconds", type=float, default=10, help="of each run's feed")
-    add("--warm-up", type=float, default=3, help="seconds after the lag that do not count")
-    add("--rounds", type=int, default=3, help="runs; their median counts")
+    add(
+        "--rate",
+        type=float,
+        default=1_000,
+        help="rows per second of both sides that all systems sustain",
+    )
+    add("--seconds", type=float, default=10, help="seconds of the feed per run")
+    add("--warm-up", type=float, default=3, help="seconds after the lag that are not counted")
+    add("--rounds", type=int, default=3, help="number of runs; the median counts")
     options = parser.parse_args()
     if options.seconds < LAG + options.warm_up + 1:
         parser.error("--seconds must be at least the lag, --warm-up and a second to measure")

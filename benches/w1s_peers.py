@@ -1,8 +1,8 @@
-"""Workload W1s on stream processors: Spark, Pathway and Flink, beside tidegate.
+"""Measures workload W1s on Spark, Pathway, Flink and tidegate.
 
-The tables of W1 in pieces; pairs are kept by the system's sink and compared with the reference. The
-second of two runs in one process counts, so that neither starting nor compiling does. Prints
-Markdown, and writes every figure as JSON into benches/out/.
+The tables of W1 are pushed in chunks. The system's sink keeps the pairs, which are compared with
+the reference. Of two runs in one process, the second counts, which excludes startup and
+compilation. The script prints Markdown and writes every figure as JSON to benches/out/.
 
     python benches/w1s_peers.py --systems tidegate,spark --rows 100000 --keys 10,1000
 """
@@ -35,11 +35,11 @@ PIECE = 10_000
 THREADS = 2
 
 Run = tuple[float, list[pa.RecordBatch]]
-"""Seconds, and the pairs."""
+"""The seconds and the pairs of a run."""
 
 
 def tidegate(inputs: Inputs) -> Run:
-    """`IntervalJoin`, results taken after each piece."""
+    """Run `IntervalJoin`, polling results after each chunk."""
     left, right = (w1s.pieces(table, PIECE) for table in (inputs.left, inputs.right))
     joining = w1s.join(w1s.Streams(inputs, workload.Fingerprint(0, 0), 0), "auto", THREADS)
     start = time.perf_counter()
@@ -48,7 +48,7 @@ def tidegate(inputs: Inputs) -> Run:
 
 
 def spark(inputs: Inputs) -> Run:
-    """A stream-stream join of files, one of each side in a micro-batch, into a table in memory."""
+    """Run a stream-stream join of files, one per side and micro-batch, into a table in memory."""
     session: Any = (
         importlib.import_module("pyspark.sql")
         .SparkSession.builder.master(f"local[{THREADS}]")
@@ -87,7 +87,7 @@ def spark(inputs: Inputs) -> Run:
 
 
 def pathway(inputs: Inputs) -> Run:
-    """An interval join of two tables, of which a piece comes at a time."""
+    """Run an interval join of two tables that arrive in chunks."""
     pw: Any = importlib.import_module("pathway")
     tables = []
     for table in (inputs.left, inputs.right):
@@ -114,9 +114,9 @@ def pathway(inputs: Inputs) -> Run:
 
 
 def flink(inputs: Inputs) -> Run:
-    """An interval join in Flink SQL, of files of comma-separated values; starting a job apart."""
+    """Run an interval join of CSV files in Flink SQL, excluding the start of the job."""
     types = dict(zip(workload.COLUMNS, ["BIGINT", "BIGINT", "BIGINT", "DOUBLE"] * 2, strict=True))
-    # Flink's times are of milliseconds: they bound the state, and the exact times decide.
+    # Flink's times are in milliseconds. They bound the state, and exact times decide the matches.
     interval = f"INTERVAL '{inputs.upper / 1e6 + 0.002:.3f}' SECOND(3, 3)"
     session = Flink(THREADS)
     for name, table in (("left", inputs.left), ("right", inputs.right)):
@@ -152,10 +152,10 @@ SYSTEMS: dict[str, Callable[[Inputs], Run]] = {
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="comma-separated")
-    parser.add_argument("--rows", type=int, default=100_000, help="rows a side")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows per side")
     parser.add_argument("--keys", default="10,1000", help="numbers of keys, comma-separated")
     options = parser.parse_args()
     figures = []

@@ -1,10 +1,10 @@
-"""Draw the measurements of `w1s.py`: rates by keys, skew and interval, latencies, balance.
+"""Draws the measurements of `w1s.py`: rates by keys, skew and interval, latencies, balance.
 
     python benches/w1s_plot.py benches/out/w1s-throughput.json benches/out/w1s-skew.json \
         benches/out/w1s-stock.json benches/out/w1s-latency.json \
         benches/out/w1s-load.json benches/plots/w1s.svg
 
-The inputs are written by `w1s.py`: `throughput`, `throughput --keys 50 --skew 0.2,0.3,0.4,0.5`,
+`w1s.py` writes the inputs: `throughput`, `throughput --keys 50 --skew 0.2,0.3,0.4,0.5`,
 `stock`, `latency` and `load --skew uniform,0.2,0.3,0.4,0.5`.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w1s"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w1s"  # equal data gives equal files
 mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
@@ -34,17 +34,17 @@ KEYS = 50
 
 
 def rate(point: Point) -> float:
-    """Millions of rows of both sides a second, in the fastest run."""
+    """Return millions of rows per second for both sides, in the fastest run."""
     return float(point["rows"] / min(point["seconds"]) / 1e6)
 
 
 def high_latency(point: Point) -> float:
-    """The 99th percentile in milliseconds."""
+    """Return the 99th percentile in milliseconds."""
     return float(point["latency_s"][1] * 1e3)
 
 
 def load_factor(point: Point) -> float:
-    """The comparisons of the busiest replica over their mean."""
+    """Return the comparisons of the busiest replica, divided by their mean."""
     return float(max(point["comparisons"]) / statistics.mean(point["comparisons"]))
 
 
@@ -55,7 +55,7 @@ def bars(
     label: str,
     value_of: Callable[[Point], float] = rate,
 ) -> None:
-    """A group of bars for each value of `what`, with the rate, or what else, of each mode."""
+    """Draw groups of bars by `what`, with the rate or another value of each mode."""
     points = [point for point in points if point["threads"] == THREADS]
     values = list(dict.fromkeys(point[what] for point in points))
     for at, mode in enumerate(MODES):
@@ -68,7 +68,7 @@ def bars(
 
 
 def lines(axes: Any, points: list[Point], what: str, label: str) -> None:  # noqa: ANN401 - untyped library
-    """A line for each mode: balance by `what`."""
+    """Draw one line per mode: balance by `what`."""
     for mode in MODES:
         of_mode = [point for point in points if point["mode"] == mode]
         axes.plot(
@@ -83,7 +83,7 @@ def lines(axes: Any, points: list[Point], what: str, label: str) -> None:  # noq
 
 
 def main() -> None:
-    """Read the files and draw."""
+    """Read the files and draw the panels."""
     *inputs, out = map(Path, sys.argv[1:])
     throughput, skewed, stock, latency, load = (json.loads(path.read_text()) for path in inputs)
     load = [point for point in load if point["keys"] == KEYS]

@@ -1,19 +1,19 @@
-"""Operators that run by themselves beside callers who poll: rates by sink, and latencies.
+"""Measures operators that run in the background and callers that poll: rates and latencies.
 
     python benches/w1s_running.py rates --rows 1000000 --keys 1000
     python benches/w1s_running.py latency --rate 500000 --seconds 10
 
-`rates` joins W1's tables, pushed piece by piece as fast as they are taken, in turns:
+`rates` joins W1's tables, which are pushed in chunks as fast as possible, in alternating variants:
 
-- in turn: one thread pushes a piece of each side, then polls; nothing overlaps but inside a poll;
-- busy poller: two threads push, a third one polls without a pause;
-- running: two threads push, and the operator drives itself.
+- in turn: one thread pushes a chunk per side, then polls; work overlaps only inside a poll;
+- busy poller: two threads push, and a third thread polls without a pause;
+- running: two threads push, and the operator runs in the background.
 
-Each has a sink that counts, and one that writes Parquet, which is a long last stage. Rows are
-compared with the reference before anything is timed.
+Each variant is measured with a sink that counts, and with a slow sink that writes Parquet. Rows are
+compared with the reference before timing.
 
-`latency` pushes rows when they are due. It takes the time from the push of a pair's later row to
-the sink, for a busy poller and for an operator that runs by itself.
+`latency` pushes rows when they are due. It measures the time from a pair's later push to the sink,
+for a busy poller and for an operator that runs in the background.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ LIMIT = "1GB"
 
 
 def in_turn(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
-    """One thread pushes, and polls."""
+    """Push and poll from one thread."""
     for batch in feed(joining, *sides):
         take(batch)
 
 
 def pushing(joining: tidegate.IntervalJoin, sides: Sides) -> list[threading.Thread]:
-    """Threads that push, one a side; they wait while there is no room."""
+    """Start one pushing thread per side, which wait while the operator is full."""
 
     def push(source: tidegate.Source, batches: list[pa.RecordBatch]) -> None:
         with source:
@@ -64,7 +64,7 @@ def pushing(joining: tidegate.IntervalJoin, sides: Sides) -> list[threading.Thre
 
 
 def polling(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
-    """Threads push, and this one polls without a pause."""
+    """Push from other threads, and poll from this thread without a pause."""
     threads = pushing(joining, sides)
     while any(thread.is_alive() for thread in threads):
         if (batch := joining.poll()) is not None:
@@ -74,7 +74,7 @@ def polling(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
 
 
 def running(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
-    """Threads push, and the operator drives itself."""
+    """Push from other threads, while the operator runs in the background."""
     with joining.running(take):
         for thread in pushing(joining, sides):
             thread.join()
@@ -84,7 +84,7 @@ FORMS: dict[str, Form] = {"in turn": in_turn, "busy poller": polling, "running":
 
 
 def timed(form: Form, given: Streams, sides: Sides, threads: int, sink: str) -> float:
-    """Millions of rows of both sides a second, the sink's end included."""
+    """Return millions of rows per second for both sides, including the end of the sink."""
     joining = join(given, "auto", threads)
     joining.memory_limit = LIMIT
     rows: int = sum(batch.num_rows for side in sides for batch in side)
@@ -100,7 +100,7 @@ def timed(form: Form, given: Streams, sides: Sides, threads: int, sink: str) -> 
 
 
 def rates(options: argparse.Namespace) -> None:
-    """Medians of some rounds, with their range."""
+    """Return the medians of rounds, with their range."""
     print(f"| keys | threads | sink | {', M rows/s | '.join(FORMS)}, M rows/s |")
     print("| --: | --: | --- |" + " --: |" * len(FORMS))
     for keys in options.keys:
@@ -122,7 +122,7 @@ def rates(options: argparse.Namespace) -> None:
 
 
 def latency(options: argparse.Namespace) -> None:
-    """Milliseconds from the push of a pair's later row to the sink, in turns: medians, ranges."""
+    """Return latencies from a pair's later push to the sink in ms: medians and ranges."""
     print("| keys | rows/s of both sides | who polls | pairs | p50, ms | p99, ms | greatest, ms |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
     for keys in options.keys:
@@ -142,7 +142,7 @@ def latency(options: argparse.Namespace) -> None:
 
 
 def one_latency(options: argparse.Namespace, keys: int, *, runs: bool) -> np.ndarray:
-    """The latency of each pair of one run."""
+    """Return the latency of each pair in a run."""
     joining = tidegate.IntervalJoin(
         SCHEMA, SCHEMA, on="ts", by="k", lower=-UPPER_US, upper=UPPER_US,
         threads=options.threads[0], columns=["row", "row_right"],
@@ -180,17 +180,17 @@ def one_latency(options: argparse.Namespace, keys: int, *, runs: bool) -> np.nda
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("what", choices=["rates", "latency"], help="what to measure")
-    add("--rows", type=int, default=1_000_000, help="rows a side, for rates")
-    add("--piece", type=int, default=10_000, help="rows pushed at a time, for rates")
-    add("--rounds", type=int, default=5, help="timed runs of each; the median counts")
+    add("--rows", type=int, default=1_000_000, help="rows per side, for rates")
+    add("--piece", type=int, default=10_000, help="rows per push, for rates")
+    add("--rounds", type=int, default=5, help="timed runs per variant; the median counts")
     add("--keys", default="1000", help="numbers of keys, comma-separated")
-    add("--threads", default="1,2", help="comma-separated; latency takes the first")
-    add("--rate", type=float, default=500_000, help="rows a second of both sides, for latency")
-    add("--seconds", type=float, default=10, help="of each run, for latency")
+    add("--threads", default="1,2", help="comma-separated; latency uses the first")
+    add("--rate", type=float, default=500_000, help="rows per second of both sides, for latency")
+    add("--seconds", type=float, default=10, help="seconds per run, for latency")
     options = parser.parse_args()
     options.keys = [int(keys) for keys in options.keys.split(",")]
     options.threads = [int(threads) for threads in options.threads.split(",")]

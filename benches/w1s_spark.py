@@ -1,14 +1,16 @@
-"""W1s on Spark: interval joins of streams by tidegate and by Spark's own join, in micro-batches.
+"""Measures W1s on Spark: micro-batches of tidegate's and Spark's joins of streams.
 
-Files of equal numbers of rows, one of each side in a micro-batch, are joined into a sink that keeps
-nothing. The systems' pairs are compared on the first batches before anything is timed, unless
-`--only-time` says that an earlier run did so. Printed are, for each system: the median time of a
-micro-batch, the first ones left out, which also start Python workers and compile; processor time of
-a batch, of Spark and all its workers; and what the checkpoint holds of state at the end. Linux
-only. With `--empty`, printed are the median times of micro-batches that have no rows, but a
-watermark that has risen, with the range of the turns' medians, and of Spark's planning and of its
-logs in them. Beside the joins there is an operator in Python that keeps no state and does nothing:
-no operator in Python takes less.
+Each micro-batch joins one file per side, all with the same number of rows, into a sink that keeps
+nothing. The systems' pairs are compared on the first batches before timing, unless `--only-time` is
+given because an earlier run compared them. For each system, the script prints the median time of a
+micro-batch, the CPU time per batch of Spark and all its workers, and the size of the state in the
+last checkpoint. The first batches are excluded, because they also start Python workers and compile.
+Linux only.
+
+With `--empty`, the script prints the median times of micro-batches that have no rows but a new
+watermark. It also prints the range of the turns' medians, and the shares of planning and logs. For
+comparison, it measures a Python operator without state that does nothing, which is the minimum for
+any operator in Python.
 
     python benches/w1s_spark.py --rows 200000 --keys 1000 --batches 10
     python benches/w1s_spark.py --rows 2000 --batches 20 --empty --turns 5
@@ -47,13 +49,13 @@ FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 HDFS, ROCKSDB = f"{PACKAGE}.HDFSBackedStateStoreProvider", f"{PACKAGE}.RocksDBStateStoreProvider"
 
-# Micro-batches that are compared, and that are not counted.
+# The numbers of micro-batches that are compared, and that are not counted.
 COMPARED = 3
 WARM = 3
 
 
 class System(NamedTuple):
-    """A join, and the state store that it has."""
+    """A join and its state store."""
 
     join: Callable[[DataFrame, DataFrame, Case], DataFrame]
     store: str
@@ -66,7 +68,7 @@ def tide(
     case: Case,
     parallelism: Literal["auto", "hybrid"] = "auto",
 ) -> DataFrame:
-    """`tidegate.spark.interval_join` with its defaults, or with slices of time of each key."""
+    """Join with `tidegate.spark.interval_join`, by default or with time slices per key."""
     half = np.timedelta64(case.half, "us")
     query: dict[str, Any] = {"on": ("ts", "rts"), "by": {"key": "rkey"}}
     query |= {"lower": -half, "upper": half}
@@ -74,16 +76,16 @@ def tide(
 
 
 def own(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """Spark's own join."""
+    """Join with Spark's own join."""
     near = f"INTERVAL {case.half} MICROSECONDS"
     return left.join(right, F.expr(f"key = rkey AND rts >= ts - {near} AND rts <= ts + {near}"))
 
 
 class Nothing(StatefulProcessor):
-    """An operator without a state, which gives nothing."""
+    """An operator that has no state and returns nothing."""
 
     def init(self, handle: object) -> None:
-        """Name no state."""
+        """Declare no state."""
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -97,11 +99,11 @@ class Nothing(StatefulProcessor):
         return iter(())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing."""
 
 
 def nothing(left: DataFrame, right: DataFrame, _: Case) -> DataFrame:
-    """Rows of both sides in as many groups as tidegate has buckets, to an operator for nothing."""
+    """Pass rows of both sides, in as many groups as tidegate has buckets, to `Nothing`."""
     spread = "cast(pmod(hash({}), 2) as int) bucket"
     rows = left.selectExpr(spread.format("key")).union(right.selectExpr(spread.format("rkey")))
     grouped = rows.groupBy("bucket")
@@ -118,12 +120,12 @@ SYSTEMS = {
     "Spark, defaults": System(own, HDFS, "2"),
 }
 
-# The systems whose micro-batches without rows are timed.
+# The systems whose empty micro-batches are timed.
 OF_EMPTY = {**SYSTEMS, NOTHING: System(nothing, ROCKSDB, "2")}
 
 
 def cut(folder: Path, batches: int) -> int:
-    """Cut both sides into a file a batch; the time up to which the compared ones are final."""
+    """Split both sides into files; return the time up to which compared batches are final."""
     ends = []
     for name, on in (("left", "ts"), ("right", "rts")):
         table = pq.read_table(folder / f"{name}.parquet")
@@ -135,7 +137,7 @@ def cut(folder: Path, batches: int) -> int:
         for batch in range(batches):
             path = folder / "timed" / name / f"{batch:04}.parquet"
             pq.write_table(table.slice(batch * rows, rows), path)
-            # Spark takes files in the order of their times.
+            # Spark reads files in the order of their modification times.
             os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
             if batch < COMPARED:
                 (folder / "compared" / name / path.name).hardlink_to(path)
@@ -144,7 +146,7 @@ def cut(folder: Path, batches: int) -> int:
 
 
 def joined(session: SparkSession, system: System, case: Case, folder: Path) -> DataFrame:
-    """The join of the files in a folder."""
+    """Return the join of the files in a folder."""
     session.conf.set(STORE, system.store)
     session.conf.set(FORMAT, system.format)
     sides: list[DataFrame] = []
@@ -158,7 +160,7 @@ def joined(session: SparkSession, system: System, case: Case, folder: Path) -> D
 
 
 def pairs(session: SparkSession, system: System, case: Case, folder: Path, end: int) -> list[int]:
-    """Number of pairs before a time, and the sum of their hashes."""
+    """Return the number of pairs before a time, and the sum of their hashes."""
     total = [0, 0]
 
     def add(frame: DataFrame, _: int) -> None:
@@ -173,13 +175,13 @@ def pairs(session: SparkSession, system: System, case: Case, folder: Path, end: 
 
 
 def finished(query: StreamingQuery) -> StreamingQuery:
-    """The query, once it has ended."""
+    """Run a query to its end, and return it."""
     query.awaitTermination()
     return query
 
 
 def timed(session: SparkSession, system: System, case: Case, folder: Path) -> list[str]:
-    """Cells of the table."""
+    """Return the cells of the table."""
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = joined(session, system, case, folder / "timed").writeStream.format("noop")
         writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
@@ -195,7 +197,7 @@ def timed(session: SparkSession, system: System, case: Case, folder: Path) -> li
 
 
 def landed(folder: Path, landing: Path, batch: int) -> None:
-    """Let the files of a micro-batch appear."""
+    """Move the files of a micro-batch into the input folders."""
     for name in ("left", "right"):
         (landing / name).mkdir(parents=True, exist_ok=True)
         path = Path(name, f"{batch:04}.parquet")
@@ -205,9 +207,9 @@ def landed(folder: Path, landing: Path, batch: int) -> None:
 def timed_empty(
     session: SparkSession, system: System, case: Case, folder: Path, batches: int
 ) -> list[list[float]]:
-    """Seconds of micro-batches without rows and of their parts; one follows each that has rows.
+    """Return the seconds of empty micro-batches, each of which follows one with rows.
 
-    Parts are planning, running and logs.
+    The parts are planning, running and logs.
     """
     with tempfile.TemporaryDirectory(dir=folder) as name:
         landing = Path(name)
@@ -229,7 +231,7 @@ def timed_empty(
 
 
 def cells_of_empty(turns: list[list[list[float]]]) -> list[str]:
-    """Cells of the table: medians, and the range of the turns' medians of the whole."""
+    """Return the cells of the table: medians, and the range of the turns' total medians."""
     together = [[time for turn in turns for time in turn[part]] for part in range(len(turns[0]))]
     medians = [f"{statistics.median(times):.3f}" for times in together]
     wholes = sorted(statistics.median(turn[0]) for turn in turns)
@@ -246,7 +248,7 @@ HEADS = {
 
 
 def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Namespace) -> None:
-    """A table of all systems; raises if two of them disagree."""
+    """Return a table of all systems; raise an error if two of them disagree."""
     batches = arguments.batches
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -282,18 +284,20 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
 
 
 def main() -> None:
-    """Run the cases that the command line asks for."""
+    """Run the cases on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000])
     parser.add_argument("--keys", type=int, default=1_000)
-    parser.add_argument("--hot", action="store_true", help="half of the rows have one key")
+    parser.add_argument("--hot", action="store_true", help="put half of the rows on one key")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="6g")
-    parser.add_argument("--systems", nargs="+", choices=list(OF_EMPTY), help="all by default")
+    parser.add_argument(
+        "--systems", nargs="+", choices=list(OF_EMPTY), help="systems; by default, all"
+    )
     parser.add_argument("--only-time", action="store_true", help="do not compare pairs")
-    parser.add_argument("--empty", action="store_true", help="time micro-batches without rows")
-    parser.add_argument("--turns", type=int, default=1, help="of `--empty`")
+    parser.add_argument("--empty", action="store_true", help="time empty micro-batches")
+    parser.add_argument("--turns", type=int, default=1, help="turns of `--empty`")
     arguments = parser.parse_args()
     arguments.systems = arguments.systems or list(OF_EMPTY if arguments.empty else SYSTEMS)
     if not arguments.empty and NOTHING in arguments.systems:

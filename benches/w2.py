@@ -1,9 +1,9 @@
-"""Workload W2 on tables: band joins of 3w rows a side, against Polars, DuckDB and NumPy.
+"""Measures workload W2 on tables: band joins of 3w rows per side with Polars, DuckDB and NumPy.
 
-`x` is uniform int32, `n` the row's number. *band*: `abs(l.x - r.x) <= d`. *window*: also
-`-w <= r.n - l.n < w`, which is what count windows of w rows hold when rows arrive in turn. d makes
-2 matches a row. Every system gets the rows in its own format before the clock starts and returns
-all four columns as a whole table; only tidegate's is in order. Before anything is timed, the number
+`x` is uniform int32, `n` the row's number. *band*: `abs(l.x - r.x) <= d`. *window*: also `-w <= r.n
+- l.n < w`, which are the contents of count windows of w rows if rows arrive in turn. d is chosen
+for 2 matches per row. Every system receives the rows in its own format before the clock starts, and
+returns all four columns as one table. Only tidegate's table is in order. Before timing, the number
 of rows and the sums of all columns are compared.
 
     python benches/w2.py --windows 65536,1048576 --cases band,window --threads 1,2
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEED = 42
-SIDE, MATCHES = 3, 2  # windows a side, matches a row
+SIDE, MATCHES = 3, 2  # windows per side, matches per row
 COLUMNS = ("n", "x", "n_right", "x_right")
 WARM_UP_ROWS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One form on one case; the parent passes it as JSON."""
+    """A form and a case; the parent passes them as JSON."""
 
     form: str
     case: str
@@ -46,13 +46,13 @@ class Job:
 
     @property
     def distance(self) -> int:
-        """How far x of a pair may be apart."""
+        """Return the maximum distance between the values of a pair."""
         opposite = self.window if self.case == "window" else SIDE * self.window
         return (MATCHES << 32) // (2 * opposite)
 
 
 def generate(job: Job) -> list[pa.Table]:
-    """Draw both sides."""
+    """Generate both sides."""
     random = np.random.Generator(np.random.PCG64(SEED))
     rows = SIDE * job.window
     draws = [random.integers(-(2**31), 2**31, rows, dtype=np.int32) for _ in range(2)]
@@ -60,7 +60,7 @@ def generate(job: Job) -> list[pa.Table]:
 
 
 def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
     def run() -> pa.Table:
@@ -80,7 +80,7 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
 
 
 def polars_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Buckets of x as wide as the band, a left row in the one or two it reaches."""
+    """Join on buckets of x as wide as the band; a left row is in one or two buckets."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r, col = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy(), pl.col  # noqa: E741
@@ -94,7 +94,7 @@ def polars_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def polars_join_where(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """The inequalities as one writes them first."""
+    """Join with inequalities, as most users would first write it."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r = (  # noqa: E741
@@ -118,7 +118,7 @@ def _window(job: Job) -> list[pl.Expr]:
 
 
 def duckdb_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Buckets of x as wide as the band, a left row in the one or two it reaches."""
+    """Join on buckets of x as wide as the band; a left row is in one or two buckets."""
     d = job.distance
     reached = f"""
         select *, (x::bigint - {d}) // {2 * d} as b from l union all
@@ -138,7 +138,7 @@ def duckdb_buckets(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def duckdb_iejoin(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """IEJoin on x, as one writes it first."""
+    """Join with IEJoin on x, as most users would first write it."""
     d = job.distance
     return _duckdb(
         left,
@@ -169,7 +169,7 @@ def _duckdb(left: pa.Table, right: pa.Table, job: Job, query: str) -> Callable[[
 
 
 def numpy_by_hand(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Both sides sorted, searched, and repeated; one thread."""
+    """Sort both sides, search and repeat rows, on one thread."""
     sides = [
         [column.to_numpy() for column in side.select(["n", "x"]).columns] for side in (left, right)
     ]
@@ -209,13 +209,13 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of rows and the sums of the columns."""
+    """Return the number of rows and the sums of the columns."""
     sums = (pc.sum(result[name].cast(pa.int64())).as_py() for name in COLUMNS)
     return [result.num_rows, *sums]
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run loads libraries, and the others count."""
+    """Run one form in this process: a small run loads libraries, and the others are measured."""
     pa.set_cpu_count(job.threads)
     left, right = generate(job)
     form = FORMS[job.form]
@@ -224,14 +224,14 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, and print a table."""
+    """Measure every form for every case, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--windows", default="65536,1048576", help="window sizes, comma-separated")
-    parser.add_argument("--cases", default="band,window", help="which cases to run")
+    parser.add_argument("--cases", default="band,window", help="cases to run")
     parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
-    parser.add_argument("--forms", default=",".join(FORMS), help="which forms to run")
+    parser.add_argument("--forms", default=",".join(FORMS), help="forms to run")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
+    parser.add_argument("--timeout", type=float, default=300, help="maximum seconds per form")
     given = parser.parse_args()
     print("| case | w | threads | form | s | CPU s | rows/s | result rows |")
     print("| --- | --: | --: | --- | --: | --: | --: | --: |")
@@ -246,7 +246,7 @@ def main() -> None:
 
 
 def _line(job: Job, expected: child.Fingerprint, timeout: float) -> tuple[str, child.Fingerprint]:
-    """Run a job in a process of its own; what it found, and what every other has to find."""
+    """Run a job in a separate process; return its measurements and the expected result."""
     found = child.run(__file__, job, timeout)
     if found is None:
         return f"> {timeout:.0f} | | | ", expected

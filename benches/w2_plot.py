@@ -1,7 +1,7 @@
-"""Draw Figures 8 to 13 of the paper on PIM-Trees from the measurements of the benches.
+"""Draws figures 8 to 13 of the PIM-Tree paper from the measurements of the benches.
 
-Points come as JSON, one a line, from `cargo bench -p tidegate-benches --bench w2_figures -- ...`:
-a panel for each figure there is.
+`cargo bench -p tidegate-benches --bench w2_figures -- ...` writes points as JSON, one per line.
+Each figure in the input gets a panel.
 
 python benches/w2_plot.py benches/plots/w2.svg benches/out/w2_figures.json
 """
@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w2"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w2"  # equal data gives equal files
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 
@@ -25,7 +25,7 @@ Point = dict[str, Any]
 RATE = "M rows/s"
 STEPS = ("insert ns", "find ns", "remove ns")
 COLUMNS = 4
-# What each figure varies, and whether in powers of two.
+# The varied parameter of each figure, and whether it is a power of two.
 AXES = {
     "round-robin": ("trees", True),
     "chain": ("indexes of a chain", True),
@@ -39,12 +39,12 @@ AXES = {
     "latency": ("rows of a task", True),
     "threads": ("threads", False),
 }
-# Panels that show something else than a rate, of another figure's points.
+# Panels that show a value other than a rate, from another figure's points.
 OTHERS = {"memory": ("window", "bytes a row"), "latency": ("task-size", "us")}
 
 
 def lines(axes: Any, name: str, points: list[Point], measured: str) -> None:  # noqa: ANN401 - untyped library
-    """What was measured of every series over what the figure varies."""
+    """Draw the values of every series over the varied parameter."""
     label, is_power = AXES[name]
     for series in dict.fromkeys(point["series"] for point in points):
         own = [point for point in points if point["series"] == series]
@@ -62,7 +62,7 @@ def lines(axes: Any, name: str, points: list[Point], measured: str) -> None:  # 
 
 
 def steps(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyped library
-    """Bars: what each step costs, one on top of the other."""
+    """Draw stacked bars of the cost of each step."""
     names = [point["series"] for point in points]
     below = [0.0] * len(names)
     for step in STEPS:
@@ -75,7 +75,7 @@ def steps(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyped lib
 
 
 def main(target: str, source: str) -> None:
-    """Draw a panel for each figure."""
+    """Draw one panel per figure."""
     points: list[Point] = [json.loads(line) for line in Path(source).read_text().splitlines()]
     found = {point["figure"] for point in points}
     panels = [name for name in ("steps", *AXES) if OTHERS.get(name, (name,))[0] in found]

@@ -1,8 +1,8 @@
-"""W2 on Spark: band joins by tidegate, by hand-written buckets of values, and by Spark's own join.
+"""Measures W2 on Spark: tidegate, hand-written buckets of values, and Spark's own join.
 
-Uniform 32-bit integers, two matches a row; with `--heavy`, half of the left rows have one value.
-How figures are made is said in `w1_spark.py`. Spark's own plan compares all pairs, so that it is
-run once and stopped at a limit. Linux only.
+The values are uniform 32-bit integers with two matches per row. With `--heavy`, half of the left
+rows have one value. `w1_spark.py` describes how figures are computed. Spark's own plan compares all
+pairs, so it runs once and is stopped at a time limit. Linux only.
 
     python benches/w2_spark.py --rows 100000 1000000 --plain-seconds 30
 """
@@ -33,23 +33,23 @@ MATCHES = 2
 
 @dataclass(frozen=True)
 class Case:
-    """Rows a side, and whether half of the left ones have one value."""
+    """The rows per side, and whether half of the left rows have one value."""
 
     rows: int
     heavy: bool
 
     @property
     def within(self) -> int:
-        """How far the values of a pair may be apart."""
+        """Return the maximum distance between the values of a pair."""
         return (MATCHES << 32) // (2 * self.rows)
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         return f"{self.rows:,} rows, {'half on one value' if self.heavy else 'uniform'}"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet."""
+        """Write both sides as Parquet files."""
         rng = np.random.default_rng(42)
         for name, columns in (("left", ("x", "a")), ("right", ("y", "b"))):
             values = rng.integers(-(2**31), 2**31, self.rows, dtype=np.int64)
@@ -60,12 +60,12 @@ class Case:
 
 
 def plain(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """The band as one writes it first."""
+    """Join with the band as most users would first write it."""
     return left.join(right, F.abs(F.col("x") - F.col("y")) <= case.within)
 
 
 def buckets(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """By hand: left rows repeated for each bucket that their band meets, then equal buckets."""
+    """Join by hand-written buckets: left rows are repeated for each bucket in their band."""
     width = 2 * case.within
     first, last = (F.floor((F.col("x") + end) / width) for end in (-case.within, case.within))
     reached = left.withColumn("bucket", F.explode(F.sequence(first, last)))
@@ -77,14 +77,14 @@ def buckets(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
 def tide(
     left: DataFrame, right: DataFrame, case: Case, parallelism: Literal["auto", "value"]
 ) -> DataFrame:
-    """`tidegate.spark.band_join`."""
+    """Join with `tidegate.spark.band_join`."""
     return tidegate.spark.band_join(
         left, right, on=[("x", "y")], within=case.within, parallelism=parallelism
     )
 
 
 def measure(session: SparkSession, case: Case, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two systems disagree."""
+    """Return a row of the table; raise an error if two systems disagree."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         case.write(folder)
@@ -116,14 +116,16 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--heavy", action="store_true", help="half of the left rows on one value")
+    parser.add_argument("--heavy", action="store_true", help="give half of the left rows one value")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--plain-seconds", type=float, default=0, help="limit of Spark's own join")
+    parser.add_argument(
+        "--plain-seconds", type=float, default=0, help="time limit of Spark's own join"
+    )
     parser.add_argument("--memory", default="4g")
     arguments = parser.parse_args()
     session = local_session(arguments.threads, arguments.memory, arguments.shuffle_partitions)

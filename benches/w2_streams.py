@@ -1,10 +1,10 @@
-"""Workload W2 as it is defined: band joins over count windows while rows come, by index.
+"""Measures workload W2 as defined: live band joins over count windows, by index.
 
-Rows of R and S alternate; a row meets the last w of the other side that are within d of it, two on
-average. `x` is uniform int32, or around a mean that moves by a tenth of the range a window
-(`--values drifting`). Windows are filled first; then the whole `BandJoin` is timed, from the push
-of pieces of rows to the last result batch. Prints Markdown, and writes it with every figure as JSON
-into benches/out/.
+Rows of R and S alternate. Each row is paired with rows within d among the last w rows of the other
+side, two on average. `x` is uniform int32, or distributed around a mean that moves by a tenth of
+the range per window (`--values drifting`). Windows are filled first. Then the whole `BandJoin` is
+timed, from the push of chunks to the last result batch. The script prints Markdown and writes it,
+with every figure as JSON, to benches/out/.
 
     python benches/w2_streams.py --windows 65536,1048576 --threads 1,2
     python benches/w2_streams.py --matches 0.0625,1,16,256 --algorithms buckets,pim-tree,bplus-tree
@@ -44,7 +44,7 @@ Row = dict[str, object]
 
 
 def values(random: np.random.Generator, kind: str, first: int, rows: int, window: int) -> pa.Array:
-    """The values of some rows of a side, of which `first` came before."""
+    """Return the values of some rows of a side, after `first` earlier rows."""
     if kind == "uniform":
         return pa.array(random.integers(-(2**31), 2**31, rows, dtype=np.int64))
     drawn = random.normal(size=rows) * RANGE / 8
@@ -54,14 +54,14 @@ def values(random: np.random.Generator, kind: str, first: int, rows: int, window
 
 
 def distance(kind: str, window: int, matches: float) -> int:
-    """How far values may be apart for so many matches a row."""
+    """Return the maximum distance between values for a number of matches per row."""
     density = 1 / RANGE if kind == "uniform" else 1 / (2 * math.sqrt(math.pi) * RANGE / 8)
     return max(0, round(matches / (2 * density * window)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is measured."""
+    """A measured case."""
 
     algorithm: BandAlgorithm
     threads: int
@@ -71,9 +71,9 @@ class Case:
 
 
 class Load:
-    """A join and the rows that it is fed with, a piece of each side at a time.
+    """A join and its input rows, which are pushed in chunks per side.
 
-    `of_one` joins a stream with itself, whose windows have rows of one side alone.
+    `of_one` joins a stream with itself, so its windows contain rows of only one side.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Load:
         *,
         of_one: bool = False,
     ) -> None:
-        """`settings` sets the index, None as usual."""
+        """Create a join; `settings` configures the index, and None means the defaults."""
         self.random = np.random.Generator(np.random.PCG64(SEED))
         self.window, self.kind, self.piece, self.came = case.window, case.kind, piece, 0
         schema = pa.schema([("n", pa.int64()), ("x", pa.int64())])
@@ -101,7 +101,7 @@ class Load:
         )
 
     def pieces(self, rows: int) -> list[list[pa.Table]]:
-        """So many rows of each side, made beforehand."""
+        """Prepare a number of rows per side."""
         made = []
         for first in range(self.came, self.came + rows, self.piece):
             numbers = np.arange(first, first + self.piece)
@@ -114,7 +114,7 @@ class Load:
         return made
 
     def run(self, pieces: list[list[pa.Table]]) -> tuple[float, list[float], int]:
-        """Push and poll: seconds, those of each piece, and result rows."""
+        """Push and poll; return total seconds, seconds per chunk, and result rows."""
         start, took, found = time.perf_counter(), [], 0
         for piece in pieces:
             begin = time.perf_counter()
@@ -127,7 +127,7 @@ class Load:
 
 
 def measure(case: Case, options: argparse.Namespace) -> Row:
-    """Fill the windows, and time what comes then."""
+    """Fill the windows, and time the rows after that."""
     load = Load(case, options.piece)
     load.run(load.pieces(case.window))
     rates: list[float] = []
@@ -155,18 +155,18 @@ def measure(case: Case, options: argparse.Namespace) -> Row:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--algorithms", default=ALGORITHMS, help="comma-separated")
     add("--windows", default="65536,1048576", help="window sizes, comma-separated")
-    add("--values", default="uniform", help="of uniform, gaussian, drifting, comma-separated")
-    add("--matches", default="2", help="matches a row, comma-separated")
+    add("--values", default="uniform", help="uniform, gaussian or drifting, comma-separated")
+    add("--matches", default="2", help="matches per row, comma-separated")
     add("--threads", default="1,2", help="thread counts, comma-separated")
-    add("--rows", type=int, default=1 << 20, help="rows of both sides a timed run")
-    add("--piece", type=int, default=1 << 14, help="rows of a side pushed at once")
+    add("--rows", type=int, default=1 << 20, help="rows of both sides per timed run")
+    add("--piece", type=int, default=1 << 14, help="rows per side and push")
     add("--repeat", type=int, default=3, help="timed runs; the median counts")
-    add("--name", default="streams", help="what the files of the results are called")
+    add("--name", default="streams", help="name of the result files")
     options = parser.parse_args()
     results = []
     cases = itertools.product(

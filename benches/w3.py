@@ -1,15 +1,16 @@
-"""Workload W3: the 2-D band join over sliding windows of time, where every pair is compared.
+"""Measures workload W3: a 2-D band join over sliding time windows that compares every pair.
 
-The benchmark of CellJoin, the handshake joins and ScaleJoin: `r.x` within 10 of `s.a` and `r.y`
-within 10 of `s.b`, integers and 32-bit floats uniform from 1 to 10 000, equal rates. Prints
-Markdown, and writes it with every figure as JSON into benches/out/.
+This is the benchmark of CellJoin, the handshake joins and ScaleJoin. `r.x` is within 10 of `s.a`,
+and `r.y` is within 10 of `s.b`. Values are integers and 32-bit floats, uniform from 1 to 10 000,
+and both sides have equal rates. The script prints Markdown and writes it, with every figure as
+JSON, to benches/out/.
 
     python benches/w3.py tables            # window_join of whole tables, by algorithm
     python benches/w3.py streams           # WindowJoin with full windows, by algorithm
     python benches/w3.py skew              # sides of different rates, from several sources
     python benches/w3.py latency           # from push to result at a share of the peak rate
     python benches/w3.py linear            # conditions on sums and differences of both sides
-    python benches/w3.py sink              # a thread drives the join, whose sink takes its time
+    python benches/w3.py sink              # the join runs in the background with a slow sink
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ HERE = Path(__file__).parent
 WHERE = (
     "left.x BETWEEN right.a - 10 AND right.a + 10 AND left.y BETWEEN right.b - 10 AND right.b + 10"
 )
-# The same without conjuncts that compare the sides: Arrow kernels on blocks of pairs.
+# The same condition without conjuncts that compare the sides, for Arrow kernels on blocks of pairs.
 EVALUATED = f"({WHERE}) OR FALSE"
-# An equality and a band: for a hash table on each node, and for those who compare.
+# An equality and a band, for a hash table on each node and for algorithms that compare pairs.
 EQUAL = "left.x = right.a AND left.y BETWEEN right.b - 10 AND right.b + 10"
 CONDITIONS = {"band": WHERE, "equality": EQUAL}
 US = 1_000_000
-# Linear forms of both sides: of integers, of floats, and with two numbers of the left side.
+# Linear forms of both sides: with integers, with floats, and with two values of the left side.
 LINEAR = (
     "left.x + right.a > 19900",
     "left.y + right.b > 19900",
@@ -48,7 +49,7 @@ LINEAR = (
     "abs(left.y - right.b) <= left.x / 1000",
 )
 ALGORITHMS = ("three-step", "cell", "scalejoin", "handshake", "low-latency-handshake")
-# Sources of the left and the right side: those of ScaleJoin's Figure 8.
+# The numbers of left and right sources in figure 8 of ScaleJoin.
 SKEWS = ((1, 4), (3, 2), (4, 2))
 
 Row = dict[str, object]
@@ -57,7 +58,7 @@ Row = dict[str, object]
 def table(
     rng: np.random.Generator, rows: int, first_us: float, rate: float, names: str
 ) -> pa.Table:
-    """So many rows of one side, evenly spaced."""
+    """Return a number of evenly spaced rows of one side."""
     ts = (first_us + np.arange(rows) * (US / rate)).astype(np.int64)
     x = rng.integers(1, 10_001, rows).astype(np.int32)
     y = rng.uniform(1, 10_000, rows).astype(np.float32)
@@ -65,20 +66,20 @@ def table(
 
 
 def compared(rows: int, window_us: int, rate: float) -> int:
-    """Pairs within the windows of two sides of so many rows."""
+    """Return the number of pairs within the windows of two sides."""
     reach = int(window_us * rate / US)
     full = rows * (2 * reach + 1)
     return full - reach * (reach + 1) if reach < rows else rows * rows
 
 
 def algorithms(options: argparse.Namespace, *more: WindowAlgorithm) -> list[WindowAlgorithm]:
-    """Those that were asked for, in their order."""
+    """Return the requested algorithms in order."""
     known: tuple[WindowAlgorithm, ...] = (*more, *get_args(WindowAlgorithm)[1:])
     return [name for name in known if name in (*more, *options.algorithms.split(","))]
 
 
 def tables(options: argparse.Namespace) -> list[Row]:
-    """Whole tables: comparisons per second of the whole call, scanned for and evaluated."""
+    """Measure tables: comparisons per second of the whole call, by scan and by evaluation."""
     results: list[Row] = []
     rng = np.random.Generator(np.random.PCG64(SEED))
     for rows, kind, where in ((200_000, "scanned", WHERE), (20_000, "evaluated", EVALUATED)):
@@ -109,7 +110,7 @@ def tables(options: argparse.Namespace) -> list[Row]:
 
 
 def linear(options: argparse.Namespace) -> list[Row]:
-    """Whole tables under linear forms: comparisons per second, scanned for and evaluated."""
+    """Measure tables with linear forms: comparisons per second, by scan and by evaluation."""
     results: list[Row] = []
     for where, count in product(LINEAR, map(int, options.threads.split(","))):
         rng = np.random.Generator(np.random.PCG64(SEED))
@@ -144,7 +145,7 @@ def linear(options: argparse.Namespace) -> list[Row]:
 
 
 class Load:
-    """A join whose windows are full, and rows to push that keep them so."""
+    """A join with full windows, and rows to push that keep them full."""
 
     def __init__(  # noqa: PLR0913 - what a measurement is of
         self,
@@ -156,7 +157,7 @@ class Load:
         sources: tuple[int, int] = (1, 1),
         where: str = WHERE,
     ) -> None:
-        """Each source brings `rate` rows a second."""
+        """Create a join whose sources have `rate` rows per second each."""
         rng = np.random.Generator(np.random.PCG64(SEED))
         self.rate, self.rows = rate, int(window_s * rate)
         schemas = [table(rng, 0, 0, 1, names).schema for names in ("xy", "ab")]
@@ -170,18 +171,18 @@ class Load:
         self.pairs = 0
 
     def has(self, rows: int) -> bool:
-        """Whether there are so many rows of each source to push."""
+        """Return whether each source has that many rows left to push."""
         return bool(self.next + rows <= self.sides[0].num_rows)
 
     def push(self, rows: int) -> None:
-        """So many rows of each source, and all results that are ready."""
+        """Push a number of rows per source, and poll all ready results."""
         for source, side in zip(self.join.sources, self.sides, strict=True):
             source.push(side.slice(self.next, rows))
         self.next += rows
         self.take()
 
     def take(self) -> None:
-        """All results that are ready."""
+        """Poll all ready results."""
         while (batch := self.join.poll()) is not None:
             self.pairs += batch.num_rows
 
@@ -192,7 +193,7 @@ class Load:
 
 
 def timed(load: Load, options: argparse.Namespace) -> tuple[float, float, str]:
-    """Comparisons and rows a second while windows are full, and how unequal threads' work is."""
+    """Return comparisons and rows per second with full windows, and the imbalance of threads."""
     load.fill()
     before = load.join.stats()["comparisons"]
     first, start = load.next, time.perf_counter()
@@ -206,7 +207,7 @@ def timed(load: Load, options: argparse.Namespace) -> tuple[float, float, str]:
 
 
 def streams(options: argparse.Namespace) -> list[Row]:
-    """Streams with full windows: comparisons and rows per second, and the balance of threads."""
+    """Measure streams with full windows: comparisons, rows per second and balance of threads."""
     results: list[Row] = []
     lengths = [int(minutes) * 60 for minutes in options.minutes.split(",")]
     threads = [int(count) for count in options.threads.split(",")]
@@ -220,7 +221,7 @@ def streams(options: argparse.Namespace) -> list[Row]:
             {"window": f"{window_s // 60} min", "algorithm": algorithm, "threads": count}
             | {"G comparisons/s": round(speed / 1e9, 2)}
             | {"rows/s of windows this full": round(rows)}
-            # T rows a second of each side and windows of W seconds are 2 W T^2 comparisons.
+            # T rows per second and side, with windows of W seconds, require 2 W T^2 comparisons.
             | {"rows/s sustained": round(2 * (speed / (2 * window_s)) ** 0.5)}
             | {"spread of work": spread}
         )
@@ -229,7 +230,7 @@ def streams(options: argparse.Namespace) -> list[Row]:
 
 
 def skew(options: argparse.Namespace) -> list[Row]:
-    """Sides of different rates: as many rows in both windows together as with equal rates."""
+    """Measure sides with different rates; windows have as many rows as with equal rates."""
     results: list[Row] = []
     window_s = int(options.minutes.split(",")[0]) * 60
     for sources, count in product(SKEWS, map(int, options.threads.split(","))):
@@ -246,7 +247,7 @@ def skew(options: argparse.Namespace) -> list[Row]:
 
 
 def latency(options: argparse.Namespace) -> list[Row]:
-    """Pieces pushed by the clock, at shares of the rate at which comparisons take all the time."""
+    """Measure latencies of chunks that are pushed when due, at shares of the peak rate."""
     results: list[Row] = []
     window_s = options.latency_window
     known = algorithms(options)
@@ -262,7 +263,7 @@ def latency(options: argparse.Namespace) -> list[Row]:
                 due = start + piece * options.piece / rate
                 time.sleep(max(0.0, due - time.perf_counter()))
                 load.push(options.piece)
-                # From when the piece was due, so that a late push counts as waiting.
+                # Latency starts at the due time of a chunk, so a late push counts as waiting.
                 took.append(time.perf_counter() - due)
             spread = np.percentile(np.array(took) * 1000, (50, 99, 100))
             results.append(
@@ -279,7 +280,7 @@ def latency(options: argparse.Namespace) -> list[Row]:
 
 
 def sink(options: argparse.Namespace) -> list[Row]:
-    """A thread drives the join; the sink takes no time, and then as long as the join did."""
+    """Run the join in the background, with a fast sink and one that takes as long as the join."""
     results: list[Row] = []
     window_s = int(options.minutes.split(",")[0]) * 60
     for algorithm, count in product(algorithms(options), map(int, options.threads.split(","))):
@@ -318,7 +319,7 @@ def sink(options: argparse.Namespace) -> list[Row]:
 
 
 def markdown(results: list[Row]) -> str:
-    """A table."""
+    """Return a table."""
     names = list(results[0])
     lines = ["| " + " | ".join(names) + " |", "|" + " --: |" * len(names)]
     lines += ["| " + " | ".join(str(row[name]) for name in names) + " |" for row in results]
@@ -326,21 +327,21 @@ def markdown(results: list[Row]) -> str:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("what", choices=("tables", "streams", "skew", "latency", "linear", "sink"))
     add("--threads", default="1,2", help="thread counts, comma-separated")
     add("--repeat", type=int, default=3, help="timed runs of tables and linear; the median counts")
     add("--minutes", default="5,10,15", help="window lengths, comma-separated")
-    add("--algorithms", default=",".join(ALGORITHMS), help="comma-separated; not of skew")
-    add("--condition", default="band", choices=tuple(CONDITIONS), help="of streams")
-    add("--window-rows", type=int, default=200_000, help="rows of each side in a full window")
-    add("--piece", type=int, default=4096, help="rows of a source pushed at once")
-    add("--seconds", type=float, default=5, help="of each measurement")
+    add("--algorithms", default=",".join(ALGORITHMS), help="comma-separated; not for skew")
+    add("--condition", default="band", choices=tuple(CONDITIONS), help="algorithms of streams")
+    add("--window-rows", type=int, default=200_000, help="rows per side in a full window")
+    add("--piece", type=int, default=4096, help="rows per source and push")
+    add("--seconds", type=float, default=5, help="seconds per measurement")
     add("--latency-window", type=int, default=10, help="seconds, for latencies")
-    add("--peak", type=float, default=26, help="G comparisons/s of a thread, for latencies")
-    add("--shares", default="0.5,0.8", help="of the peak, for latencies")
+    add("--peak", type=float, default=26, help="G comparisons/s per thread, for latencies")
+    add("--shares", default="0.5,0.8", help="shares of the peak, for latencies")
     options = parser.parse_args()
     runs = (tables, streams, skew, latency, linear, sink)
     results = {run.__name__: run for run in runs}[options.what](options)

@@ -1,4 +1,4 @@
-"""Draw the handshake joins by the number of their nodes, after the figures of the paper.
+"""Draws the handshake joins by number of nodes, like the figures of the paper.
 
 cargo bench -p tidegate-benches --bench handshake -- figures > benches/out/handshake.json
 python benches/w3_handshake_plot.py benches/out/handshake.json benches/plots/w3_handshake.svg
@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w3_handshake"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w3_handshake"  # equal data gives equal files
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 
@@ -25,7 +25,7 @@ LOOKED_UP = ("low latency, ordered index", "low latency, equal x, hash index")
 
 
 def lines(axes: Any, points: list[Point], forms: tuple[str, ...], value: str) -> None:  # noqa: ANN401 - untyped library
-    """A line a form, by the number of nodes."""
+    """Draw one line per form, by number of nodes."""
     for form in forms:
         shown = [point for point in points if point["form"] == form and value in point]
         nodes = [point["nodes"] for point in shown]

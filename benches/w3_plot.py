@@ -1,4 +1,4 @@
-"""Draw the measurements of `w3.py streams`, beside the figures of the papers' machines.
+"""Draws the measurements of `w3.py streams`, and the figures from the papers' machines.
 
 python benches/w3_plot.py benches/out/w3_streams.json benches/plots/w3.svg
 """
@@ -13,7 +13,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w3"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w3"  # equal data gives equal files
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 
@@ -26,7 +26,7 @@ HANDSHAKE_ROWS = {"15 min": 5_125}
 
 
 def comparisons(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyped library
-    """Bars: comparisons a second by algorithm and threads, windows of the first length."""
+    """Draw bars of comparisons per second by algorithm and threads, for the first window length."""
     window = points[0]["window"]
     shown = [point for point in points if point["window"] == window]
     names = [f"{point['algorithm']}, {point['threads']}" for point in shown]
@@ -39,7 +39,7 @@ def comparisons(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyp
 
 
 def rows(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyped library
-    """Lines: rows a second of both sides that can be sustained, by length of the windows."""
+    """Draw lines of sustainable rows per second for both sides, by window length."""
     windows = list(dict.fromkeys(point["window"] for point in points))
     for threads in sorted({point["threads"] for point in points}):
         found = [

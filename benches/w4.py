@@ -1,13 +1,15 @@
-"""Workload W4: aggregates of many streams over sliding windows, tidegate against DuckDB and Polars.
+"""Measures workload W4: sliding windows over many streams with tidegate, DuckDB and Polars.
 
-The form `streaming`, and the forms named for the designs of the multiway aggregation paper, are
-tidegate's streaming operator, fed in turns with batches of 8,192 rows and polled after each turn.
+The form `streaming`, and the forms named after the designs of the multiway aggregation paper, are
+tidegate's streaming operator. It receives batches of 8,192 rows from each source in turn, and is
+polled after each turn.
 
-20 sorted streams, in all N rows over 10 000 s; windows of 30 s that begin every 3 s, so a row is in
-ten of them (`--windows 1000`: of 3 000 s, in a thousand); count, mean and first value of each
-window and key. Every system gets the rows in its own format before the clock starts: tidegate 20
-tables, the others one table sorted by time. All return a whole table; only tidegate's is in order.
-Before anything is timed, the number of rows and the sums of all columns are compared.
+The input is 20 sorted streams with N rows in total over 10 000 s. Windows of 30 s begin every 3 s,
+so each row belongs to ten windows (with `--windows 1000`: 3 000 s, a thousand windows). The result
+is the count, mean and first value per window and key. Every system receives the rows in its own
+format before the clock starts: tidegate receives 20 tables, and the others receive one table sorted
+by time. All return one table, and only tidegate's is in order. Before timing, the number of rows
+and the sums of all columns are compared.
 
     python benches/w4.py --rows 10000000 --keys 243,40000 --threads 1,2
 """
@@ -41,13 +43,13 @@ STREAMS = 20
 SPAN_US, ADVANCE_US = 10_000_000_000, 3_000_000
 PUSH_ROWS = 8_192
 COLUMNS = ("w", "k", "n", "mean", "first")
-TOLERANCE = 1e-9  # of sums of floats, which each system adds in an order of its own
+TOLERANCE = 1e-9  # relative tolerance of float sums, which each system adds in a different order
 WARM_UP_ROWS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One system on one case; the parent writes it as JSON."""
+    """A system and a case; the parent writes them as JSON."""
 
     form: str
     threads: int
@@ -58,7 +60,7 @@ class Job:
 
 
 def generate(rows: int, keys: int, folder: Path) -> None:
-    """Write the streams: times that no two rows share, uniform keys, one float."""
+    """Write the streams, with distinct times, uniform keys and one float."""
     random = np.random.Generator(np.random.PCG64(SEED))
     steps = random.integers(1, 2 * SPAN_US // rows, rows)
     columns = {
@@ -100,7 +102,7 @@ def _result(found: pa.Table) -> pa.Table:
 def tidegate_slices(
     streams: list[pa.Table], _whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate  # noqa: PLC0415 - as above
 
     return lambda: _result(tidegate.aggregate(streams, **_arguments(threads, panes)))
@@ -122,7 +124,7 @@ def fed(windows: Aggregate, batches: list[list[pa.RecordBatch]]) -> list[pa.Reco
 
 
 def tidegate_streaming(algorithm: Algorithm) -> Form:
-    """Batches of all sources in turns, and a poll after each turn."""
+    """Push the batches of all sources in turns, and poll after each turn."""
 
     def form(
         streams: list[pa.Table], _whole: pa.Table, threads: int, panes: int
@@ -148,7 +150,7 @@ def tidegate_streaming(algorithm: Algorithm) -> Form:
 def duckdb_panes(
     _streams: list[pa.Table], whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """Panes of 3 s, then ten panes a window: what an expert writes."""
+    """Use panes of 3 s, then ten panes per window, as an expert would."""
     return _duckdb(
         whole,
         threads,
@@ -167,7 +169,7 @@ def duckdb_panes(
 def duckdb_windows(
     _streams: list[pa.Table], whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """Each row in ten windows: what one writes first."""
+    """Put each row into ten windows, as most users would first write it."""
     return _duckdb(
         whole,
         threads,
@@ -191,7 +193,7 @@ def _duckdb(whole: pa.Table, threads: int, query: str) -> Callable[[], pa.Table]
 def polars_panes(
     _streams: list[pa.Table], whole: pa.Table, _threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """Panes of 3 s, then ten panes a window: what an expert writes."""
+    """Use panes of 3 s, then ten panes per window, as an expert would."""
     import polars as pl  # noqa: PLC0415 - as above
 
     frame, col = pl.DataFrame(whole), pl.col
@@ -216,7 +218,7 @@ def polars_panes(
 def polars_dynamic(
     _streams: list[pa.Table], whole: pa.Table, _threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """group_by_dynamic: what one writes first."""
+    """Use `group_by_dynamic`, as most users would first write it."""
     import polars as pl  # noqa: PLC0415 - as above
 
     frame, col = pl.DataFrame(whole), pl.col
@@ -239,12 +241,12 @@ def polars_dynamic(
 def flink_hop(
     _streams: list[pa.Table], whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
-    """HOP of Flink SQL, from a file into files; starting the job included."""
+    """Use HOP in Flink SQL, from a file to files, including the start of the job."""
     from flink import Flink  # noqa: PLC0415 - as above
 
     session = Flink(threads)
     time_column = "t AS TO_TIMESTAMP_LTZ(ts / 1000, 3)"
-    # More rows of the last millisecond may come.
+    # More rows with the last millisecond may follow.
     time_column += ", WATERMARK FOR t AS t - INTERVAL '0.001' SECOND"
     session.add("r", whole, f"ts BIGINT, k BIGINT, v DOUBLE, {time_column}")
     advance = ADVANCE_US // 1_000_000
@@ -260,7 +262,7 @@ def flink_hop(
     def run() -> pa.Table:
         found = session.insert("windows", query, types)
         starts = found["w"].cast(pa.timestamp("us")).cast(pa.int64())
-        # FIRST_VALUE is none of the functions of windows that overlap; a time is one row's only.
+        # Overlapping windows do not support FIRST_VALUE, but times are distinct.
         firsts = whole["v"].take(pa.array(np.searchsorted(whole["ts"], found["first"])))
         return found.set_column(0, "w", starts).set_column(4, "first", firsts)
 
@@ -279,16 +281,16 @@ FORMS: dict[str, Form] = {
     "flink hop": flink_hop,
 }
 OTHERS = ("flink hop",)
-"""Forms that need an environment of their own."""
+"""Forms that need a separate environment."""
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of rows and the sums of the columns."""
+    """Return the number of rows and the sums of the columns."""
     return [result.num_rows, *(float(pc.sum(result[name]).as_py()) for name in COLUMNS)]
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run to load libraries, then those that count."""
+    """Run one form in this process: a small run to load libraries, then measured runs."""
     pa.set_cpu_count(job.threads)
     folder = Path(job.folder)
     form = FORMS[job.form]
@@ -303,17 +305,19 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, and print a table."""
+    """Measure every form for every case, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of all streams")
     parser.add_argument("--keys", default="243,40000", help="numbers of keys, comma-separated")
     parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
-    parser.add_argument("--windows", type=int, default=10, help="windows that a row is in")
+    parser.add_argument("--windows", type=int, default=10, help="windows per row")
     usual = ",".join(form for form in FORMS if form not in OTHERS)
-    parser.add_argument("--forms", default=usual, help="which forms to run")
-    parser.add_argument("--python", default=sys.executable, help="of what environment Flink is in")
+    parser.add_argument("--forms", default=usual, help="forms to run")
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter of Flink's environment"
+    )
     parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
+    parser.add_argument("--timeout", type=float, default=300, help="maximum seconds per form")
     given = parser.parse_args()
     print("| keys | threads | form | first, s | s | rows/s | result rows |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
@@ -332,7 +336,7 @@ def main() -> None:
 def _line(
     job: Job, expected: child.Fingerprint, timeout: float, python: str
 ) -> tuple[str, child.Fingerprint]:
-    """Run a job in a process of its own; what it found, and what every other has to find."""
+    """Run a job in a separate process; return its measurements and the expected result."""
     found = child.run(__file__, job, timeout, python)
     if found is None:
         return f"> {timeout:.0f} | | | ", expected

@@ -1,18 +1,19 @@
-"""The designs of the multiway aggregation paper on the twelve queries of its Table 2.
+"""Measures the designs of the multiway aggregation paper on the twelve queries of its Table 2.
 
-Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 7.3: queries of consumption
-readings by meter and of comments by song, whose streams are shared out over 1 to 20 inputs. The
-paper's 243 meters and its comments were not published: readings are those of the home meters named
-by `--readings`, a Parquet file with the columns meter, ts and load_kwh, with hours for the paper's
-minutes; comments are generated, 40 000 songs, of which some have a mail or an IP address. All
-designs are `tidegate.Aggregate` with its `algorithm`, fed by one thread in turns of `PUSH` rows an
-input and polled after each turn. Results are compared before anything is timed.
+The queries are from section 7.3 of the paper by Cederman, Gulisano, Nikolakopoulos,
+Papatriantafilou and Tsigas. They aggregate consumption readings by meter and comments by song, and
+distribute the streams over 1 to 20 inputs. The paper's 243 meters and its comments were not
+published. Readings are therefore from the home meters in the Parquet file `--readings`, with the
+columns meter, ts and load_kwh, and with hours instead of the paper's minutes. Comments are
+generated for 40 000 songs, and some contain a mail address or an IP address. All designs are values
+of `algorithm` of `tidegate.Aggregate`. One thread pushes `PUSH` rows per input in turn, and polls
+after each turn. Results are compared before timing.
 
-- throughput: rows a second, all pushed as fast as they are taken, and how much of the time was in
-  pushes, where rows are added, and in polls, where they are merged, update windows and come out
-- latency: from the push of a turn to its results at that rate, the median over turns with results
-- latency at a rate (`--rates`): turns are pushed when they are due; median and 99th percentile from
-  a row's push until it was aggregated and what was final then was made, as `stats()` tells
+- throughput: rows per second if rows are pushed as fast as possible, and the shares of pushes,
+  which add rows, and of polls, which merge rows, update windows and return results
+- latency: the median time from the push of a turn to its results at that rate
+- latency at a rate (`--rates`): turns are pushed when due; the median and 99th percentile of the
+  time from a row's push until it is aggregated and final results are built, as `stats()` reports it
 
     python benches/w4_designs.py --readings readings.parquet --json benches/out/w4_designs.json
     python benches/w4_plot.py benches/out/w4_designs.json benches/plots/w4.svg
@@ -51,7 +52,7 @@ EITHER = f"{MAIL} OR {ADDRESS}"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Seconds of it all, of its pushes, and of the turns that had results; the results."""
+    """The seconds of a run, of its pushes and of turns with results, and the results."""
 
     seconds: float
     pushes: float
@@ -61,7 +62,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A line of Table 2."""
+    """A row of Table 2."""
 
     name: str
     comments: bool
@@ -76,7 +77,7 @@ def order_sensitive_and_not(
     functions: tuple[agg.Aggregate, agg.Aggregate],
     **data: bool,
 ) -> list[Query]:
-    """The two queries of one letter."""
+    """Return the two queries with one letter."""
     return [
         Query(f"{name}-{kind}", size=windows[0], advance=windows[1], function=function, **data)
         for kind, function in zip(("OS", "OI"), functions, strict=True)
@@ -99,7 +100,7 @@ QUERIES = [
 
 
 def readings(path: Path) -> pa.Table:
-    """Hours, meters and what they measured, in time order."""
+    """Return hours, meters and readings, in time order."""
     table = pq.read_table(path, columns=["meter", "ts", "load_kwh"])
     hours = table["ts"].cast(pa.timestamp("ms", table["ts"].type.tz)).cast(pa.int64()).to_numpy()
     columns = {"ts": hours // 3_600_000, "key": table["meter"].cast(pa.string())}
@@ -108,7 +109,7 @@ def readings(path: Path) -> pa.Table:
 
 
 def comments(rows: int) -> pa.Table:
-    """Comments on songs; one in twenty names a mail address, one in fifty an IP address."""
+    """Generate comments on songs; some contain a mail address or an IP address."""
     rng = np.random.Generator(np.random.PCG64(42))
     words = np.array(["love", "this", "track", "great", "drop", "at", "1:23", "more", "bass", "!"])
     texts = [" ".join(chosen) for chosen in words[rng.integers(0, len(words), (rows, 8))]]
@@ -122,7 +123,7 @@ def comments(rows: int) -> pa.Table:
 
 
 def inputs(table: pa.Table, count: int) -> list[list[pa.RecordBatch]]:
-    """The rows of each input in batches; a key may come from several inputs, as in a mesh."""
+    """Return the rows of each input in batches; a key can be in several inputs, as in a mesh."""
     of = np.random.Generator(np.random.PCG64(count)).integers(0, count, table.num_rows)
     streams = [table.filter(pa.array(of == one)).combine_chunks() for one in range(count)]
     return [stream.to_batches(max_chunksize=PUSH) for stream in streams]
@@ -131,7 +132,7 @@ def inputs(table: pa.Table, count: int) -> list[list[pa.RecordBatch]]:
 def aggregate(
     query: Query, schema: pa.Schema, sources: int, design: Algorithm, threads: int
 ) -> tidegate.Aggregate:
-    """An aggregation that has got nothing yet."""
+    """Return an aggregation without rows."""
     return tidegate.Aggregate(
         schema,
         on="ts",
@@ -148,7 +149,7 @@ def aggregate(
 def run(
     windows: tidegate.Aggregate, batches: list[list[pa.RecordBatch]], rate: float | None = None
 ) -> Run:
-    """Push all rows in turns, as fast as they are taken or at a rate, and poll after each."""
+    """Push all rows in turns, as fast as possible or at a rate, and poll after each turn."""
     found: list[pa.RecordBatch] = []
     waits, pushes, rows = [], 0.0, 0
     start = time.perf_counter()
@@ -174,7 +175,7 @@ def run(
 
 
 def checksum(batches: list[pa.RecordBatch]) -> tuple[int, float]:
-    """The number of rows, and a sum over their values in the order that they have."""
+    """Return the number of rows, and a checksum of their values in order."""
     table = pa.Table.from_batches(batches)
     values = table["value"]
     if pa.types.is_string(values.type):
@@ -188,7 +189,7 @@ def checksum(batches: list[pa.RecordBatch]) -> tuple[int, float]:
 def at_rate(
     windows: tidegate.Aggregate, batches: list[list[pa.RecordBatch]], rate: float
 ) -> dict[str, float]:
-    """The latency of rows that are pushed at a rate, and the rate that was reached."""
+    """Return the latency of rows that are pushed at a rate, and the actual rate."""
     done = run(windows, batches, rate)
     latency = windows.stats()["latency"]
     rows = sum(batch.num_rows for source in batches for batch in source)
@@ -200,17 +201,19 @@ def at_rate(
 
 
 def main() -> None:
-    """Measure every query, number of inputs and design, and print a line for each."""
+    """Measure every query, number of inputs and design, and print one line each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--readings", type=Path, required=True, help="Parquet file of the meters")
-    parser.add_argument("--comments", type=int, default=100_000, help="rows to generate")
+    parser.add_argument(
+        "--readings", type=Path, required=True, help="Parquet file with the readings"
+    )
+    parser.add_argument("--comments", type=int, default=100_000, help="number of rows to generate")
     parser.add_argument("--inputs", type=int, nargs="+", default=[1, 5, 10, 20])
     parser.add_argument("--queries", nargs="+", default=[query.name for query in QUERIES])
     parser.add_argument("--designs", nargs="+", default=DESIGNS)
-    parser.add_argument("--rates", type=float, nargs="*", default=[], help="rows a second")
+    parser.add_argument("--rates", type=float, nargs="*", default=[], help="rows per second")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="where every figure goes")
+    parser.add_argument("--json", type=Path, help="file for all figures")
     given = parser.parse_args()
     tables = {False: readings(given.readings), True: comments(given.comments)}
     points = []

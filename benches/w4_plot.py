@@ -1,7 +1,7 @@
-"""Draw what `w4_designs.py` has measured: rates and latencies by inputs, a column a query.
+"""Draws the results of `w4_designs.py`: rates and latencies by inputs, one column per query.
 
-With `--rates`, what it measured at given rates instead: latencies by rate, a column a query, a row
-for the median and one for the 99th percentile.
+With `--rates`, it instead draws latencies at given rates, with one column per query, and rows for
+the median and the 99th percentile.
 
 python benches/w4_plot.py benches/out/w4_designs.json benches/plots/w4.svg
 python benches/w4_plot.py benches/out/w4_rates.json benches/plots/w4_rates.svg --rates
@@ -17,7 +17,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "w4"  # equal figures are equal files
+mpl.rcParams["svg.hashsalt"] = "w4"  # equal data gives equal files
 mpl.rcParams["svg.fonttype"] = "none"
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
@@ -26,11 +26,13 @@ Point = dict[str, Any]
 
 ROWS = (("rows/s", 1e-6, "M rows/s"), ("latency_s", 1e3, "latency, ms"))
 LATENCIES = (("median_s", 1e3, "median, ms"), ("p99_s", 1e3, "99 %, ms"))
-HELD = 0.97  # of a rate; where less was reached, rows pile up and latency has no bound
+HELD = (
+    0.97  # share of a rate that has to be reached; below it, rows pile up and latency is unbounded
+)
 
 
 def curve(points: list[Point], query: str, design: str, what: str) -> list[tuple[float, float]]:
-    """A value of a design by its numbers of inputs."""
+    """Return a value of a design by number of inputs."""
     chosen = [point for point in points if (point["query"], point["design"]) == (query, design)]
     return [(point["inputs"], point[what]) for point in chosen if point[what] is not None]
 
@@ -38,7 +40,7 @@ def curve(points: list[Point], query: str, design: str, what: str) -> list[tuple
 def curve_of_rates(
     points: list[Point], query: str, design: str, what: str
 ) -> list[tuple[float, float]]:
-    """A value of a design by its rates, as far as they were reached."""
+    """Return a value of a design by rate, for the rates that were reached."""
     chosen = [point for point in points if (point["query"], point["design"]) == (query, design)]
     rates = [rate for point in chosen for rate in point["rates"]]
     return [(one["rate"] / 1e6, one[what]) for one in rates if one["reached"] >= HELD * one["rate"]]

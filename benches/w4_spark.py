@@ -1,12 +1,12 @@
-"""W4 on Spark: aggregates over sliding windows by tidegate, and by Spark's own `window()`.
+"""Measures W4 on Spark: sliding windows with tidegate and with Spark's own `window()`.
 
-One table of N rows over 10 000 s in Parquet; windows of 30 s that begin every 3 s, so a row is in
-ten of them. Two sets of functions: count, mean and first, whose results depend on the order of
-rows, and count, sum and max of integers, which tidegate sends as aggregates of slices. Row counts
-and checksums are compared before anything is timed; then each query runs with a sink that takes
-all rows and keeps none, the systems in turns. A figure is the median of `--repeat` runs, planning
-included: the processor time of Spark, its Python workers and this process, and in parentheses the
-time by the clock. Linux only.
+The input is a Parquet table with N rows over 10 000 s. Windows of 30 s begin every 3 s, so each row
+belongs to ten windows. There are two sets of functions: count, mean and first, whose results depend
+on the order of rows, and count, sum and max of integers, which tidegate sends as aggregates of
+slices. Row counts and checksums are compared before timing. The systems take turns, with a sink
+that reads all rows and keeps none. A figure is the median of `--repeat` runs, including planning:
+the CPU time of Spark, its Python workers and this process, and in parentheses the wall-clock time.
+Linux only.
 
     python benches/w4_spark.py --rows 1000000 --keys 243 40000
 """
@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, tuple[dict[str, agg.Aggregate], dict[str, Column]]] = {}
 
 
 def define() -> None:
-    """Both sets of functions, as each system takes them; Spark has to run first."""
+    """Define both sets of functions for each system, after Spark has started."""
     FUNCTIONS["count, mean, first"] = (
         {"n": agg.count(), "mean": agg.mean("v"), "first": agg.first("v")},
         {"n": F.count("*"), "mean": F.avg("v"), "first": F.min_by("v", "ts")},
@@ -51,7 +51,7 @@ def define() -> None:
 
 
 def generate(rows: int, keys: int, path: Path) -> None:
-    """Times that no two rows share, uniform keys, a float whose sums are exact, an integer."""
+    """Generate distinct times, uniform keys, a float with exact sums, and an integer."""
     rng = np.random.default_rng(42)
     times = np.cumsum(rng.integers(1, 2 * SPAN_US // rows, rows))
     table = pa.table(
@@ -66,13 +66,13 @@ def generate(rows: int, keys: int, path: Path) -> None:
 
 
 def tide(rows: DataFrame, functions: str) -> DataFrame:
-    """`tidegate.spark.aggregate` with its defaults."""
+    """Aggregate with `tidegate.spark.aggregate` and its defaults."""
     aggs = FUNCTIONS[functions][0]
     return tidegate.spark.aggregate(rows, on="ts", size="30s", advance="3s", by="k", aggs=aggs)
 
 
 def spark_window(rows: DataFrame, functions: str) -> DataFrame:
-    """Spark's own windows."""
+    """Aggregate with Spark's own windows."""
     aggregates = [column.alias(name) for name, column in FUNCTIONS[functions][1].items()]
     groups = rows.groupBy(F.window("ts", SIZE, ADVANCE).alias("w"), "k").agg(*aggregates)
     ends = [F.col(f"w.{end}").alias(f"window_{end}") for end in ("start", "end")]
@@ -80,7 +80,7 @@ def spark_window(rows: DataFrame, functions: str) -> DataFrame:
 
 
 def measure(session: SparkSession, path: Path, functions: str, repeat: int) -> str:
-    """The cells of a line; raises if the systems disagree."""
+    """Return the cells of a row; raise an error if the systems disagree."""
     rows = session.read.parquet(str(path))
     queries: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide(rows, functions),
@@ -96,15 +96,17 @@ def measure(session: SparkSession, path: Path, functions: str, repeat: int) -> s
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, nargs="+", default=[243, 40_000])
-    parser.add_argument("--functions", nargs="*", help="sets of functions; all if none is named")
+    parser.add_argument("--functions", nargs="*", help="sets of functions; by default, all")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="8g")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark"
+    )
     given = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in given.set)
     session = local_session(given.threads, given.memory, 8, settings)

@@ -1,7 +1,7 @@
-"""Workload W5: k sorted tables merged into one, tidegate against what else one could use.
+"""Measures workload W5: the merge of k sorted tables, with tidegate and alternatives.
 
-Prints a Markdown table and writes it, with every figure as JSON, into benches/out/. The gates
-by themselves are measured by `cargo bench -p tidegate-benches --bench w5_gate`.
+The script prints a Markdown table and writes it, with every figure as JSON, to benches/out/. `cargo
+bench -p tidegate-benches --bench w5_gate` measures the gates alone.
 
     python benches/w5.py --rows 10000000 --sources 2,20 --threads 2
 """
@@ -30,7 +30,7 @@ OURS = "tidegate merge"
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One system on one number of sources."""
+    """The measurements of a system for a number of sources."""
 
     system: str
     sources: int
@@ -40,14 +40,14 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """Rows per second of the middle run; 0 where there is none."""
+        """Return the rows per second of the median run, or 0 if there is none."""
         if self.measurement is None:
             return 0.0
         return self.measurement.rows / statistics.median(self.measurement.seconds)
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     results = []
     for sources in map(int, options.sources.split(",")):
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def generate(rows: int, sources: int, folder: Path) -> list[str]:
-    """Files of `sources` tables of (ts, value) over 1 000 s, `rows` rows in all."""
+    """Write `sources` files with tables of (ts, value) over 1 000 s, with `rows` rows in total."""
     rng = np.random.Generator(np.random.PCG64(SEED))
     each = rows // sources
     paths = []
@@ -83,7 +83,7 @@ def generate(rows: int, sources: int, folder: Path) -> list[str]:
 
 
 def run_system(job: Job, sources: int, threads: int, folder: Path) -> Result:
-    """Run a system in a process of its own; the result says what it found, or why there is none."""
+    """Run a system in a separate process; return its measurements, or why there are none."""
     job_file = folder / "job.json"
     job_file.write_text(json.dumps(dataclasses.asdict(job)))
     done = subprocess.run(  # noqa: S603  (our own script, in this interpreter)
@@ -102,7 +102,7 @@ def run_system(job: Job, sources: int, threads: int, folder: Path) -> Result:
 
 
 def markdown(results: list[Result]) -> str:
-    """Rates, and how far tidegate is ahead."""
+    """Return a table of rates and of tidegate's lead."""
     lines = [
         "| k | threads | system | rows | M rows/s | tidegate ahead by |",
         "| --: | --: | --- | --: | --: | --: |",
@@ -136,7 +136,7 @@ def _options() -> argparse.Namespace:
     add("--rows", type=int, default=10_000_000, help="rows of all sources together")
     add("--sources", default="2,20", help="numbers of sources, comma-separated")
     add("--threads", default="2", help="thread counts, comma-separated")
-    add("--systems", default=",".join(SYSTEMS), help="some of the systems, comma-separated")
+    add("--systems", default=",".join(SYSTEMS), help="selected systems, comma-separated")
     add("--repeat", type=int, default=3, help="timed runs after the first; the median counts")
     return parser.parse_args()
 

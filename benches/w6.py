@@ -1,9 +1,9 @@
-"""Workload W6: the as-of join of two tables, tidegate against other systems.
+"""Measures workload W6: the as-of join of two tables, with tidegate and other systems.
 
-Each row of the left table gets the last right row of its key. The tables are as in W1, but right
-times all differ, so that the systems have one answer. Rounds take turns. In a round each system has
-a fresh process: its first call is cold, and the other calls are warm. Prints a Markdown
-table and writes it, with every figure as JSON, into benches/out/.
+Each left row is matched with the last right row of its key. The tables are as in W1, but all right
+times differ, so that all systems have the same result. The systems take turns. In each round, each
+system has a fresh process, whose first call is cold and whose other calls are warm. The script
+prints a Markdown table and writes it, with every figure as JSON, to benches/out/.
 
     python benches/w6.py --rows 1000000,10000000 --keys 10,1000,100000 --order sorted,shuffled \
         --tolerance none,1000000 --threads 2 --rounds 5
@@ -41,14 +41,14 @@ HERE = Path(__file__).parent
 COLUMNS = ("k", "t", "a", "b", "t2", "c", "d")
 OF_RIGHT = COLUMNS[4:]
 SYSTEMS = ("tidegate", "polars", "pandas", "duckdb", "chdb")
-# Sources push sorted tables: `--systems "tidegate stream"`.
+# Sources push sorted tables with `--systems "tidegate stream"`.
 STREAM = "tidegate stream"
 TIMEOUT_S = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One point of the workload."""
+    """A point of the workload."""
 
     rows: int
     keys: int
@@ -58,7 +58,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One system on the tables in these files. The child's functions call the system its form."""
+    """A system and the files of its tables. The functions in `child` call a system a form."""
 
     form: str
     left: str
@@ -71,7 +71,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """All rounds of one system on one case."""
+    """All rounds of a system for a case."""
 
     case: Case
     system: str
@@ -81,12 +81,12 @@ class Result:
 
     @property
     def median(self) -> float:
-        """Seconds of a warm call: the median of the medians of all rounds."""
+        """Return the seconds of a warm call: the median of all rounds' medians."""
         return statistics.median(self.warm)
 
 
 def generate(case: Case) -> tuple[pa.Table, pa.Table]:
-    """Both tables of a case."""
+    """Generate both tables of a case."""
     rng = np.random.Generator(np.random.PCG64(SEED))
     step = SPAN_US // case.rows
     sides = []
@@ -103,7 +103,7 @@ def generate(case: Case) -> tuple[pa.Table, pa.Table]:
 
 
 def reference(left: pa.Table, right: pa.Table, tolerance: int | None) -> list[float]:
-    """The fingerprint of the right result, by a search for each left row."""
+    """Return the fingerprint of the correct result, by a search for each left row."""
     codes = [
         side["k"].to_numpy() * (1 << 40) + side[time].to_numpy()
         for side, time in ((left, "t"), (right, "t2"))
@@ -120,19 +120,19 @@ def reference(left: pa.Table, right: pa.Table, tolerance: int | None) -> list[fl
 
 
 def fingerprint(table: pa.Table) -> list[float]:
-    """Rows, rows with a partner, and a checksum of all values, in any order of the rows."""
+    """Return rows, matched rows, and a checksum of all values that ignores the order of rows."""
     table = table.select(list(COLUMNS))
     partners = table.num_rows - table["t2"].null_count
     columns: list[NDArray[np.generic]] = [
         pc.fill_null(column, pa.scalar(-1, column.type)).to_numpy() for column in table.columns
     ]
-    # As two numbers that are exact as floats.
+    # Split into two numbers that floats represent exactly.
     checksum = hash_rows(columns)
     return [table.num_rows, partners, checksum >> 32, checksum & 0xFFFF_FFFF]
 
 
 def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """Arrow tables in, one Arrow table out; the order of the rows is that of the left table."""
+    """Join Arrow tables into one Arrow table in the order of the left rows."""
     import tidegate as tg  # noqa: PLC0415 - each system in its own process
 
     return lambda: tg.asof_join(
@@ -141,7 +141,7 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """Two sources push the tables piece by piece, and each piece is followed by its results."""
+    """Push the tables in chunks from two sources, and poll the results after each chunk."""
     import tidegate as tg  # noqa: PLC0415 - each system in its own process
 
     def run() -> pa.Table:
@@ -155,7 +155,7 @@ def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], A
 
 
 def polars(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """Frames in and out. Rows in no order are sorted first, and stay in the order of time."""
+    """Join frames. Unsorted frames are sorted first, and the result stays sorted by time."""
     import polars as pl  # noqa: PLC0415 - each system in its own process
 
     frames = [pl.DataFrame(left), pl.DataFrame(right)]
@@ -174,7 +174,7 @@ def polars(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def pandas(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """As Polars."""
+    """Join frames, as with Polars."""
     import pandas as pd  # noqa: PLC0415 - each system in its own process
 
     frames = [left.to_pandas(), right.to_pandas()]
@@ -191,7 +191,7 @@ def pandas(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def duckdb(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """Native tables in, an Arrow table out, in any order. It has no tolerance: values go after."""
+    """Join native tables into an unordered Arrow table; apply the tolerance afterwards."""
     import duckdb as duck  # noqa: PLC0415 - each system in its own process
 
     connection = duck.connect(config={"threads": job.threads, "preserve_insertion_order": False})
@@ -206,7 +206,7 @@ def duckdb(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def chdb(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """As DuckDB. A row without a partner has zeros, which are replaced by nulls."""
+    """Join as with DuckDB; replace zeros in unmatched rows by nulls."""
     session = load_tables({"l": left, "r": right})
     near = "t2 > 0" if job.tolerance is None else f"t2 > 0 and l.t - r.t2 <= {job.tolerance}"
     of_right = ", ".join(f"if({near}, r.{name}, null) as {name}" for name in OF_RIGHT)
@@ -218,7 +218,7 @@ def chdb(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def as_arrow(result: Any) -> pa.Table:  # noqa: ANN401 - what a system returns
-    """The result as Arrow; not timed. Of pandas, NaN is null, and integers are floats."""
+    """Convert the result to Arrow, untimed. In pandas, NaN is null, and integers are floats."""
     if hasattr(result, "to_arrow"):
         return result.to_arrow()
     if isinstance(result, pa.Table):
@@ -228,7 +228,7 @@ def as_arrow(result: Any) -> pa.Table:  # noqa: ANN401 - what a system returns
 
 
 def measured(given: dict[str, Any]) -> Found:
-    """Do a job. The last number of the fingerprint is the memory beyond input and output."""
+    """Run a job; the last fingerprint value is the memory in addition to input and output."""
     job = Job(**given)
     left, right = (pa.ipc.open_file(pa.OSFile(path)).read_all() for path in (job.left, job.right))
     forms = {
@@ -252,7 +252,7 @@ def measured(given: dict[str, Any]) -> Found:
 
 
 def measure_case(case: Case, options: argparse.Namespace) -> list[Result]:
-    """All rounds of a case."""
+    """Measure all rounds of a case."""
     with tempfile.TemporaryDirectory() as folder:
         left, right = generate(case)
         expected = reference(left, right, case.tolerance)
@@ -270,7 +270,7 @@ def measure_case(case: Case, options: argparse.Namespace) -> list[Result]:
             one = child.run(__file__, job, TIMEOUT_S)
             if one is None:
                 sys.exit(f"{system} took more than {TIMEOUT_S:.0f} s on {case}")
-            # pandas has rows without a partner as NaN, in which wide integers lose their last bits.
+            # pandas represents unmatched rows as NaN, so large integers lose their last bits.
             same = 2 if system == "pandas" else len(expected)
             if one.fingerprint[:same] != expected[:same]:
                 sys.exit(f"{system}, {case}: expected {expected}, found {one.fingerprint}")
@@ -289,7 +289,7 @@ def measure_case(case: Case, options: argparse.Namespace) -> list[Result]:
 
 
 def markdown(results: list[Result]) -> str:
-    """A line for each system on each case."""
+    """Return a table with one row per system and case."""
     lines = [
         (
             "| rows a side | keys | order | tolerance, us | system | warm, s | from | to | cold, s "
@@ -314,7 +314,7 @@ def markdown(results: list[Result]) -> str:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     options = _options()
     results = []
     for rows, keys, order, tolerance in product(
@@ -337,14 +337,14 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", default="1000000,10000000", help="rows a side, comma-separated")
+    add("--rows", default="1000000,10000000", help="rows per side, comma-separated")
     add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
     add("--order", default="sorted,shuffled", help="sorted, shuffled or both")
-    add("--tolerance", default="none,1000000", help="in us or none, comma-separated")
-    add("--systems", default=",".join(SYSTEMS), help="some of the systems, comma-separated")
-    add("--threads", type=int, default=2, help="threads of each system")
-    add("--rounds", type=int, default=5, help="processes for each system")
-    add("--repeat", type=int, default=5, help="warm calls in a process; the median counts")
+    add("--tolerance", default="none,1000000", help="in microseconds or none, comma-separated")
+    add("--systems", default=",".join(SYSTEMS), help="selected systems, comma-separated")
+    add("--threads", type=int, default=2, help="threads per system")
+    add("--rounds", type=int, default=5, help="processes per system")
+    add("--repeat", type=int, default=5, help="warm calls per process; the median counts")
     add("--name", default="w6", help="name of the files in benches/out")
     return parser.parse_args()
 

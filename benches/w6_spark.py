@@ -1,13 +1,13 @@
-"""W6 on Spark: the as-of join by tidegate and by two ways of Spark itself.
+"""Measures W6 on Spark: the as-of join with tidegate and two ways of Spark itself.
 
-Each left row gets the last right row of its key at or before it. Spark's ways are
+Each left row is matched with the last right row of its key at or before its time. Spark's ways are:
 
 - *window*: the union of both sides, and `last` without nulls over a window of each key;
-- *native*: Spark's own `ASOF JOIN` (Spark 4.3 and later, a setting turns it on).
+- *native*: Spark's own `ASOF JOIN` (Spark 4.3 and later, enabled by a setting).
 
-Right times all differ, and a left row comes after the right row of its time, so that all ways have
-one answer. How figures are made is said in `w1_spark.py`. `ASOF JOIN` runs once, and is stopped at
-a limit. Linux only.
+All right times differ, and left rows sort after right rows with the same time, so all ways have the
+same result. `w1_spark.py` describes how figures are computed. `ASOF JOIN` runs once and is stopped
+at a time limit. Linux only.
 
     python benches/w6_spark.py --rows 1000000 --keys 1000 --keys-hot 1000
 """
@@ -33,16 +33,16 @@ from spark_costs import at_most, fingerprint, in_turns, local_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
+SPAN = 1_000_000_000  # time span of the rows in microseconds
 LEFT, RIGHT = ("key", "ts", "a", "b"), ("rkey", "rts", "c", "d")
 RESULT = (*LEFT, *RIGHT[1:])
-HOT = 0.5  # of the rows are on the hot key, if there is one
+HOT = 0.5  # share of the rows on the hot key, if there is one
 NATIVE = "spark.sql.join.asofJoin.enabled"
 
 
 @dataclass(frozen=True)
 class Case:
-    """Rows a side and keys; one key may have half of the rows."""
+    """The rows per side and the keys; one key can have half of the rows."""
 
     rows: int
     keys: int
@@ -50,11 +50,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         return f"{self.rows:,} rows, {self.keys:,} keys{', half on one' if self.hot else ''}"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet, in time order."""
+        """Write both sides as Parquet files, in time order."""
         rng = np.random.default_rng(42)
         step = SPAN // self.rows
         for name, names, least in (("left", LEFT, 0), ("right", RIGHT, 1)):
@@ -72,7 +72,7 @@ def tide(
     right: DataFrame,
     parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"],
 ) -> DataFrame:
-    """`tidegate.spark.asof_join`."""
+    """Join with `tidegate.spark.asof_join`."""
     return tidegate.spark.asof_join(
         left,
         right,
@@ -84,7 +84,7 @@ def tide(
 
 
 def window(left: DataFrame, right: DataFrame) -> DataFrame:
-    """Both sides as one, and the last right row so far in a window over each key's rows."""
+    """Join with a union of both sides, and the last right row in a window over each key."""
     right = right.select(
         F.col("rkey").alias("key"), F.col("rts").alias("ts"), F.struct(*RIGHT[1:]).alias("last")
     )
@@ -101,14 +101,14 @@ def window(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def native(left: DataFrame, right: DataFrame) -> DataFrame:
-    """Spark's own as-of join."""
+    """Join with Spark's own as-of join."""
     query = "SELECT * FROM {left} LEFT ASOF JOIN {right} "
     query += "MATCH_CONDITION (ts >= rts) ON key = rkey"
     return left.sparkSession.sql(query, left=left, right=right).select(*RESULT)
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two ways disagree."""
+    """Return a row of the table; raise an error if two ways disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -139,12 +139,16 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keys", type=int, nargs="*", default=[1_000])
     parser.add_argument(
-        "--keys-hot", type=int, nargs="*", default=[], help="numbers of keys, half of rows on one"
+        "--keys-hot",
+        type=int,
+        nargs="*",
+        default=[],
+        help="numbers of keys, with half of the rows on one key",
     )
     parser.add_argument(
         "--parallelism", default="auto", choices=("auto", "broadcast", "key", "time", "hybrid")
@@ -152,7 +156,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--native-seconds", type=float, default=600, help="limit of ASOF JOIN")
+    parser.add_argument("--native-seconds", type=float, default=600, help="time limit of ASOF JOIN")
     parser.add_argument(
         "--no-native-check", action="store_true", help="do not compare the result of ASOF JOIN"
     )

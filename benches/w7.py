@@ -1,10 +1,11 @@
-"""Workload W7: aggregates of each left row's partners, against Polars, DuckDB and a join of pairs.
+"""Measures workload W7: aggregates of partners with Polars, DuckDB and a join of pairs.
 
-For each left row: count, sum, mean and largest value of the right rows of its key in
-`[t - d, t]`, with tables as in W1 and d for a number of partners a left row. Every system gets the
-rows in its own format before the clock starts. Forms take turns, each in a process of its own, and
-the medians of all rounds are printed with their range. Counts, sums and largest values are compared
-before anything is timed. With `--question quantiles` it is count, median and 90th percentile.
+For each left row, the result has the count, sum, mean and maximum of the right rows with its key in
+`[t - d, t]`. The tables are as in W1, and d is chosen for a number of partners per left row. Every
+system receives the rows in its own format before the clock starts. Forms take turns, each in a
+separate process, and the script prints the medians of all rounds with their range. Counts, sums and
+maxima are compared before timing. With `--question quantiles`, the aggregates are the count, median
+and 90th percentile.
 
     python benches/w7.py --rows 1000000 --keys 10,1000 --partners 4,100,1000 --threads 1,2
 """
@@ -33,7 +34,7 @@ MISSED = "> limit"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One form on one case; the parent passes it as JSON."""
+    """A form and a case; the parent passes them as JSON."""
 
     form: str
     rows: int
@@ -45,24 +46,24 @@ class Job:
 
     @property
     def distance(self) -> int:
-        """How long before a left row its partners begin."""
+        """Return the time before a left row at which its partners begin."""
         return SPAN_US * self.partners * self.keys // self.rows
 
     @property
     def is_possible(self) -> bool:
-        """Whether a key has more rows than partners are asked for."""
+        """Return whether a key has more rows than the requested partners."""
         return 2 * self.partners * self.keys <= self.rows
 
 
 def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
     return lambda: tg.interval_join(left, right, **_question(job))
 
 
 def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Two sources push the tables piece by piece, and each piece is followed by its results."""
+    """Push the tables in chunks from two sources, and poll the results after each chunk."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     question = _question(job)
@@ -91,7 +92,7 @@ def _question(job: Job) -> dict[str, Any]:
 
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """All pairs, grouped by Polars: the way without aggregates of partners."""
+    """Group all pairs in Polars, the way without aggregates of partners."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     question = _pairs(job)
@@ -99,7 +100,7 @@ def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def scale_oij(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """The pairs of Scale-OIJ while two sources push, grouped in the same way."""
+    """Group the pairs of a live Scale-OIJ join in the same way."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     question = _pairs(job) | {"parallelism": "scale-oij"}
@@ -113,7 +114,7 @@ def scale_oij(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Tabl
 
 
 def splitjoin(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """The pairs of SplitJoin, which compares each row with all of a window, grouped in that way."""
+    """Group the pairs of SplitJoin, which compares each row with an entire window."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     question = _pairs(job) | {"window": (0, job.distance), "algorithm": "splitjoin"}
@@ -137,7 +138,7 @@ def _pairs(job: Job) -> dict[str, Any]:
 def _grouped(
     pairs_of: Callable[[pa.Table], pa.Table], left: pa.Table, job: Job
 ) -> Callable[[], pa.Table]:
-    """Make the aggregates of each left row of its pairs, by Polars."""
+    """Aggregate the pairs of each left row in Polars."""
     import polars as pl  # noqa: PLC0415 - as above
 
     numbered = left.append_column("l", pa.array(range(left.num_rows), pa.int64()))
@@ -155,7 +156,7 @@ def _grouped(
 
 
 def polars_rolling(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Left and right rows in one table, with windows by time that end at each row."""
+    """Aggregate both sides in one table, with time windows that end at each row."""
     import polars as pl  # noqa: PLC0415 - as above
 
     col = pl.col
@@ -184,7 +185,7 @@ def polars_rolling(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def polars_prefixes(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Prefix sums of each key, looked up as-of at both ends: sums subtract, no largest value."""
+    """Look up prefix sums per key as of both ends; this cannot compute maxima."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r, col = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy(), pl.col  # noqa: E741
@@ -205,7 +206,7 @@ def polars_prefixes(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], p
 
 
 def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Left and right rows in one table, with a RANGE frame."""
+    """Aggregate both sides in one table, with a RANGE frame."""
     import duckdb  # noqa: PLC0415 - as above
 
     connection = duckdb.connect(config={"threads": job.threads, "preserve_insertion_order": False})
@@ -232,7 +233,7 @@ def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
 
 
 def chdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """As DuckDB."""
+    """Aggregate as with DuckDB."""
     session = load_tables({"l": left, "r": right})
     names = "sum, mean, max" if job.question == "sums" else "median, p90"
     values = "sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
@@ -268,7 +269,7 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of rows and of partners, and the sums, to 6 digits, of functions' values."""
+    """Return the numbers of rows and partners, and the sums of aggregates to 6 digits."""
     every = ("sum", "max", "median", "p90")
     names = [name for name in every if name in result.column_names]
     sums = [float(f"{pc.sum(result[name]).as_py():.6g}") for name in names]
@@ -276,7 +277,7 @@ def fingerprint(result: pa.Table) -> child.Fingerprint:
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run loads libraries, and the others count."""
+    """Run one form in this process: a small run loads libraries, and the others are measured."""
     pa.set_cpu_count(job.threads)
     left, right = tables(Case(job.rows, job.keys, "uniform"))
     form = FORMS[job.form]
@@ -285,18 +286,18 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, in turns, and print a table."""
+    """Measure every form for every case, in turns, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", default="1000000", help="rows a side, comma-separated")
+    add("--rows", default="1000000", help="rows per side, comma-separated")
     add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
-    add("--partners", default="4,100,1000,10000", help="partners a row, comma-separated")
+    add("--partners", default="4,100,1000,10000", help="partners per row, comma-separated")
     add("--threads", default="1,2", help="thread counts, comma-separated")
-    add("--forms", default=",".join(FORMS), help="which forms to run")
+    add("--forms", default=",".join(FORMS), help="forms to run")
     add("--question", default="sums", choices=["sums", "quantiles"])
-    add("--rounds", type=int, default=5, help="processes of each form, which take turns")
-    add("--repeat", type=int, default=3, help="timed calls of a process, after its first one")
-    add("--timeout", type=float, default=120, help="seconds a process may take")
+    add("--rounds", type=int, default=5, help="processes per form, which take turns")
+    add("--repeat", type=int, default=3, help="timed calls per process, after the first")
+    add("--timeout", type=float, default=120, help="maximum seconds per process")
     given = parser.parse_args()
     print("| rows | keys | partners | threads | form | first call, s | warm, s | warm, M rows/s |")
     print("| --: | --: | --: | --: | --- | --: | --: | --: |")
@@ -314,7 +315,7 @@ def main() -> None:
 
 
 def _print_case(jobs: list[Job], rounds: int, timeout: float) -> None:
-    """Run jobs in turns, and print a line for each."""
+    """Run jobs in turns, and print one line each."""
     firsts: dict[str, list[float]] = {job.form: [] for job in jobs}
     warm: dict[str, list[float]] = {job.form: [] for job in jobs}
     expected: child.Fingerprint = []

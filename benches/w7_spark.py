@@ -1,15 +1,15 @@
-"""W7 on Spark: aggregates of partners by tidegate and by three ways of Spark itself.
+"""Measures W7 on Spark: aggregates of partners with tidegate and three ways of Spark itself.
 
-For each left row: count, sum, mean and largest value of the right rows of its key in
-`[ts - distance, ts]`, `--partners` of them on average. `--partners 0` takes all until `ts`, for
-which bins are no help, so that they are left out. Spark's ways are
+For each left row, the result has the count, sum, mean and maximum of the right rows with its key in
+`[ts - distance, ts]`, which are `--partners` rows on average. With `--partners 0`, the partners are
+all right rows up to `ts`; bins do not help in this case and are skipped. Spark's ways are:
 
 - *range*: the union of both sides, and a window of each key with `rangeBetween`;
 - *pairs*: Spark's own join, then a `groupBy` of its pairs by left row;
 - *bins*: the join by equal time bins, then the same `groupBy`.
 
-Values are whole numbers, so that all ways have the same sums to the last bit. How figures are made
-is said in `w1_spark.py`. The pairs are joined once, and stopped at a limit. Linux only.
+Values are integers, so all ways have bit-identical sums. `w1_spark.py` describes how figures are
+computed. The join of pairs runs once and is stopped at a time limit. Linux only.
 
     python benches/w7_spark.py --rows 1000000 --keys 1000 --partners 100 --plain-seconds 600
 """
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql.window import WindowSpec
 
-SPAN = 1_000_000_000  # microseconds that the rows are spread over
+SPAN = 1_000_000_000  # time span of the rows in microseconds
 RESULT = ("id", "n", "sum", "mean", "max")
 
 
 @dataclass(frozen=True)
 class Case:
-    """Rows a side, keys, and right rows that a left row has for partners on average."""
+    """The rows per side, the keys, and the average number of partners per left row."""
 
     rows: int
     keys: int
@@ -52,17 +52,17 @@ class Case:
 
     @property
     def distance(self) -> int | None:
-        """How long before a left row its partners begin; None is the beginning."""
+        """Return the time before a left row at which its partners begin; None means no bound."""
         return None if self.partners == 0 else SPAN * self.partners * self.keys // self.rows
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         partners = f"{self.partners:,}" if self.partners else "all"
         return f"{self.rows:,} rows, {self.keys:,} keys, {partners} partners"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet, in time order."""
+        """Write both sides as Parquet files, in time order."""
         rng = np.random.default_rng(42)
         for side, names in (("left", ("key", "ts", "id")), ("right", ("rkey", "rts", "v"))):
             steps = rng.random(self.rows)
@@ -79,7 +79,7 @@ def tide(
     case: Case,
     parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"],
 ) -> DataFrame:
-    """`tidegate.spark.interval_join` with aggregates."""
+    """Join with `tidegate.spark.interval_join` and aggregates."""
     return tidegate.spark.interval_join(
         left,
         right,
@@ -94,7 +94,7 @@ def tide(
 
 
 def functions(value: str, window: WindowSpec | None = None) -> list[Column]:
-    """The functions of a column, of groups or over a window."""
+    """Return the aggregates of a column, by group or over a window."""
     found = [F.count(value), F.sum(value), F.avg(value), F.max(value)]
     if window is not None:
         found = [one.over(window) for one in found]
@@ -102,7 +102,7 @@ def functions(value: str, window: WindowSpec | None = None) -> list[Column]:
 
 
 def ranged(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """Both sides as one, and a window over each key's rows. Left rows have no value."""
+    """Aggregate a union of both sides in windows per key; left rows have no value."""
     none = F.lit(None).cast("bigint")
     rows = left.withColumn("v", none).unionByName(
         right.select(F.col("rkey").alias("key"), F.col("rts").alias("ts"), none.alias("id"), "v")
@@ -113,21 +113,21 @@ def ranged(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
 
 
 def _near(case: Case) -> Column:
-    """Whether a right row is in the interval of a left row."""
+    """Return the condition that a right row is in the interval of a left row."""
     if case.distance is None:
         return F.col("rts") <= F.col("ts")
     return F.col("rts").between(F.col("ts") - case.distance, F.col("ts"))
 
 
 def pairs(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """Spark's own join, then groups by left row."""
+    """Join with Spark's own join, then group by left row."""
     near = _near(case)
     found = left.join(right, (F.col("key") == F.col("rkey")) & near, "left")
     return found.groupBy("id").agg(*functions("v"))
 
 
 def bins(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """The same by hand: left rows repeated for both time bins of their interval."""
+    """Join by hand-written bins: left rows are repeated for both bins of their interval."""
     width = max(1, case.distance or 0)
     first, last = (F.floor((F.col("ts") - back) / width) for back in (width, 0))
     binned = left.withColumn("bin", F.explode(F.sequence(first, last)))
@@ -139,7 +139,7 @@ def bins(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two ways disagree."""
+    """Return a row of the table; raise an error if two ways disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
@@ -179,7 +179,7 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keys", type=int, nargs="+", default=[1_000])
@@ -190,7 +190,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--plain-seconds", type=float, default=600, help="limit of the pairs")
+    parser.add_argument(
+        "--plain-seconds", type=float, default=600, help="time limit of the join of pairs"
+    )
     parser.add_argument(
         "--no-plain-check", action="store_true", help="do not compare the result of the pairs"
     )

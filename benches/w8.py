@@ -1,13 +1,14 @@
-"""Workload W8: overlaps of intervals by key, against polars-bio, pyjanitor, DuckDB and Polars.
+"""Measures workload W8: overlap joins by key with polars-bio, pyjanitor, DuckDB and Polars.
 
-Two tables of intervals with 24 keys and two overlaps a left row on average. Starts are uniform, in
-order or shuffled. Lengths are uniform, exponential, or Pareto (1.5), whose longest rows are
-thousands of times as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each
-left row with its number of pairs. In `points` a right row has a start and no end: an interval join
-whose upper end is computed from columns of the left row. With `--closed left`, ends do not belong
-to the intervals, no interval is empty, and `points` is left out. Every system gets the rows in its
-own format before the clock starts. Forms take turns, each in a process of its own; medians of all
-rounds are printed with their range. Numbers of rows and sums are compared before anything is timed.
+The input is two tables of intervals with 24 keys and two overlaps per left row on average. Starts
+are uniform, in order or shuffled. Lengths are uniform, exponential, or Pareto (1.5), whose longest
+rows are thousands of times as long as the mean. `pairs` returns all columns of all pairs, and
+`counts` returns each left row with its number of pairs. In `points`, right rows have a start but no
+end, which is an interval join whose upper end is computed from columns of the left row. With
+`--closed left`, ends do not belong to the intervals, no interval is empty, and `points` is skipped.
+Every system receives the rows in its own format before the clock starts. Forms take turns, each in
+a separate process, and the script prints the medians of all rounds with their range. Row counts and
+sums are compared before timing.
 
     python benches/w8.py --rows 1000000,10000000 --python polars-bio=.venv-bench-bio/bin/python
 """
@@ -40,7 +41,7 @@ MISSED = "> limit"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One form on one case; the parent passes it as JSON."""
+    """A form and a case; the parent passes them as JSON."""
 
     form: str
     rows: int
@@ -53,18 +54,18 @@ class Job:
 
     @property
     def less(self) -> str:
-        """How a start compares with the end of a row that it overlaps."""
+        """Return the comparison between a start and the end of an overlapping row."""
         return "<=" if self.closed == "both" else "<"
 
     @property
     def question(self) -> str:
-        """Pairs, counts, or pairs with points."""
+        """Return the query: pairs, counts, or pairs with points."""
         question = self.form.rsplit(" ", 1)[1]
         return question if question in ("counts", "points") else "pairs"
 
 
 def tables(job: Job) -> tuple[pa.Table, pa.Table]:
-    """The left and the right table."""
+    """Return the left and the right table."""
     left, right = (_table(job, rows, seed) for rows, seed in ((job.rows, 1), (RIGHT_ROWS, 2)))
     if job.question == "points":
         right = right.set_column(2, "e", right["s"])
@@ -73,7 +74,7 @@ def tables(job: Job) -> tuple[pa.Table, pa.Table]:
 
 def _table(job: Job, rows: int, seed: int) -> pa.Table:
     random = np.random.default_rng([42, seed])
-    # Two rows overlap if their starts are less apart than one of them is long.
+    # Two rows overlap if their starts are closer than the length of the earlier row.
     mean = OVERLAPS * SPAN * job.keys / RIGHT_ROWS / 2
     starts = random.integers(0, SPAN, rows)
     if job.order == "sorted":
@@ -84,7 +85,7 @@ def _table(job: Job, rows: int, seed: int) -> pa.Table:
         lengths = random.exponential(mean, rows)
     else:
         lengths = random.pareto(PARETO, rows) * mean * (PARETO - 1)
-    # Systems differ on intervals that are empty.
+    # Systems differ in their treatment of empty intervals.
     shortest = 1 if job.closed == "left" else 0
     ends = starts + np.clip(lengths, shortest, SPAN).astype(np.int64)
     keys = random.integers(0, job.keys, rows)
@@ -97,14 +98,14 @@ def _tidegate(job: Job) -> dict[str, Any]:
 
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """One call."""
+    """Make one call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
     return lambda: tg.overlap_join(left, right, **_tidegate(job))
 
 
 def tidegate_batches(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Batch by batch, each dropped before the next; the last one is the result."""
+    """Join batch by batch, and drop each batch except the last."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     def run() -> pa.Table:
@@ -119,14 +120,14 @@ def tidegate_batches(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], 
 
 
 def tidegate_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Each left row with a count."""
+    """Count the overlaps of each left row."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     return lambda: tg.overlap_join(left, right, **_tidegate(job), aggs={"n": tg.agg.count()})
 
 
 def tidegate_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """An interval join, with the length of the left row as its upper end."""
+    """Use an interval join with the length of the left row as the upper end."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     length = tg.left.e - tg.left.s
@@ -136,7 +137,7 @@ def tidegate_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], p
 
 
 def tidegate_overlaps(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """An overlap join of intervals and points."""
+    """Use an overlap join of intervals and points."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     return lambda: tg.overlap_join(
@@ -145,7 +146,7 @@ def tidegate_overlaps(left: pa.Table, right: pa.Table, job: Job) -> Callable[[],
 
 
 def polars_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """An equi-join with a filter, as Polars' `join_where` plans it."""
+    """Use an equi-join with a filter, as planned by Polars' `join_where`."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy()  # noqa: E741
@@ -155,13 +156,13 @@ def polars_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
 
 
 def polars_bio_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """`overlap` with text contigs."""
+    """Use `overlap` with string contigs."""
     pb, l, r = _polars_bio(left, right, job)  # noqa: E741
     return lambda: pb.overlap(l, r, suffixes=("_l", "_r")).collect().to_arrow()
 
 
 def polars_bio_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """`count_overlaps`."""
+    """Use `count_overlaps`."""
     pb, l, r = _polars_bio(left, right, job)  # noqa: E741
     return lambda: pb.count_overlaps(l, r).collect().to_arrow().rename_columns({"count": "n"})
 
@@ -171,7 +172,7 @@ def _polars_bio(left: pa.Table, right: pa.Table, job: Job) -> tuple[Any, Any, An
     import polars_bio as pb  # noqa: PLC0415 - as above
 
     pb.set_option("datafusion.bio.coordinate_system_check", "false")
-    # Coordinates from zero have half-open intervals, coordinates from one have closed ones.
+    # Zero-based coordinates have half-open intervals, and one-based coordinates have closed ones.
     is_half_open = str(job.closed == "left").lower()
     pb.set_option("datafusion.bio.coordinate_system_zero_based", is_half_open)
     pb.set_option("datafusion.execution.target_partitions", str(job.threads))
@@ -184,7 +185,7 @@ def _polars_bio(left: pa.Table, right: pa.Table, job: Job) -> tuple[Any, Any, An
 
 
 def pyjanitor_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """`conditional_join` of pandas frames."""
+    """Use `conditional_join` on pandas frames."""
     import janitor  # noqa: F401, PLC0415 - it adds the method
 
     l, r = left.to_pandas(), right.to_pandas()  # noqa: E741
@@ -193,7 +194,7 @@ def pyjanitor_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], p
 
 
 def duckdb_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """The conditions in SQL, as a range join (IEJoin)."""
+    """Use the conditions in SQL, which run as a range join (IEJoin)."""
     connection = _duckdb(left, right, job)
     connection.execute("set prefer_range_joins = true")
     query = f"from l join r on k = k2 and s {job.less} e2 and s2 {job.less} e"
@@ -201,7 +202,7 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
 
 
 def duckdb_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Points between two columns, in SQL."""
+    """Use SQL for points between two columns."""
     connection = _duckdb(left, right, job)
     connection.execute("set prefer_range_joins = true")
     query = "from l join r on k = k2 and s2 between s and e"
@@ -209,7 +210,7 @@ def duckdb_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.
 
 
 def duckdb_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Places of starts and ends, by as-of joins with numbered rows of each key."""
+    """Find positions of starts and ends, by as-of joins with numbered rows per key."""
     connection = _duckdb(left, right, job)
     more, less = (">=", ">") if job.closed == "both" else (">", ">=")
     query = f"""
@@ -252,7 +253,7 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of pairs, and sums over pairs of a right and of a left column to 6 digits."""
+    """Return the number of pairs, and sums of a right and a left column to 6 digits."""
     names = result.column_names
     if "n" in names and "a" in names:
         sums = [pc.sum(pc.multiply(result["n"], result["a"]))]
@@ -263,7 +264,7 @@ def fingerprint(result: pa.Table) -> child.Fingerprint:
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run loads libraries, and the others count."""
+    """Run one form in this process: a small run loads libraries, and the others are measured."""
     pa.set_cpu_count(job.threads)
     left, right = tables(job)
     form = FORMS[job.form]
@@ -272,7 +273,7 @@ def measure(job: Job) -> child.Found:
 
 
 def main() -> None:
-    """Measure every form on every case, in turns, and print a table."""
+    """Measure every form for every case, in turns, and print a table."""
     options = _options()
     pythons = dict(entry.split("=", 1) for entry in options.python)
     print(
@@ -304,20 +305,29 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("--rows", default="1000000", help="left rows, comma-separated")
     add("--keys", type=int, default=24, help="the number of keys")
-    add("--lengths", default="uniform,exponential,pareto", help="laws of lengths, comma-separated")
+    add(
+        "--lengths",
+        default="uniform,exponential,pareto",
+        help="distributions of lengths, comma-separated",
+    )
     add("--order", default="sorted,shuffled", help="orders of rows, comma-separated")
-    add("--closed", default="both", help="both, or left for intervals without their ends")
+    add("--closed", default="both", help="both, or left for half-open intervals")
     add("--threads", default="2", help="thread counts, comma-separated")
-    add("--forms", default=",".join(FORMS), help="which forms to run")
-    add("--python", action="append", default=[], help="SYSTEM=PYTHON, of its own environment")
-    add("--repeat", type=int, default=5, help="warm calls a process")
-    add("--rounds", type=int, default=5, help="processes a form")
-    add("--timeout", type=float, default=300, help="seconds a process may take")
+    add("--forms", default=",".join(FORMS), help="forms to run")
+    add(
+        "--python",
+        action="append",
+        default=[],
+        help="SYSTEM=PYTHON, the interpreter of a system's environment",
+    )
+    add("--repeat", type=int, default=5, help="warm calls per process")
+    add("--rounds", type=int, default=5, help="processes per form")
+    add("--timeout", type=float, default=300, help="maximum seconds per process")
     return parser.parse_args()
 
 
 def _compare(jobs: list[Job], rounds: int, timeout: float, pythons: dict[str, str]) -> None:
-    """Run jobs of one question in turns and print a line for each."""
+    """Run the jobs of one query in turns, and print one line each."""
     firsts: dict[str, list[float]] = {job.form: [] for job in jobs}
     warm: dict[str, list[float]] = {job.form: [] for job in jobs}
     expected: child.Fingerprint = []

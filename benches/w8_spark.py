@@ -1,24 +1,24 @@
-"""W8 on Spark: overlaps by tidegate's forms, by hand-written bins, and by Spark's own join.
+"""Measures W8 on Spark: overlap joins with tidegate, hand-written bins, and Spark's own join.
 
-Two tables with a key. Starts are uniform and in order, lengths exponential: a left row overlaps
-`--overlaps` right rows on average, not counting long ones. `--long` rows of each side are a
-thousand times as long. `points` joins left points with right intervals, `intervals` two tables of
-intervals, and `counts` gives each left interval with its number of overlaps, those without any,
-too. `ends` is an interval join whose right rows have one time, and whose upper end is computed from
-columns of the left row.
+The input is two tables with a key. Starts are uniform and in order, and lengths are exponential: a
+left row overlaps `--overlaps` right rows on average, not counting long ones. `--long` rows per side
+are a thousand times as long. `points` joins left points with right intervals, and `intervals` joins
+two tables of intervals. `counts` returns each left interval with its number of overlaps, including
+intervals without any. `ends` is an interval join whose right rows have one time, and whose upper
+end is computed from columns of the left row.
 
-The forms of tidegate are its `--parallelism`: what it chooses by itself, and native calls that all
-rows are sent to. All forms and the bins by hand are measured in turns, in one session.
+The forms of tidegate are values of `--parallelism`: its own choice, and native calls that receive
+all rows. All forms and the hand-written bins are measured in turns, in one session.
 
-By hand, an expert repeats a row for each bin of time that it covers, with bins some `--widths`
-times as wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the
-first bin that both cover, so that no pair comes twice and none need be removed. Counts group these
-pairs by left row. Each width is tried in the `--warm` turns, which are not reported. The cheapest
-is the one that is timed, and is said in the table.
+For hand-written bins, an expert repeats a row for each time bin that it covers. Bins are `--widths`
+times as wide as the average length of a row. Two rows with the same key and bin form a pair if they
+overlap and this is the first bin that both cover, so no duplicates have to be removed. Counts group
+these pairs by left row. Each width is tried in the `--warm` turns, which are not reported. The
+cheapest width is timed, and the table shows it.
 
-Numbers of rows and sums of hashes are compared before anything is timed. How figures are made is
-said in `w1_spark.py`. Spark's own join is run once, and stopped at a limit; it is not compared,
-unless it ends with `--plain-check`. Linux only.
+Row counts and sums of hashes are compared before timing. `w1_spark.py` describes how figures are
+computed. Spark's own join runs once and is stopped at a time limit. Its rows are compared only with
+`--plain-check`, if it finishes. Linux only.
 
     python benches/w8_spark.py --rows 1000000 --keys 24 1000 --plain-seconds 120
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from spark_costs import Cost
 
-SPAN = 1_000_000_000  # microseconds that the starts are spread over
+SPAN = 1_000_000_000  # time span of the starts in microseconds
 LONGER = 1_000
 QUESTIONS = ("points", "intervals", "counts", "ends")
 LEFT, RIGHT = ("id", "key", "s", "e"), ("v", "rkey", "rs", "re")
@@ -57,7 +57,7 @@ LEFT, RIGHT = ("id", "key", "s", "e"), ("v", "rkey", "rs", "re")
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked, rows a side, keys, long rows a side, and overlaps of a left row."""
+    """The query, rows per side, keys, long rows per side, and overlaps per left row."""
 
     question: str
     rows: int
@@ -67,23 +67,23 @@ class Case:
 
     @property
     def mean(self) -> int:
-        """How long rows are on average, but for the long ones."""
-        # Two rows overlap if their starts are less apart than the earlier one is long.
+        """Return the average length of rows, except long ones."""
+        # Two rows overlap if their starts are closer than the length of the earlier row.
         both = 1 if self.points is not None else 2
         return max(1, round(self.overlaps * SPAN * self.keys / self.rows / both))
 
     @property
     def points(self) -> tuple[str, ...] | None:
-        """The columns of the side whose rows have one time, if a side has such rows."""
+        """Return the columns of the side whose rows have a single time, if there is one."""
         return {"points": LEFT, "ends": RIGHT}.get(self.question)
 
     @property
     def name(self) -> str:
-        """The case as the table shows it."""
+        """Return the name of the case in the table."""
         return f"{self.question}: {self.rows:,} rows, {self.keys:,} keys, {self.long:,} long"
 
     def write(self, folder: Path) -> None:
-        """Write both sides as Parquet, in the order of their starts."""
+        """Write both sides as Parquet files, in the order of their starts."""
         for seed, names in enumerate((LEFT, RIGHT)):
             rng = np.random.default_rng([42, seed])
             starts = np.sort(rng.integers(0, SPAN, self.rows))
@@ -102,7 +102,7 @@ class Case:
 
 
 def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFrame:  # noqa: ANN401
-    """`tidegate.spark.overlap_join` with its defaults, but for `more` of its arguments."""
+    """Join with `tidegate.spark.overlap_join` with its defaults, except for `more` arguments."""
     if case.question == "ends":
         ends: dict[str, Any] = {"lower": 0, "upper": tidegate.left.e - tidegate.left.s}
         ends |= {"on": ("s", "rs"), "by": {"key": "rkey"}}
@@ -116,7 +116,7 @@ def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFram
 
 
 def _answer(pairs: DataFrame, left: DataFrame, case: Case) -> DataFrame:
-    """The pairs, or each left row with their number."""
+    """Return the pairs, or each left row with their number."""
     if case.question != "counts":
         return pairs
     counts = pairs.groupBy("id").agg(F.count("*").alias("n"))
@@ -131,12 +131,12 @@ def _overlap() -> Column:
 
 
 def plain(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """Spark's own join: equal keys and a residual predicate."""
+    """Join with Spark's own join: equal keys and a residual predicate."""
     return _answer(left.join(right, _overlap()), left, case)
 
 
 def bins(left: DataFrame, right: DataFrame, case: Case, times: float) -> DataFrame:
-    """By hand: rows repeated for every bin of time that they cover, then equal bins."""
+    """Join by hand-written bins: rows are repeated for every time bin that they cover."""
     width = max(1, round(times * case.mean))
 
     def binned(frame: DataFrame, start: str, end: str, name: str) -> DataFrame:
@@ -155,7 +155,7 @@ def bins(left: DataFrame, right: DataFrame, case: Case, times: float) -> DataFra
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """Lines of the table, one a form; raises if two disagree."""
+    """Return table rows, one per form; raise an error if two forms disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{names[0]}.parquet")) for names in (LEFT, RIGHT)
     )
@@ -194,7 +194,7 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
 
 
 def _times(by_hand: float, costs: list[Cost]) -> str:
-    """How many times as cheap as bins by hand."""
+    """Return the ratio to the cost of hand-written bins."""
     below = "" if all(cost.whole for cost in costs) else "< "
     return f"{below}{by_hand / _median(costs):.2f}"
 
@@ -214,15 +214,17 @@ HEADER = """\
 
 
 def main() -> None:
-    """Run the cases that the command line asks for, and print their table."""
+    """Run the cases on the command line, and print their table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--rows", type=int, nargs="+", default=[1_000_000])
     add("--keys", type=int, nargs="+", default=[24, 1_000])
     add("--questions", nargs="+", default=QUESTIONS, choices=QUESTIONS)
     add("--long", type=int, default=100, help="rows of a side that are a thousand times as long")
-    add("--overlaps", type=float, default=2, help="of a left row")
-    add("--widths", type=float, nargs="+", default=[2, 4, 8], help="of bins, in mean lengths")
+    add("--overlaps", type=float, default=2, help="overlaps per left row")
+    add(
+        "--widths", type=float, nargs="+", default=[2, 4, 8], help="widths of bins, in mean lengths"
+    )
     add(
         "--parallelism",
         nargs="+",
@@ -235,11 +237,11 @@ def main() -> None:
     add("--repeat", type=int, default=3)
     add("--shuffle-partitions", type=int, default=8)
     add(
-        "--plain-seconds", type=float, default=60, help="limit of Spark's own join; 0 leaves it out"
+        "--plain-seconds", type=float, default=60, help="time limit of Spark's own join; 0 skips it"
     )
-    add("--plain-check", action="store_true", help="compare the rows of Spark's own join, too")
+    add("--plain-check", action="store_true", help="also compare the rows of Spark's own join")
     add("--memory", default="8g")
-    add("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    add("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings for Spark")
     arguments = parser.parse_args()
     session = local_session(
         arguments.threads,

@@ -1,11 +1,11 @@
-"""Workload W1: two event tables whose rows pair up when keys agree and times are close.
+"""Workload W1: two tables of events, whose rows form pairs if keys are equal and times are close.
 
-Everything a system needs to join, and everything needed to check what it returned:
+This module has everything that a system needs to join, and everything to check its result:
 
-- `generate` draws both tables from one seed and chooses the interval so that a left row has
-  `MATCHES` partners on average, whatever the skew of the keys;
-- `reference` counts and hashes the result without holding it, block by block;
-- `checksum` hashes a result in any row order, so that systems can be compared before timing.
+- `generate` generates both tables from one seed and chooses the interval so that a left row has
+  `MATCHES` partners on average, for any skew of the keys.
+- `reference` counts and hashes the result block by block, without storing it.
+- `checksum` hashes a result regardless of row order, so that systems can be compared before timing.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from tidegate import Operator
 
 SEED = 42
-SPAN_US = 1_000_000_000  # rows of either side are spread over 1 000 s
-MATCHES = 4  # partners of a left row, on average
+SPAN_US = 1_000_000_000  # time span of the rows of each side: 1 000 s
+MATCHES = 4  # average number of partners per left row
 SKEW = 0.35  # share 1 - s of the rows falls on share s of the keys, recursively
-KEY_SHIFT = 40  # key * 2**40 + time is one sortable number: times stay below 2**31
+KEY_SHIFT = 40  # key * 2**40 + time is a single sortable number, because times are below 2**31
 
 LEFT = ("k", "t", "a", "b")
 RIGHT = ("k2", "t2", "c", "d")
 COLUMNS = LEFT + RIGHT
 
-PUSHED_ROWS = 100_000  # rows of a table that a source pushes at a time
-BLOCK_ROWS = 1 << 18  # rows hashed or paired at a time: a few MB, which stays in cache
+PUSHED_ROWS = 100_000  # rows per push of a source
+BLOCK_ROWS = 1 << 18  # rows hashed or paired at a time: a few MB, which fit in the cache
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One point of the workload: how many rows a side, over how many keys, how skewed."""
+    """A point of the workload: the rows per side, the number of keys and their skew."""
 
     rows: int
     keys: int
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A name that is also fit for a file."""
+        """Return a name that can also be a file name."""
         return f"{self.rows}-{self.keys}-{self.skew}"
 
 
@@ -62,26 +62,26 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprint:
-    """What every system must return: the number of rows, and a hash free of their order."""
+    """The expected result: the number of rows, and a hash that ignores their order."""
 
     rows: int
     checksum: int
 
 
 def generate(case: Case) -> Inputs:
-    """Both tables of `case`, the same on every machine, and the calibrated interval."""
+    """Return both tables of `case` and the calibrated interval, identical on every machine."""
     left, right = tables(case)
     return Inputs(left, right, _calibrate(left, right, MATCHES * case.rows))
 
 
 def tables(case: Case) -> tuple[pa.Table, pa.Table]:
-    """Both tables of `case`, the same on every machine."""
+    """Return both tables of `case`, identical on every machine."""
     rng = np.random.Generator(np.random.PCG64(SEED))
     return _table(rng, case, LEFT), _table(rng, case, RIGHT)
 
 
 def push_by_turns(join: Operator, left: pa.Table, right: pa.Table) -> pa.Table:
-    """Push both tables piece by piece, and read the results of each piece before the next one."""
+    """Push both tables in chunks, and read the results of each chunk before the next."""
     found = []
     for start in range(0, left.num_rows, PUSHED_ROWS):
         for source, table in zip(join.sources, (left, right), strict=True):
@@ -107,7 +107,7 @@ def _table(rng: np.random.Generator, case: Case, names: tuple[str, ...]) -> pa.T
 def _keys(rng: np.random.Generator, case: Case) -> NDArray[np.int64]:
     if case.skew == "uniform":
         return rng.integers(0, case.keys, case.rows)
-    # u ** (ln s / ln (1 - s)) sends [0, 1 - s) to [0, s), [0, (1 - s)**2) to [0, s**2), and so on:
+    # u ** (ln s / ln (1 - s)) maps [0, 1 - s) to [0, s), [0, (1 - s)**2) to [0, s**2), and so on:
     # Gray et al., Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994, section 3.2.
     exponent = np.log(SKEW) / np.log(1 - SKEW)
     keys: NDArray[np.int64] = (case.keys * rng.random(case.rows) ** exponent).astype(np.int64)
@@ -115,7 +115,7 @@ def _keys(rng: np.random.Generator, case: Case) -> NDArray[np.int64]:
 
 
 def _calibrate(left: pa.Table, right: pa.Table, target: int) -> int:
-    """The interval with about `target` pairs (within 0.1 %), by exact counts.
+    """Return the interval with about `target` pairs (within 0.1 %), by exact counts.
 
     The count rises almost linearly with the interval, so the secant through the last two
     counts is close after three or four steps.
@@ -141,7 +141,7 @@ def _first_guess(left: pa.Table, right: pa.Table, target: int) -> int:
 
 
 def pairs_of_equal_keys(left: pa.Table, right: pa.Table) -> int:
-    """What a plain equi-join visits before its filter."""
+    """Return the number of pairs that a plain equi-join visits before its filter."""
     left_counts = np.bincount(left.column(0).to_numpy())
     right_counts = np.bincount(right.column(0).to_numpy())
     shared = min(len(left_counts), len(right_counts))
@@ -149,7 +149,7 @@ def pairs_of_equal_keys(left: pa.Table, right: pa.Table) -> int:
 
 
 def pairs_of_close_times(inputs: Inputs) -> int:
-    """What a range join on time alone visits, nearly: ends of the span are not counted apart."""
+    """Return the approximate number of pairs that a range join on time alone visits."""
     pairs_of_rows: int = inputs.left.num_rows * inputs.right.num_rows
     return pairs_of_rows * 2 * inputs.upper // SPAN_US
 
@@ -161,15 +161,15 @@ def _codes(table: pa.Table) -> NDArray[np.int64]:
 
 
 def _count_pairs(left: NDArray[np.int64], right: NDArray[np.int64], upper: int) -> int:
-    # A time past either end of the span is still nearer to its key than to the next: the codes
-    # of two keys lie 2**40 apart, and times and intervals below 2**31.
+    # Times past either end of the span cannot reach another key: the codes of two keys are 2**40
+    # apart, and times and intervals are below 2**31.
     first = np.searchsorted(right, left - upper, "left")
     last = np.searchsorted(right, left + upper, "right")
     return int((last - first).sum())
 
 
 def reference(inputs: Inputs) -> Fingerprint:
-    """Rows and checksum of the right result, with no more than a block of it in memory."""
+    """Return rows and checksum of the correct result, with at most one block in memory."""
     left, left_codes = _by_code(inputs.left)
     right, right_codes = _by_code(inputs.right)
     first = np.searchsorted(right_codes, left_codes - inputs.upper, "left")
@@ -185,7 +185,7 @@ def reference(inputs: Inputs) -> Fingerprint:
 
 
 def _by_code(table: pa.Table) -> tuple[list[NDArray[np.generic]], NDArray[np.int64]]:
-    """The columns of a table sorted by key and time, and those as one number."""
+    """Return the columns of a table sorted by key and time, and key and time as one number."""
     codes = _codes(table)
     order = np.argsort(codes, kind="stable")
     return [column.to_numpy()[order] for column in table.columns], codes[order]
@@ -194,7 +194,7 @@ def _by_code(table: pa.Table) -> tuple[list[NDArray[np.generic]], NDArray[np.int
 def _expand(
     first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every `(row, place)` with `first[row] <= place < last[row]`."""
+    """Return every `(row, place)` with `first[row] <= place < last[row]`."""
     counts = last - first
     rows = np.repeat(np.arange(len(counts)), counts)
     skipped = np.cumsum(counts) - counts
@@ -202,7 +202,7 @@ def _expand(
 
 
 def checksum(batches: Iterable[pa.RecordBatch]) -> Fingerprint:
-    """Rows and checksum of a result with the columns of `COLUMNS`, in any row order."""
+    """Return rows and checksum of a result with the columns `COLUMNS`, in any row order."""
     total = Fingerprint(0, 0)
     for columns in _blocks(batches):
         total = _add(total, len(columns[0]), hash_rows(columns))
@@ -217,10 +217,10 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[NDArray[np.gener
 
 
 def hash_rows(columns: list[NDArray[np.generic]]) -> int:
-    """The sum over all rows of a hash of the row, modulo 2**64.
+    """Return the sum of the hashes of all rows, modulo 2**64.
 
-    The hash mixes a row's columns in turn, so that a value in the wrong row or column changes
-    it; the sum makes it free of the order of the rows.
+    The hash mixes a row's columns in turn, so a value in the wrong row or column changes it. The
+    sum does not depend on the order of the rows.
     """
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Clippy and the unit tests of the structures, the operators and the published algorithms for 64-bit ARM: in an emulator,
-# with NEON and with portable instructions. So any Linux on x86-64 tries the loops, though it cannot say how fast they are.
-# Arguments choose some tests: aarch64.sh simd index.
+# Runs Clippy and the unit tests of the structures, the operators and the published algorithms for
+# 64-bit ARM, in an emulator, with NEON and with portable instructions. This works on any Linux
+# system on x86-64, but it does not measure speed. Arguments select tests: aarch64.sh simd index.
 set -euo pipefail
 
 target=aarch64-unknown-linux-gnu
@@ -23,7 +23,7 @@ unit_tests() {
 for instructions in neon portable; do
     export TIDEGATE_SIMD=$instructions
     unit_tests -p tidegate-structures -- "$@"
-    # Fewer random tries, since the emulator is slow, and not the two tests that take minutes there: the schedules of the
-    # handshake join, and the indexed ScaleJoin, whose threads spin.
+    # The emulator is slow, so random tests try fewer cases. Two tests that would take minutes are
+    # skipped: the schedules of the handshake join, and the indexed ScaleJoin, whose threads spin.
     PROPTEST_CASES=32 unit_tests -p tidegate-operators -p tidegate-papers -- --skip schedules --skip looking_rows_up "$@"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks up known weaknesses of all crates and Python packages that tidegate needs, and the licences of the crates (deny.toml).
-# Needs cargo-deny: cargo install --locked cargo-deny.
+# Checks all crates and Python packages that tidegate needs for known vulnerabilities, and checks
+# the licences of the crates (deny.toml). Needs cargo-deny: cargo install --locked cargo-deny.
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a workload of benches/ against the systems of the dependency group `bench`: bench.sh 1 --rows 1000000.
+# Runs a workload from benches/ against the systems in the dependency group `bench`: bench.sh 1
+# --rows 1000000.
 set -euo pipefail
 
 if [[ ! -f benches/w${1:-}.py ]]; then

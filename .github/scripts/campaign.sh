@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Attacks tidegate for so many hours: campaign.sh 2. Half of the time, fuzz targets; then the random tests, each trying
-# 20 times as much an hour as in `make test`. What each part did is in target/campaign.
+# Stress-tests tidegate for a number of hours: campaign.sh 2. The first half of the time is spent on
+# fuzz targets. In the second half, each random test tries 20 times as many cases per hour as in
+# `make test`. The output of both parts is in target/campaign.
 set -euo pipefail
 
 hours=$1

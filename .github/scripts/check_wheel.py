@@ -1,4 +1,4 @@
-"""Look into a wheel, for its size, types, licence and list of crates: check_wheel.py WHEEL."""
+"""Check a wheel's size, types, licence and list of crates: check_wheel.py WHEEL."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ MOST_BYTES = 10_000_000
 
 
 def faults(wheel: Path) -> list[str]:
-    """What is wrong with a wheel."""
+    """Return the faults of a wheel, as messages."""
     found = []
     if (size := wheel.stat().st_size) > MOST_BYTES:
         found.append(f"it has {size:,} bytes, expected at most {MOST_BYTES:,}")

@@ -1,7 +1,7 @@
-"""Report what the tests reach, from what coverage.sh has collected.
+"""Report the code that the tests reach, from the data that coverage.sh collects.
 
-coverage.py objects BUILT.json           the test binaries that cargo built
-coverage.py report RUST.lcov PYTHON.json lines of each room, and unsafe blocks that nothing reached
+coverage.py objects BUILT.json           list the test binaries that cargo built
+coverage.py report RUST.lcov PYTHON.json report lines by folder, and unsafe blocks not reached
 """
 
 import json
@@ -17,13 +17,13 @@ UNSAFE = re.compile(r"\bunsafe\s*(?:extern\s+\"[^\"]*\"\s*)?(?:fn\b[^;{]*)?\{")
 
 
 def objects(built: Path) -> list[str]:
-    """The test binaries that cargo names among its messages."""
+    """Return the test binaries that cargo's messages name."""
     messages = map(json.loads, built.read_text("utf-8").splitlines())
     return [message["executable"] for message in messages if message.get("executable")]
 
 
 def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
-    """How often each line that has code was reached, the most of all instances."""
+    """Return how often each line of code was reached, as the maximum over all instances."""
     lines: dict[Path, dict[int, int]] = defaultdict(dict)
     file = ROOT
     for text in counted.read_text("utf-8").splitlines():
@@ -38,7 +38,7 @@ def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
 
 
 def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
-    """The first and the last line of each unsafe block and function."""
+    """Yield the first and last line of each unsafe block and function."""
     code = NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), source)
     for match in UNSAFE.finditer(code):
         depth, end = 1, match.end()
@@ -49,7 +49,7 @@ def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
 
 
 def room(path: Path) -> str:
-    """The crate and its folder, or the folder of the package, that a file is part of."""
+    """Return a file's crate and folder, or its folder in the Python package."""
     folder = path.relative_to(ROOT).parent.parts
     if folder[0] == "python":
         return "/".join(folder[:3])
@@ -58,13 +58,13 @@ def room(path: Path) -> str:
 
 
 def table(lines: dict[Path, dict[int, int]]) -> Iterator[str]:
-    """The lines of each room, as a table."""
+    """Yield a table of lines by folder."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for path, found in lines.items():
         for of in (room(path), "all"):
             counts[of][0] += sum(hits > 0 for hits in found.values())
             counts[of][1] += len(found)
-    yield "| room | lines | reached |"
+    yield "| folder | lines | reached |"
     yield "| --- | ---: | ---: |"
     for name in sorted(counts, key=lambda name: (name == "all", name)):
         reached, total = counts[name]
@@ -72,7 +72,7 @@ def table(lines: dict[Path, dict[int, int]]) -> Iterator[str]:
 
 
 def report(counted: Path, python: Path) -> Iterator[str]:
-    """The whole report, in Markdown."""
+    """Yield the lines of the report, in Markdown."""
     lines = rust_lines(counted)
     product = {path: found for path, found in lines.items() if "tests" not in path.parts}
     product = {path: found for path, found in product.items() if path.name != "tests.rs"}
@@ -84,7 +84,7 @@ def report(counted: Path, python: Path) -> Iterator[str]:
             blocks += bool(hits)
             if hits and not any(hits):
                 missed.append(f"- `{path.relative_to(ROOT)}:{first}`")
-    yield f"{blocks - len(missed)} of {blocks} unsafe blocks and functions were reached; not these:"
+    yield f"{blocks - len(missed)} of {blocks} unsafe blocks and functions were reached, except:"
     yield from ("", *missed, "")
     package = {}
     for name, file in json.loads(python.read_text("utf-8"))["files"].items():

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs the Rust and Python tests with counters in the code, and reports the lines of each room and the unsafe blocks that
-# they reach: coverage.sh [ARGUMENTS OF PYTEST]. The report is target/coverage/report.md. Spark is left out: its tests take
-# long, and run in processes that Spark starts.
-# Needs llvm-profdata and llvm-cov: `rustup component add llvm-tools`, or LLVM 19 or later, as by `apt install llvm-19`.
+# Runs the Rust and Python tests with coverage counters, and reports the lines of each folder and
+# the unsafe blocks that they reach: coverage.sh [ARGUMENTS FOR PYTEST]. The report is written to
+# target/coverage/report.md. It excludes Spark, whose tests are slow and run in processes that Spark
+# starts. Needs llvm-profdata and llvm-cov: `rustup component add llvm-tools`, or LLVM 19 or later,
+# for instance from `apt install llvm-19`.
 set -euo pipefail
-# Random tests try a fifth: a line is reached by the first tries, or by none.
+# Random tests try a fifth of their cases, because the first cases reach nearly every line that any
+# case reaches.
 export CAMPAIGN=${CAMPAIGN:-0.2}
 
 tool() {
@@ -21,14 +23,15 @@ folder=$PWD/target/coverage
 rm -rf "$folder"/{profiles,report.md,rust.lcov,python.json}
 mkdir -p "$folder/profiles"
 
-# Counters in our crates alone: all others would compile anew and run slower, and nobody asks about them.
+# Only our own crates get counters. With counters, all other crates would have to be recompiled and
+# would run slower.
 cat > "$folder/rustc" << 'WRAPPER'
 #!/bin/sh
 exec "$@" -C instrument-coverage
 WRAPPER
 chmod +x "$folder/rustc"
 export RUSTC_WORKSPACE_WRAPPER=$folder/rustc CARGO_TARGET_DIR=$folder/build CARGO_INCREMENTAL=0
-# Processes of one binary add to the same files.
+# All processes of a binary add to the same file.
 export LLVM_PROFILE_FILE=$folder/profiles/%4m.profraw
 failed=0
 cargo test --quiet --locked --no-run --message-format json > "$folder/built.json"
@@ -54,7 +57,7 @@ PYTHONPATH=$package COVERAGE_PROCESS_START=$folder/coveragerc \
 python -m coverage combine --quiet --rcfile "$folder/coveragerc"
 python -m coverage json --quiet --rcfile "$folder/coveragerc" -o "$folder/python.json"
 
-# A file is incomplete where its process was killed as it wrote.
+# A file is incomplete if its process was killed during the write.
 "$profdata" merge --sparse --failure-mode=all "$folder"/profiles/*.profraw --output "$folder/all.profdata"
 objects=(--object "$package/tidegate/_tidegate.abi3.so")
 for object in $(python .github/scripts/coverage.py objects "$folder/built.json"); do

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Builds the module for tests and installs it with all extras, and with the groups that are named: develop.sh --group check.
-# pip loads and unpacks these and Spark, which takes minutes, while it compiles. maturin runs once at a time: two of them
-# take each other's files.
+# Builds the module for tests and installs it with all extras and the given dependency groups:
+# develop.sh --group check. While the module compiles, pip downloads and unpacks the packages and
+# Spark, which takes minutes. maturin never runs twice at the same time, because two runs would
+# overwrite each other's files.
 set -euo pipefail
-# Crates are loaded while pip loads maturin.
+# Crates are downloaded while pip installs maturin.
 cargo fetch --quiet --locked --target "$(rustc --print host-tuple)" &
 crates=$!
 pip install --group build
 wait "$crates"
-# Python compiles the few modules that it imports, when it does.
+# Bytecode is not compiled here, because Python compiles the few modules that it imports.
 "$(dirname "$0")/packages.sh" --no-compile "$@" &
 packages=$!
 maturin develop --quiet --skip-install

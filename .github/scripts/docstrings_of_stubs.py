@@ -1,7 +1,7 @@
-"""Lets the site's reference read the docstrings of the package as they are.
+"""Lets griffe read the package's docstrings for the reference on the site.
 
-The stub declares how a class is called as `__new__`, which griffe does not look at, and a section
-of examples is called `Example`, which griffe takes for a note.
+Stubs declare the arguments of a class in `__new__`, which griffe ignores. Docstrings have a section
+`Example`, which griffe treats as a note.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
 
 class DocstringsOfStubs(griffe.Extension):
-    """Says to griffe what it does not know."""
+    """Adapts stubs and docstrings to the conventions of griffe."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:  # noqa: ANN401 - griffe's words
-        """Give examples the name that griffe knows."""
+        """Rename `Example` sections to `Examples`, which griffe recognises."""
         if obj.docstring:
             obj.docstring.value = EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:  # noqa: ANN401
-        """Show a class with the arguments of its `__new__`."""
+        """Document a class with the arguments of its `__new__`."""
         if (new := cls.members.pop("__new__", None)) is not None:
             new.name = "__init__"
             cls.members["__init__"] = new

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a Python environment with a pip that knows dependency groups: environment.sh PYTHON FOLDER.
+# Creates a Python environment with a pip that supports dependency groups: environment.sh PYTHON
+# FOLDER.
 set -euo pipefail
 
 python=$1

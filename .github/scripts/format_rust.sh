@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# Fails when a Rust file is not formatted; `make format` formats it.
+# Fails if a Rust file is not formatted. `make format` formats all files.
 set -euo pipefail
 cargo fmt --all --check

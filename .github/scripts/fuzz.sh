@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Feeds the fuzz targets with libFuzzer, so many seconds each: fuzz.sh 60, or some of them: fuzz.sh 60 join merge.
-# What each finds anew stays in target/fuzz/corpus; an input that fails is in target/fuzz/failed.
-# Linux only.
+# Runs fuzz targets with libFuzzer for a number of seconds each: fuzz.sh 60, or fuzz.sh 60 join
+# merge for some targets only. New inputs are kept in target/fuzz/corpus, and failing inputs in
+# target/fuzz/failed. Linux only.
 set -euo pipefail
 
 seconds=$1
 targets=("${@:2}")
 [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(ls tests/fuzz/seeds)
 
-# What cargo-fuzz sets for a stable compiler (`-s none`): all of it is stable.
+# These are the flags that cargo-fuzz sets without a sanitizer (`-s none`); all of them are stable.
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
     -Cllvm-args=-sanitizer-coverage-trace-compares"
 folder=${CARGO_TARGET_DIR:-target}/fuzz
 host=$(rustc --print host-tuple)
-# With a target, flags do not reach build scripts.
+# With an explicit target, the flags do not apply to build scripts.
 CARGO_TARGET_DIR=$folder cargo build --quiet --locked --target "$host" -p tidegate-fuzz --features libfuzzer
 
 failed=()
@@ -28,6 +28,6 @@ for target in "${targets[@]}"; do
     grep -E '^stat::number_of_executed_units|cov:|^==|panicked|SUMMARY|Test unit written' "$folder/$target.log" | tail -n 5
 done
 if [[ ${#failed[@]} -gt 0 ]]; then
-    echo "failed: ${failed[*]}; their inputs are in $folder/failed, tests/README.md says how to go on" >&2
+    echo "failed: ${failed[*]}; their inputs are in $folder/failed; see tests/README.md" >&2
     exit 1
 fi

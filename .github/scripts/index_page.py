@@ -1,8 +1,9 @@
-"""Prepare the page of a package index: index_page.py URL REF, in a checkout that is built from.
+"""Prepare README.md and pyproject.toml for a package index: index_page.py URL REF.
 
-README.md links to files beside it, which an index does not have. The address of the repository is
-known where a release is built, and gets into these links and into the metadata's links there. An
-image is linked to as the file itself, for a page of the repository cannot be shown as one.
+README.md links to other files in the repository, which a package index does not have. The address
+of the repository is known only when a release is built. This script, run in the checkout that is
+built, inserts the address into these links and into the links in the metadata. Links to images lead
+to the raw file, because an index cannot display a page of the repository as an image.
 """
 
 import re
@@ -14,7 +15,7 @@ LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
 
 
 def with_addresses(text: str, url: str, ref: str) -> str:
-    """The text, in which links to files and folders of a checkout lead to the repository."""
+    """Return the text with relative links replaced by addresses in the repository."""
 
     def link(found: re.Match[str]) -> str:
         path, place = found[1], found[2] or ""
@@ -27,7 +28,7 @@ def with_addresses(text: str, url: str, ref: str) -> str:
 
 
 def links(url: str) -> str:
-    """The table of the project's links."""
+    """Return the `[project.urls]` table."""
     pages = {
         "Homepage": url,
         "Documentation": f"{url}/blob/main/docs/index.md",
@@ -40,7 +41,7 @@ def links(url: str) -> str:
 
 
 def main(url: str, ref: str) -> None:
-    """Write README.md and pyproject.toml anew."""
+    """Rewrite README.md and pyproject.toml."""
     readme, project = Path("README.md"), Path("pyproject.toml")
     readme.write_text(with_addresses(readme.read_text("utf-8"), url, ref), "utf-8")
     before, table, after = project.read_text("utf-8").partition("[project.scripts]\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the package for speed and installs it with its command and its Spark form. pip loads and unpacks Spark, which takes a
-# minute, while it compiles.
+# Builds the package with optimisations and installs it with its command and its Spark support.
+# While the package compiles, pip downloads and unpacks Spark, which takes a minute.
 set -euo pipefail
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The tests of what threads share, and of the small structures, under Miri, which sees undefined behaviour in each step:
-# memory used beyond its life or its bounds, uninitialised values, races, broken aliasing rules. Needs a nightly toolchain
-# with the components `miri` and `rust-src`.
+# Runs the tests of shared structures and of small structures under Miri, which detects undefined
+# behaviour at each step: use after free, accesses out of bounds, uninitialised values, data races
+# and broken aliasing rules. Needs a nightly toolchain with the components `miri` and `rust-src`.
 #
-# Pages that the kernel gives and wide instructions are unknown to Miri, so their tests are left out: stress.sh and
-# stress_module.sh have the sanitizers for them.
+# Miri does not support memory pages from the kernel or wide vector instructions, so their tests are
+# skipped. stress.sh and stress_module.sh run these tests under sanitizers.
 set -euo pipefail
-# Time and files are what a few tests ask for. A step takes a hundred times as long, so random tests get few cases.
+# A few tests use the clock and files, so isolation is disabled. Miri is a hundred times slower, so
+# random tests try only a few cases.
 export MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4
 cargo +nightly miri test --quiet --locked -p tidegate-sync --lib
 cargo +nightly miri test --quiet --locked -p tidegate-structures --lib -- gate:: bits:: select:: bitmaps::

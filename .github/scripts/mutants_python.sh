@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Changes a Python file of the package in one place at a time, and lists the changes that no test notices:
-# mutants_python.sh spark/layout/layout.py tests/python/test_spark_layout.py ...
-# More tests can only find more. Needs mutmut, which it installs; works in a copy, under target/mutants.
+# Makes one change at a time to a Python file of the package, and lists the changes that no test
+# detects: mutants_python.sh spark/layout/layout.py tests/python/test_spark_layout.py ... Listing
+# more tests can only detect more changes. Installs mutmut, and works in a copy in target/mutants.
 set -euo pipefail
 
 if [[ $# -lt 2 || ! -f python/tidegate/$1 ]]; then

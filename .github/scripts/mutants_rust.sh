@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Changes Rust files of a crate in one place at a time, and lists the changes that no test of that crate notices:
-# mutants_rust.sh tidegate-structures 'rust/structures/src/gate/**'
-# Arguments after these go to cargo-mutants: --shard 0/10 --sharding round-robin tries every tenth change, and -C=--lib
-# runs the unit tests only. Needs cargo-mutants 27; works in a copy, and writes what it found to target/mutants.
+# Makes one change at a time to Rust files of a crate, and lists the changes that no test of that
+# crate detects: mutants_rust.sh tidegate-structures 'rust/structures/src/gate/**'. Further
+# arguments are passed to cargo-mutants: --shard 0/10 --sharding round-robin tries every tenth
+# change, and -C=--lib runs only the unit tests. Needs cargo-mutants 27. Works in a copy, and writes
+# results to target/mutants.
 set -euo pipefail
 
 if [[ $# -lt 2 ]]; then

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the package needs with all extras, and what else the arguments name to pip: packages.sh --group check.
-# PySpark comes as source. pip unpacks its wheel as soon as it is packed: to compress it takes twenty seconds of a processor that
-# the compiler needs.
+# Installs all dependencies of the package with all extras, and any further arguments for pip:
+# packages.sh --group check. PySpark is published only as a source package. pip unpacks its wheel
+# right after building it, so the wheel is not compressed. This saves 20 seconds of processor time
+# while the compiler is running.
 set -euo pipefail
 stored='--config-settings="--build-option=--compression=stored"'
 requirements=$("$(dirname "$0")/requirements.sh" | sed "s/^pyspark.*/& $stored/")

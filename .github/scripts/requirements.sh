@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints what the package needs with all extras, a line each, so that pip can load it while the package compiles.
+# Prints the dependencies of the package with all extras, one per line, so that pip can install them
+# while the package compiles.
 set -euo pipefail
 python -c '
 import tomllib

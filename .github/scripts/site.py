@@ -1,9 +1,9 @@
-"""Write the pages that the site is built from: site.py FOLDER, in a checkout.
+"""Write the source pages of the site: site.py FOLDER, in a checkout.
 
-`zensical.toml` names the folder, and `make site` builds the site from it. A page of `docs/` keeps
-its path, and a notebook becomes a page. A file elsewhere in the repository that a page links to
-becomes a page below `repository/`, or is copied there if it is a picture or data. So the site needs
-no address of a repository, and every link of it can be followed without a network.
+`zensical.toml` names the folder, and `make site` builds the site from it. Pages in `docs/` keep
+their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
+file becomes a page below `repository/`. Pictures and data are copied there unchanged. The site
+therefore does not need the address of a repository, and all its links work offline.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
-# How a frame's table looks; on the site, it looks as others do.
+# Removes the styles of data frames, so that they look like other tables on the site.
 STYLE = re.compile(r"<style scoped>.*?</style>\n*|(?<=<table) [^>]*", re.DOTALL)
 COPIED = {".css", ".csv", ".js", ".png", ".svg"}
 DOCS = Path("docs")
 
 
 def shown(cell: dict[str, Any]) -> str:
-    """A cell of a notebook as Markdown: its text, or its code with the outputs."""
+    """Return a notebook cell as Markdown: its text, or its code with the outputs."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
@@ -41,7 +41,7 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> str:
-    """A page as Markdown; a notebook with its outputs, and code as a block."""
+    """Return a file as Markdown: a notebook with its outputs, and other code as a code block."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         return "\n\n".join(map(shown, json.loads(text)["cells"])) + "\n"
@@ -51,7 +51,7 @@ def read(path: Path) -> str:
 
 
 def place(path: Path) -> Path:
-    """Where a file of the repository is in the folder."""
+    """Return the path in the folder for a file of the repository."""
     path = path.relative_to(DOCS) if path.is_relative_to(DOCS) else "repository" / path
     if path.suffix in {".md", ".ipynb"}:
         return path.with_suffix(".md")
@@ -59,7 +59,7 @@ def place(path: Path) -> Path:
 
 
 def linked(page: Path, path: str) -> Path:
-    """The file that a link of a page leads to; a folder's is its README."""
+    """Return the file that a link leads to; for a folder, its README."""
     found = Path(os.path.normpath(page.parent / path))
     found = found / "README.md" if found.is_dir() else found
     if not found.is_file():
@@ -69,7 +69,7 @@ def linked(page: Path, path: str) -> Path:
 
 
 def anchored(page: Path, anchor: str) -> str:
-    """The anchor, which GitHub ends in `-1` where a heading is repeated, and the site in `_1`."""
+    """Return the anchor; for a repeated heading, GitHub appends `-1` and the site appends `_1`."""
     name, _, number = anchor.rpartition("-")
     if not number.isdigit():
         return anchor
@@ -79,7 +79,7 @@ def anchored(page: Path, anchor: str) -> str:
 
 
 def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
-    """The text, changed where it is no block of code."""
+    """Return the text, changed only outside code blocks."""
     done, end = [], 0
     for block in BLOCK.finditer(text):
         done += [change.sub(by, text[end : block.start()]), block[0]]
@@ -88,7 +88,7 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 
 def pages() -> dict[Path, str | None]:
-    """The files of the site and their texts: pages of docs/, and all that they lead to."""
+    """Return the files of the site and their texts: pages of docs/, and all files they link to."""
     kinds = {".css", ".ipynb", ".js", ".md"}
     wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in kinds]
     found: dict[Path, str | None] = {}
@@ -115,7 +115,7 @@ def pages() -> dict[Path, str | None]:
 
 
 def main(folder: str) -> None:
-    """Write the folder anew."""
+    """Replace the contents of the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for page, text in pages().items():
         target = folder / place(page)

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The gates, the hive, the designs of aggregation and the tasks of the index join under more threads than cores: as they
-# are; with their rare paths taken all the time; and so under AddressSanitizer and ThreadSanitizer, which the stable
-# toolchain has behind a variable.
-# Linux on x86-64 only.
-# Arguments choose some tests, but for the last: stress.sh shared.
+# Tests the gates, the hive, the aggregation designs and the tasks of the index join with more
+# threads than cores. The tests run unchanged, then with their rare code paths taken all the time,
+# and then also under AddressSanitizer and ThreadSanitizer, which a stable toolchain enables through
+# an environment variable. Linux on x86-64 only. Arguments select tests, except under
+# ThreadSanitizer: stress.sh shared.
 set -euo pipefail
 
 target=${CARGO_TARGET_DIR:-target}
-# A folder for each set of flags, since everything is built anew with them: stress FOLDER FLAGS [ARGUMENTS OF CARGO].
+# Each set of flags has its own folder, because it requires recompiling everything: stress FOLDER
+# FLAGS [ARGUMENTS FOR CARGO].
 stress() {
     RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-structures \
         --test all "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
@@ -22,7 +23,7 @@ stress stress "$rare" --release
 export RUSTC_BOOTSTRAP=1
 sanitized="$rare -Cunsafe-allow-abi-mismatch=sanitizer -Cdebuginfo=line-tables-only"
 stress address "$sanitized -Zsanitizer=address" --target x86_64-unknown-linux-gnu
-# Of the gates, the row gate's tests only: see stress_gate.rs.
+# Of the gate tests, only those of the row gate run here; stress_gate.rs explains why.
 tests=(rows shared stress_hive stress_tasks)
 TSAN_OPTIONS="suppressions=$PWD/rust/structures/tests/thread_sanitizer.txt" \
     stress thread "$sanitized -Zsanitizer=thread" --target x86_64-unknown-linux-gnu

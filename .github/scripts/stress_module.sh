@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The Python tests of imports, joins and operators on a module built with AddressSanitizer, which sees memory that is read or
-# written beyond its bounds or after it was given back; the memory that pyarrow hands over as well.
+# Runs the Python tests of imports, joins and operators with a module built with AddressSanitizer.
+# It detects accesses to memory outside its bounds or after it was freed, including memory from
+# pyarrow.
 #
-# Rust has no UndefinedBehaviorSanitizer. Debug assertions stand for it, here as in every build for tests. With them the
-# compiler checks sums, null and misaligned pointers and the values of enums, and unsafe functions of the standard library
-# check what they are asked for: indexes, overlapping copies, pointers of slices, what cannot be reached. Not seen are text
-# that is no UTF-8, flags that are neither true nor false, and memory that was never written.
-# Linux on x86-64 only. Arguments go to pytest: stress_module.sh -k nulls.
+# Rust has no UndefinedBehaviorSanitizer. Debug assertions replace it, here and in every build for
+# tests. With them, the compiler checks arithmetic, null and misaligned pointers, and enum values.
+# Unsafe functions of the standard library check their arguments: indexes, overlapping copies,
+# pointers of slices, and unreachable code. They do not detect strings that are not UTF-8, booleans
+# that are neither true nor false, and uninitialised memory. Linux on x86-64 only. Arguments are
+# passed to pytest: stress_module.sh -k nulls.
 set -euo pipefail
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}/address")
@@ -14,15 +16,17 @@ triple=x86_64-unknown-linux-gnu
 flags="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer -Cdebuginfo=line-tables-only"
 export RUSTC_BOOTSTRAP=1
 
-# A module cannot bring the sanitizer's runtime, which has to be there before the program starts. GCC has it as a library.
+# The sanitizer's runtime has to be loaded before the program starts, so a module cannot include it.
+# GCC provides it as a library.
 runtime=$(gcc -print-file-name=libasan.so)
 sanitized() {
-    # Allocators of others would keep what is given back; what Python leaves at its end is no leak.
+    # Other allocators would keep freed memory. Memory that Python does not free at exit is not a
+    # leak.
     env LD_PRELOAD="$runtime" PYTHONPATH="$target/module" PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system \
         ASAN_OPTIONS=detect_leaks=0 "$@"
 }
 
-# First, that planted faults are found, each by the check that is to find it: finds FUNCTION MESSAGE.
+# First verifies that each planted fault is found by the intended check: finds FUNCTION MESSAGE.
 mkdir -p "$target"
 rustc --edition 2024 --crate-type cdylib -Cdebug-assertions=on --target $triple -o "$target/planted.so" \
     $flags .github/scripts/planted.rs
@@ -40,11 +44,11 @@ finds unchecked_index "unsafe precondition(s) violated"
 finds overflow "attempt to add with overflow"
 finds nothing "not found"
 
-# Without optimisation, which would take most of the time here.
+# Optimisation is disabled, because it would take most of the time.
 CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTFLAGS=$flags CARGO_TARGET_DIR=$target maturin build --quiet --locked --profile dev \
     --target $triple --interpreter python --auditwheel skip --out "$target/wheels"
 python -m pip install --quiet --no-deps --upgrade --target "$target/module" "$target"/wheels/*.whl
-# The tests must not run on another build.
+# Makes sure that the tests use this build.
 sanitized python -c 'import tidegate._tidegate as module; assert "address/module" in module.__file__, module.__file__'
 
 tests=(bad_arrow bad_input payload_types keys interval_join band_join window_join aggregate merge merge_sources)

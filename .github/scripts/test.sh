@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# All tests. The Python tests wait for Spark, for processes and for signals; meanwhile Clippy and the Rust tests use the
-# processor. The output of Rust comes at the end.
+# Runs all tests. Clippy and the Rust tests use the processor while the Python tests wait for Spark,
+# processes and signals. The output of the Rust tests is printed at the end.
 set -euo pipefail
 scripts=$(dirname "$0")
 "$scripts/format_rust.sh"
 
 printed=$(mktemp)
-# The Python tests write here which tests they skipped, and why.
+# The Python tests write to this file which tests they skipped, and why.
 SKIPPED_TESTS=$(mktemp)
 export SKIPPED_TESTS
-# Where the compiler lints (rustc.sh), Clippy has seen each crate that the tests have run.
+# If rustc.sh is the compiler, Clippy has already checked each crate that the tests use.
 lint_rust() {
     [[ ${RUSTC_WORKSPACE_WRAPPER-} == *rustc.sh ]] || "$scripts/lint_rust.sh"
 }
 (lint_rust && nice "$scripts/test_rust.sh") > "$printed" 2>&1 &
 rust=$!
-# The group of the background, with its compilers and tests, ends with this script.
+# The background jobs, including their compilers and tests, are stopped when this script ends.
 trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed" "$SKIPPED_TESTS"' EXIT
 
-# Random tests try half of what a single file tries; campaigns are for more.
+# Random tests try half as many cases as when a file is run alone. Campaigns try more.
 export CAMPAIGN=${CAMPAIGN:-0.5}
 failed=0
 "$scripts/test_python.sh" || failed=1

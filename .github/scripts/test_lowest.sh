@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel and runs the core Python tests against it, in an environment with the lowest versions that pyproject.toml
-# allows. A separate job runs the Spark tests with the oldest PySpark.
+# Builds the wheel and runs the core Python tests against it, in an environment with the lowest
+# versions that pyproject.toml allows. A separate job runs the Spark tests with the oldest PySpark.
 set -euo pipefail
 
 scripts=$(dirname "$0")
@@ -15,6 +15,6 @@ python -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings ma
 python -m pip install --quiet --requirement "$folder/lowest.txt" "$folder"/*.whl
 export CAMPAIGN=${CAMPAIGN:-0.2}
 examples=tests/python/test_docstrings.py::test_the_example_runs
-# Two pages show output from the newest pandas.
+# Two pages show output from the latest version of pandas.
 "$scripts/test_python.sh" -m "not slow" --ignore-glob='*test_spark*' \
     --deselect "${examples}[docs/how-to.md:examples]" --deselect "${examples}[docs/ten-minutes.md:examples]" "$@"

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Every Python test, on the installed package. Arguments go to pytest: test_python.sh -k cli.
+# Runs every Python test on the installed package. Arguments are passed to pytest: test_python.sh -k
+# cli.
 #
-# Four processes, each with whole files: while some wait for Spark, for a signal or for a process, another computes. Files that
-# share a session of Spark, which takes some gigabytes, go to one process: tests/python/conftest.py deals them.
+# The tests run in four processes, and each process runs whole files. While some processes wait for
+# Spark, a signal or another process, others can compute. Files that share a Spark session, which
+# takes several gigabytes, run in one process: tests/python/conftest.py assigns them.
 set -euo pipefail
-# Where the environment forbids compiled files, each of the processes that tests start compiles the package anew.
+# If the environment disabled bytecode files, each process that a test starts would have to compile
+# the package again.
 export PYTHONDONTWRITEBYTECODE=
 python -m pytest --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 25 "$@"

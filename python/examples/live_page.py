@@ -1,13 +1,13 @@
-"""Look at an operator while it works: rows, rate, latency and lag, as they happen.
+"""Serves a page that shows a running operator's rows, rate, latency and lag.
 
     python python/examples/live_page.py
 
-Two threads push trades and quotes at the time of the clock, and a join runs by itself. The page at
-the address that is printed draws the numbers of the operator's `stats()`. They come two times a
-second, as server-sent events of Python's own HTTP server; `/metrics` has them for Prometheus. The
-page fetches nothing from elsewhere.
+Two threads push trades and quotes in real time, and a join runs in the background. The script
+prints an address. The page at this address plots the figures from the operator's `stats()`, which
+Python's own HTTP server sends twice a second as server-sent events. `/metrics` reports them to
+Prometheus. The page loads nothing from other servers.
 
-`Watch` and `serve` take any operator: copy them into a service of your own.
+`Watch` and `serve` accept any operator, so you can copy them into your own service.
 """
 
 import argparse
@@ -26,12 +26,12 @@ import tidegate as tg
 TRADES = pa.schema([("ts", pa.timestamp("us")), ("symbol", pa.string()), ("price", pa.float64())])
 QUOTES = pa.schema([("ts", pa.timestamp("us")), ("symbol", pa.string()), ("bid", pa.float64())])
 
-# Seconds between two looks at the operator.
+# The seconds between two reads of the operator's statistics.
 EVERY = 0.5
 
 
 class Watch:
-    """The numbers of an operator whose times are the clock's, in microseconds."""
+    """Reads the figures of an operator whose times are clock times in microseconds."""
 
     def __init__(self, operator: tg.Operator[Any]) -> None:
         self.operator = operator
@@ -43,7 +43,7 @@ class Watch:
         return stats["rows_in"], stats["rows_out"]
 
     def look(self) -> dict[str, Any]:
-        """The numbers of now; rates are means since the last look."""
+        """Return the current figures; rates are averages since the last call."""
         stats: Any = self.operator.stats()
         now, (rows_in, rows_out) = time.monotonic(), self._rows(stats)
         then, were_in, were_out = self.before
@@ -85,14 +85,14 @@ text { font-size: 12px; fill: #444; } .axis { stroke: #999; } .grid { stroke: #e
 polyline { fill: none; stroke-width: 2; }
 </style></head><body>
 <h1>An operator at work</h1>
-<p id="state" role="status">waiting for the first numbers</p>
+<p id="state" role="status">waiting for the first figures</p>
 <main></main>
 <script>
 "use strict";
 const CHARTS = [
   ["rows", "Rows since the start", "rows"],
-  ["rate", "Rate", "rows a second"],
-  ["latency", "From a row's push to its results, since the start", "milliseconds"],
+  ["rate", "Rate", "rows per second"],
+  ["latency", "Time from a push to its results, since the start", "milliseconds"],
   ["lag", "How far watermarks are behind the clock", "milliseconds"],
 ];
 const COLOURS = ["#0b62a4", "#c2510c", "#3a7d2c", "#7a3b9e"];
@@ -160,12 +160,12 @@ events.onerror = () => {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers with the page, with the numbers as events, and with metrics."""
+    """Serves the page, the figures as events, and the metrics."""
 
     server: "Server"
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer a request."""
         if self.path == "/events":
             self.send_events()
         elif self.path == "/metrics":
@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def send(self, kind: str, text: str) -> None:
-        """Send a text."""
+        """Send a text response."""
         body = text.encode()
         self.send_response(200)
         self.send_header("Content-Type", kind)
@@ -188,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def send_events(self) -> None:
-        """Send the numbers until the sources or the reader have ended."""
+        """Send the figures until the sources end or the reader disconnects."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-store")
@@ -201,15 +201,15 @@ class Handler(BaseHTTPRequestHandler):
                 if seen["ended"]:
                     return
         except ConnectionError:
-            # The reader has gone.
+            # The reader has disconnected.
             return
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - of the base class
-        """Write nothing of each request."""
+        """Do not log requests."""
 
 
 class Server(ThreadingHTTPServer):
-    """A server of an operator's numbers, on this machine alone."""
+    """A server for an operator's figures that accepts only local connections."""
 
     daemon_threads = True
 
@@ -229,12 +229,12 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(operator: tg.Operator[Any], port: int = 0) -> Server:
-    """The server of an operator's page, to be used in a `with` block; any free port for 0."""
+    """Return a server for an operator's page, for a `with` block; port 0 means any free port."""
     return Server(operator, port)
 
 
 def ticks(seed: int, rate: float, value: str) -> Iterator[dict[str, Any]]:
-    """Rows at the time of the clock, `rate` a second."""
+    """Yield rows in real time, at `rate` rows per second."""
     draw = random.Random(seed)  # noqa: S311 - no secret
     due = time.time()
     while True:
@@ -263,7 +263,7 @@ def push(
 
 
 def run(port: int, rate: float, seconds: float | None) -> None:
-    """Join, and show the page, for some time or until Ctrl-C."""
+    """Run the join and serve the page, for some time or until Ctrl-C."""
     join = tg.IntervalJoin(
         TRADES, QUOTES, on="ts", by="symbol", lower="-100ms", upper="0s", memory_limit="256MB"
     )
@@ -288,8 +288,8 @@ def run(port: int, rate: float, seconds: float | None) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Look at an operator while it works.")
-    parser.add_argument("--port", type=int, default=8000, help="the page's port; 0 for a free one")
-    parser.add_argument("--rate", type=float, default=2_000, help="rows a second of each side")
-    parser.add_argument("--seconds", type=float, help="how long; until Ctrl-C without")
+    parser.add_argument("--port", type=int, default=8000, help="port of the page; 0 for any")
+    parser.add_argument("--rate", type=float, default=2_000, help="rows per second and side")
+    parser.add_argument("--seconds", type=float, help="duration; by default, until Ctrl-C")
     options = parser.parse_args()
     run(options.port, options.rate, options.seconds)

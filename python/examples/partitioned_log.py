@@ -1,17 +1,18 @@
-"""Join the partitions of a log as they grow, and go on after a kill -9: no row is lost or doubled.
+"""Joins the partitions of a growing log exactly once, even after a `kill -9`.
 
     python python/examples/partitioned_log.py FOLDER
 
-The folder has a log with the partitions of two topics, orders and payments, as a broker keeps them:
-files to which rows are appended, each read from an offset on. The first run writes the log. Each
-payment is joined with the orders of its customer in the minute before it, and the pairs go to a
-database in the folder. Kill the process whenever you like, and start it again.
+The folder contains a log with the partitions of two topics, orders and payments. As in a message
+broker, each partition is a file to which rows are appended, and which is read from an offset. The
+first run writes the log. The script joins each payment with the orders of its customer in the
+minute before it, and writes the pairs to a database in the folder. You can kill the process at any
+time and start it again.
 
-Two things make that safe:
+Two properties make this safe:
 
-- The offset of a partition is the number of rows that were pushed into its source: `rows_in` of the
-  source. A snapshot has it, so that the operator and the offsets cannot come apart.
-- The pairs and the snapshot that follows them are written in one transaction.
+- The offset of a partition is the number of rows that were pushed into its source (`rows_in` of the
+  source). Snapshots contain this number, so the operator and the offsets are always consistent.
+- The pairs and the snapshot taken after them are written in one transaction.
 """
 
 import argparse
@@ -33,21 +34,21 @@ ORDERS = pa.schema([("ts", pa.int64()), ("customer", pa.string()), ("item", pa.i
 PAYMENTS = pa.schema([("ts", pa.int64()), ("customer", pa.string()), ("amount", pa.int64())])
 PARTITIONS = [("orders", 0), ("orders", 1), ("payments", 0)]
 
-# Seconds by which a row of a partition may be older than one before it.
+# The seconds by which a row may be older than an earlier row of its partition.
 LATENESS = 5
 
-# Rows that are read from a partition at a time.
+# The maximum number of rows to read from a partition at a time.
 MOST = 50
 
 
 class Log:
-    """Partitions that rows are appended to."""
+    """A log of partitions to which rows can be appended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, topic: str, partition: int) -> Path:
-        """The file of a partition."""
+        """Return the file of a partition."""
         return self.folder / f"{topic}-{partition}.jsonl"
 
     def append(self, topic: str, partition: int, rows: list[dict[str, Any]]) -> None:
@@ -56,13 +57,13 @@ class Log:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def read(self, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-        """The next rows of a partition from an offset on; none at its end."""
+        """Return the next rows of a partition from an offset, or no rows at its end."""
         with self.path(topic, partition).open() as file:
             return [json.loads(line) for line in itertools.islice(file, offset, offset + MOST)]
 
 
 def produced(seed: int, value: str) -> Iterator[dict[str, Any]]:
-    """Rows of a partition, some of which are a few seconds late."""
+    """Yield rows of a partition, some of which are a few seconds late."""
     draw = random.Random(seed)  # noqa: S311 - no secret
     for ts in range(0, 3_000, 3):
         customer = f"customer {draw.randrange(20)}"
@@ -70,7 +71,7 @@ def produced(seed: int, value: str) -> Iterator[dict[str, Any]]:
 
 
 def fill(log: Log) -> None:
-    """Write the log, unless it is there."""
+    """Write the log unless it already exists."""
     if log.folder.exists():
         return
     unfinished = Log(log.folder.with_name(f"{log.folder.name}.unfinished"))
@@ -83,7 +84,7 @@ def fill(log: Log) -> None:
 
 
 def made() -> tg.IntervalJoin:
-    """The join: a source for each partition."""
+    """Create the join, with one source per partition."""
     return tg.IntervalJoin(
         PAYMENTS,
         ORDERS,
@@ -98,7 +99,7 @@ def made() -> tg.IntervalJoin:
 
 
 def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
-    """The join as the last transaction has left it."""
+    """Return the join in the state that the last transaction saved."""
     with database:
         database.execute("create table if not exists pairs (ts, customer, amount, item)")
         database.execute("create table if not exists state (id primary key, snapshot)")
@@ -109,7 +110,7 @@ def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
 
 
 def step(join: tg.IntervalJoin, log: Log) -> bool:
-    """Push what follows in each partition; whether there was anything."""
+    """Push the next rows of each partition, and return whether there were any."""
     offsets = [source["rows_in"] for source in join.stats()["sources"]]
     payments, orders_0, orders_1 = join.sources
     feeds = zip([orders_0, orders_1, payments], PARTITIONS, strict=True)
@@ -122,7 +123,7 @@ def step(join: tg.IntervalJoin, log: Log) -> bool:
 
 
 def commit(join: tg.IntervalJoin, database: sqlite3.Connection) -> None:
-    """Write the pairs that are final, and the state behind them, in one transaction."""
+    """Write the final pairs and the state after them in one transaction."""
     columns = ["ts", "customer", "amount", "item"]
     with database:
         for batch in iter(join.poll, None):
@@ -132,7 +133,7 @@ def commit(join: tg.IntervalJoin, database: sqlite3.Connection) -> None:
 
 
 def run(folder: Path, pause: float) -> int:
-    """Join all of the log; the number of pairs."""
+    """Join the entire log, and return the number of pairs."""
     log = Log(folder / "log")
     fill(log)
     with closing(sqlite3.connect(folder / "pairs.sqlite")) as database:
@@ -140,7 +141,7 @@ def run(folder: Path, pause: float) -> int:
         while step(join, log):
             commit(join, database)
             time.sleep(pause)
-        # A service would wait for more rows here. This log has an end.
+        # A service would wait for more rows here, but this log ends.
         for source in join.sources:
             source.close()
         commit(join, database)

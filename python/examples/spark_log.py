@@ -1,4 +1,4 @@
-"""Keeps what Spark, Java and Python's workers note out of the terminal."""
+"""Redirects the log output of Spark, Java and Python workers from the terminal to a file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_log(path: Path) -> Iterator[None]:
-    """Let the processes that begin meanwhile write their errors and notes to a file.
+    """Redirect the standard error of processes that are started in the `with` block to a file.
 
-    Java and the workers that it starts keep the file for as long as they run. The errors of this
-    process go to the terminal again afterwards.
+    Java and its workers keep writing to the file for as long as they run. After the block, errors
+    of this process are written to the terminal again.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -1,4 +1,4 @@
-"""Deterministic, multicore joins and aggregates of event streams, Arrow in and Arrow out.
+"""Deterministic, multicore joins and aggregates of event streams in Arrow format.
 
 Pairs of rows that share a key and lie within a time interval of each other:
 
@@ -9,7 +9,7 @@ Pairs of rows that share a key and lie within a time interval of each other:
     >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pylist()[0]
     {'ts': 10, 'sym': 'A', 'price': 1.0, 'ts_right': 8, 'bid': 9}
 
-Each row with the last row of its key before it:
+Each row with the last earlier row that has the same key:
 
     >>> tg.asof_join(trades, quotes, on="ts", by="sym")["bid"].to_pylist()
     [9, 8, 7]
@@ -26,7 +26,7 @@ Pairs of rows whose intervals overlap:
     >>> tg.overlap_join(alarms, jobs, on=("start", "end"), columns=["alarm", "job"]).to_pylist()
     [{'alarm': 'A', 'job': 'x'}, {'alarm': 'B', 'job': 'y'}]
 
-Pairs of rows within each other's sliding windows, under any condition:
+Pairs of rows within each other's sliding windows, with any condition:
 
     >>> near = abs(tg.left.price - tg.right.bid) <= 6
     >>> tg.window_join(trades, quotes, on="ts", window=tg.rows(2), where=near).num_rows
@@ -39,7 +39,7 @@ Aggregates by key over sliding windows of time:
     ... ).to_pylist()[1]
     {'window_start': 10, 'window_end': 30, 'sym': 'A', 'n': 1}
 
-Sorted streams as one, in an order that depends on nothing but their rows:
+Sorted streams merged into one, in an order that depends only on their rows:
 
     >>> tg.merge([quotes.slice(0, 2), quotes.slice(2)])["ts"].to_pylist()
     [8, 19, 29, 31]

@@ -2,7 +2,7 @@
 
 Long because its docstrings serve as the manual of the native classes.
 
-Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`, `pa` for
+Import the names from `tidegate`, not from this module. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
 
     >>> import pyarrow as pa
@@ -105,21 +105,22 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, with the least and the greatest difference of a pair of rows."""
+"""A left and a right column, with the smallest and the largest difference between their values in a
+pair."""
 
 __version__: Final[str]
 """The version of the package."""
 
 BUILD_PROFILE: Final[Literal["debug", "release"]]
-"""How the native part was built. Only times measured with `release` mean anything."""
+"""The profile with which the native part was built. Measure times only with `release`."""
 
 SIMD: Final[Literal["portable", "neon", "avx2", "avx512"]]
-"""The instructions that loops use. The environment variable `TIDEGATE_SIMD` chooses them."""
+"""The SIMD instructions that loops use. The environment variable `TIDEGATE_SIMD` selects them."""
 
 class TidegateError(ValueError):
-    """Anything that tidegate refuses.
+    """An invalid call or invalid data; the base class of all errors that tidegate defines.
 
-    The text names the column or argument, the given value, the expected one, and what to do.
+    The message names the column or argument, the given value, the expected value, and what to do.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=2, upper=1)
@@ -137,7 +138,7 @@ class SchemaError(TidegateError):
     """
 
 class OrderError(TidegateError):
-    """Rows break a promised order.
+    """Rows violate a promised order.
 
     Example:
         >>> tg.merge([trades, trades.take([2, 1])])
@@ -146,11 +147,12 @@ class OrderError(TidegateError):
     """
 
 class MemoryLimitError(TidegateError):
-    """A limit on rows or memory was reached, or the system has no memory left; none was taken.
+    """A limit on rows or memory was reached, or the system has no memory left.
 
-    A request that the system refuses (`ulimit -v`) fails. On Linux, so does a request of 64 MiB or
-    more that exceeds what is left of the machine's memory or of a container's limit. Memory that
-    others take meanwhile is not foreseen: the system may still end a process then.
+    An allocation that the system refuses (`ulimit -v`) raises this error and uses no memory. On
+    Linux, so does an allocation of 64 MiB or more that exceeds the memory left on the machine or
+    in the container. Allocations by other processes at the same time are not taken into account,
+    so the system may still kill a process.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -229,17 +231,20 @@ _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 class BatchReader(Generic[_StatsT_co]):
     """Read the record batches of a result, in order.
 
-    A result larger than memory can be written as it comes. A reader is a one-time iterator, an
-    Arrow stream and a context manager. Several threads may take batches from one reader; each
-    batch comes to one of them. A process made by `fork()` cannot use a reader of its parent.
+    A result larger than memory can be written batch by batch. A reader is a one-time iterator, an
+    Arrow stream and a context manager. Several threads may read from the same reader; each batch is
+    returned to only one of them. A process created by `fork()` cannot use its parent's readers.
 
-    One of `interval_join_batches` has all threads make batches, which wait when they are a few
-    batches ahead of who reads. Until it is closed or gone it holds both inputs. It also holds 12
-    bytes a left row and 8 a right row, or up to 60 a row for rows out of time order. One of
-    `merge_batches` works while a batch is asked of it, and holds what its streams have given beyond
-    what is merged. A thread of its own reads streams that may wait, such as those of a generator. A
-    stream may ask the merge that reads it for its `stats()`, and close it. Asking it for a batch
-    raises `TidegateError`, as the batch would have to come before itself.
+    For a reader returned by `interval_join_batches`, all worker threads produce batches. The
+    threads pause when they are a few batches ahead of the consumer. The reader holds both inputs
+    until it is closed or garbage-collected. The reader also holds 12 bytes per left row and 8 bytes
+    per right row, or up to 60 bytes per row if rows are out of time order.
+
+    A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
+    holds the rows that its streams have delivered and that have not been merged yet. Streams that
+    may block, such as generators, are read on a separate thread. A stream may call `stats()` and
+    `close()` on the merge that reads it. If the stream requests a batch from that merge, a
+    `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -249,9 +254,9 @@ class BatchReader(Generic[_StatsT_co]):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch, a `pyarrow.Schema`.
+        """The schema of all batches, a `pyarrow.Schema`.
 
-        It is known before the first batch.
+        The schema is available before the first batch.
 
         Example:
             >>> tg.interval_join_batches(
@@ -261,36 +266,36 @@ class BatchReader(Generic[_StatsT_co]):
         """
 
     def stats(self) -> _StatsT_co:
-        """Return numbers that describe the work so far.
+        """Return statistics about the work so far.
 
         Returns:
-            A dict. The reader of a join has:
+            A dict. For a join, its entries are:
 
-            - `left_rows` and `right_rows`, the rows of the inputs;
-            - `rows`, the result rows handed out;
-            - `left_rows_done`, about how many left rows have been joined, and all of them when the
-              end has been read;
-            - `threads`, the number of threads;
-            - `keys`, how keys were compared;
-            - `where`, how the pairs were found that meet the condition: "looked up by value",
-              "every pair compared", "evaluated on every pair", or "none" without a condition and in
-              algorithms that test it in their own way.
+            - `left_rows` and `right_rows`: the number of rows in the inputs;
+            - `rows`: the number of result rows returned so far;
+            - `left_rows_done`: the approximate number of left rows that have been joined; all of
+              them once the end has been read;
+            - `threads`: the number of threads;
+            - `keys`: how keys were compared;
+            - `where`: how the pairs that satisfy the condition were found: "looked up by value",
+              "every pair compared", "evaluated on every pair", or "none" if there is no condition
+              or the algorithm tests it in another way.
 
-            The reader of a merge has:
+            For a merge, its entries are:
 
-            - `rows_in`, the rows read, which are `rows_used` plus `rows_late`;
-            - `rows_out`, the rows handed out;
-            - `watermark`, below which no row can come any more, in the unit of the time column, and
-              None before every stream has given a row and after all have ended;
-            - `latency`, the seconds from a row's arrival until it was merged, as median, 99th
-              percentile and maximum, and None before the first row;
-            - `memory`, the bytes of the rows that are held, and `memory_limit`, which is None;
-            - `sources`, a dict for each stream with its `name`, `rows_in`, `rows_used`,
+            - `rows_in`: the number of rows read, which is `rows_used` plus `rows_late`;
+            - `rows_out`: the number of rows returned;
+            - `watermark`: the time below which no further row can arrive, in the unit of the time
+              column; None until every stream has delivered a row, and after all have ended;
+            - `latency`: the seconds between a row's arrival and its merge, as median, 99th
+              percentile and maximum; None before the first row;
+            - `memory`: the number of bytes held for rows, and `memory_limit`, which is None;
+            - `sources`: a dict for each stream, with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned`, which is None, and `memory`, the
-              bytes of its rows.
+              number of bytes held for its rows.
 
         Raises:
-            ClosedError: The reader was made before this process was forked.
+            ClosedError: The reader was created before this process was forked.
 
         Example:
             >>> reader = tg.interval_join_batches(
@@ -303,12 +308,12 @@ class BatchReader(Generic[_StatsT_co]):
         """
 
     def close(self) -> None:
-        """End the work and drop the batches that were made ahead.
+        """Stop the work and drop the batches that were produced ahead.
 
-        A second call does nothing. The end of a `with` block closes, too.
+        A second call has no effect. A `with` block closes the reader at its end.
 
         Raises:
-            ClosedError: The reader was made before this process was forked.
+            ClosedError: The reader was created before this process was forked.
 
         Example:
             >>> tg.interval_join_batches(trades, quotes, on="ts", lower=0, upper=0).close()
@@ -330,16 +335,16 @@ class BatchReader(Generic[_StatsT_co]):
 class Source:
     """Feed rows into an operator.
 
-    An operator makes its sources and hands them out (`Operator.sources`). Each is the feeder of one
-    stream, for instance a file, a connection or a partition. A source may be fed from a thread of
-    its own, while others are fed and results are taken. A `Source` is a view: dropping it changes
-    nothing, and the source stays open until `close`. As a context manager it closes at the end of
-    the block, or is abandoned where the block raises.
+    An operator creates its sources, which `Operator.sources` returns. Each source receives the rows
+    of one stream, such as a file, a connection or a partition. A thread may push into a source
+    while other threads push into other sources or poll the operator. A `Source` is a view: dropping
+    it has no effect, and the source stays open until `close` is called. As a context manager, a
+    source is closed at the end of the block, or abandoned if the block raises an exception.
 
-    The *watermark* of a source is its promise that no later row has a smaller time. It is the
-    largest time so far less the operator's `lateness`, or the time of `advance`, if that is
-    greater. A row below it is late: it is set aside, for `Operator.late`, and is in no result. What
-    is late depends on the rows of the source alone.
+    The *watermark* of a source is its promise that no later row has a smaller time. The watermark
+    is the largest time so far minus the operator's `lateness`, or the time passed to `advance` if
+    that is greater. A row below the watermark is late: it is set aside for `Operator.late`, and
+    appears in no result. The late rows depend only on the rows of the source itself.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -353,7 +358,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Of rows of one time, rows of the source with the lower number come first.
+        Among rows with equal times, rows from the source with the lower number come first.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -369,17 +374,17 @@ class Source:
     ) -> None:
         """Add rows.
 
-        All rows are taken, or none if this fails. Data that has the types of the schema is not
-        copied, but for rows that are out of time order.
+        Either all rows are accepted, or none if the call fails. Data whose types match the schema
+        is not copied, except for rows that are out of time order.
 
         Example:
             >>> merge = tg.Merge(trades.schema, lateness=10)
             >>> merge.sources[0].push(trades.take([1, 0, 2]))
-            >>> merge.sources[0].push(trades[:1])  # 30 has come, so that 10 is late
+            >>> merge.sources[0].push(trades[:1])  # 30 was pushed before, so 10 is late
             >>> merge.poll()["ts"].to_pylist(), merge.late()["ts"].to_pylist()
             ([10, 20], [10])
 
-            Rows as Python's dicts, with a column that the operator does not have:
+            Rows as Python dicts, with a column that the operator does not have:
 
             >>> merge = tg.Merge(trades.schema)
             >>> row = {"ts": 10, "sym": "A", "price": 1, "venue": "X"}
@@ -390,35 +395,38 @@ class Source:
 
         Args:
             data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
-                schema. Types may differ where each value stays as it is: strings of another layout,
-                integers of another width, integers for floats, times in another unit. A Python
-                float for a narrower column is rounded to it.
-            extra: What happens to columns that the schema does not have. `error`: there is an
-                error. `ignore`: they are left out.
-            block: Whether the call waits while `memory_limit` has no room for the rows, and room
-                may come. If not, it raises. None waits while the operator runs by itself
-                (`Operator.running`). Late rows that nobody fetches leave no room. Where all others
-                wait for this source, it raises once polls have nothing to do and there is still no
-                room. It raises, too, once the thread that ran the operator has ended with an error,
-                and always on that thread, as from a sink, since it would wait for itself.
+                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
+                order. Types may differ from the schema if every value can be converted exactly:
+                strings with another layout, integers of another width, integers for floats, or
+                times in another unit. A Python float is rounded if the column has a lower
+                precision.
+            extra: How to treat columns that are not in the schema. `error`: an error is raised.
+                `ignore`: the columns are ignored.
+            block: Whether to wait if `memory_limit` leaves no room for the rows, but room may
+                become available. If False, the call raises an error instead. If None, the call
+                waits only while a thread runs the operator (`Operator.running`). Late rows that are
+                never fetched keep their memory. If all other sources wait for this one, the call
+                raises an error once polls have nothing left to do and there is still no room. The
+                call also raises an error once the thread that ran the operator has failed. A push
+                on that thread itself, for example in a sink, never waits, because it would wait for
+                itself.
 
         Raises:
-            SchemaError: A column is missing, or of another kind, or there is one more.
-            MemoryLimitError: The rows do not fit `memory_limit`. The push can be repeated once
-                there is room. Where polls cannot make room, the message has the limit to set.
-            ClosedError: The source or its operator is closed, or of a parent process.
-            TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
-                column's type.
+            SchemaError: A column is missing, has a different kind, or is not in the schema.
+            MemoryLimitError: The rows do not fit into `memory_limit`. The push can be repeated once
+                there is room. If polls cannot make room, the message shows the limit to set.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
+                type of its column.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
-        """Promise that no later row is before a time.
+        """Promise that no later row has a time before `ts`.
 
-        A source without rows to push holds back the rows of all others, since it may still bring
-        earlier ones. With this it says that it will not. A time below the watermark changes
-        nothing.
+        A source that pushes nothing holds back the rows of all other sources, because it may still
+        deliver earlier rows. `advance` promises that no such rows will follow. A time below the
+        watermark has no effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -430,15 +438,15 @@ class Source:
             [10, 20]
 
         Args:
-            ts: A whole number in the unit of the time column. Or, for a timestamp column, a
-                datetime, with a zone if and only if the column has one, or a `numpy.datetime64`;
-                for a date column, a date.
+            ts: An integer in the unit of the time column. For a timestamp column, `ts` may also be
+                a `numpy.datetime64`, or a datetime that has a time zone if and only if the column
+                has one. For a date column, `ts` may also be a date.
 
         Raises:
-            TidegateError: The time is of another kind than the column, or cannot be told in its
-                unit.
-            ClosedError: The source or its operator is closed, or of a parent process.
-            TypeError: The argument is no time.
+            TidegateError: The time is of a different kind than the column, or is not a whole number
+                of its units.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TypeError: The argument is not a time.
         """
 
     def push_async(
@@ -447,10 +455,10 @@ class Source:
         *,
         extra: Literal["error", "ignore"] = "error",
     ) -> Coroutine[Any, Any, None]:
-        """Add rows in asyncio, and wait while `memory_limit` has no room for them.
+        """Add rows in asyncio, waiting while `memory_limit` leaves no room for them.
 
-        The event loop goes on meanwhile. A task that is cancelled while it waits has pushed no
-        row.
+        The event loop keeps running during the wait. A task that is cancelled while it waits has
+        pushed no rows.
 
         Example:
             >>> import asyncio
@@ -468,57 +476,58 @@ class Source:
 
         Args:
             data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
-                schema. Types may differ where each value stays as it is: strings of another layout,
-                integers of another width, integers for floats, times in another unit. A Python
-                float for a narrower column is rounded to it.
-            extra: What happens to columns that the schema does not have. `error`: there is an
-                error. `ignore`: they are left out.
+                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
+                order. Types may differ from the schema if every value can be converted exactly:
+                strings with another layout, integers of another width, integers for floats, or
+                times in another unit. A Python float is rounded if the column has a lower
+                precision.
+            extra: How to treat columns that are not in the schema. `error`: an error is raised.
+                `ignore`: the columns are ignored.
 
         Raises:
-            SchemaError: A column is missing, or of another kind, or there is one more.
-            MemoryLimitError: The rows would never fit `memory_limit`, or there is no room for them
-                while all other sources wait for this one. The message has the limit to set.
-            ClosedError: The source or its operator is closed, or of a parent process.
-            TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
-                column's type.
+            SchemaError: A column is missing, has a different kind, or is not in the schema.
+            MemoryLimitError: The rows would never fit into `memory_limit`, or there is no room for
+                them while all other sources wait for this one. The message shows the limit to set.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
+                type of its column.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
     def idle(self) -> None:
-        """Say that nothing is promised to come until the next push.
+        """Mark the source as idle until the next push.
 
-        The others go on without the source: the operator's watermark is the least one of the
-        sources that are not idle. With the next push of rows the source goes on. Its watermark is
-        then that of the operator at least, or of its side of a join if that is greater, and rows
-        below it are late. So the rows of the result are those of a source that has promised this
-        watermark by `advance`. Where all open sources are idle, the operator's watermark stands
-        still.
+        Other sources do not wait for an idle source: the operator's watermark is the lowest
+        watermark of the sources that are not idle. The source resumes the next time rows are
+        pushed. The source's watermark is then at least the operator's watermark or, in a join, the
+        watermark of its side if that is greater. Rows below this watermark are late, as if the
+        source had passed it to `advance`. While all open sources are idle, the operator's watermark
+        does not change.
 
-        A second call does nothing. `advance` and `close` can be called for an idle source, too.
+        A second call has no effect. `advance` and `close` can also be called on an idle source.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
             >>> first, second = merge.sources
             >>> first.push(trades[:2])
-            >>> merge.poll() is None  # the second source may bring a row before 10
+            >>> merge.poll() is None  # the second source may deliver a row before 10
             True
             >>> second.idle()
             >>> merge.poll()["ts"].to_pylist()
             [10, 20]
-            >>> second.push(trades)  # the others have come to 20
+            >>> second.push(trades)  # the first source has reached 20
             >>> merge.late()["ts"].to_pylist()
             [10]
 
         Raises:
-            ClosedError: The source or its operator is closed, or of a parent process.
+            ClosedError: The source or its operator is closed, or belongs to a parent process.
         """
 
     def close(self) -> None:
         """Promise that there are no more rows.
 
-        A second call does nothing, nor does a call for a source that was abandoned. The rows that
-        were pushed stay.
+        A second call has no effect, and neither does a call on an abandoned source. Rows that were
+        already pushed are kept.
 
         Raises:
             ClosedError: The source was created before this process was forked.
@@ -532,20 +541,20 @@ class Source:
         """
 
     def abandon(self, reason: str) -> None:
-        """Say that rows are missing that will not come.
+        """Report that the remaining rows of this source will never arrive.
 
-        Results that are final without these rows are handed out. Then polls of the operator raise
-        an error that tells the reason, so that no row is taken for one without a partner. If the
-        block of `with source:` raises, the source is abandoned. A snapshot of the operator has the
-        source as one that is open: restored into a new operator, it goes on behind the last row
-        that was pushed.
+        Results that are final without these rows are still returned. After that, polls of the
+        operator raise an error that states the reason, so that no row is mistaken for an unmatched
+        row. If the block of `with source:` raises an exception, the source is abandoned. A snapshot
+        of the operator records the source as open. After a restore into a new operator, the source
+        resumes after the last row that was pushed.
 
         Args:
-            reason: The reason, for people.
+            reason: The reason, in words for the user.
 
         Raises:
             ClosedError: The source was created before this process was forked.
-            TypeError: The reason is no text.
+            TypeError: The reason is not a string.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -569,27 +578,27 @@ class Source:
 class Operator(Generic[_StatsT_co]):
     """Match, aggregate or merge rows while sources push.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin`, `Aggregate` and `Merge` are operators. Each is made
-    from its query, and has this life:
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate` and `Merge` are operators.
+    Data flows through each of them as follows:
 
         sources: push, advance, close  ->  operator  ->  poll or iterate: record batches
                                             |    ^
                                    snapshot v    | restore
 
-    Threads may push into the sources while other threads poll. An operator is an iterator of record
-    batches, which waits for sources until all of them are closed; `poll` does not wait. Each batch
-    comes to one caller. A poll does the work, with the operator's threads. Nothing runs in the
-    background, except in a block of `running`. Which rows come, and in which order, depends on the
-    rows alone. The times of pushes, their sizes and the number of threads do not matter.
+    Threads may push into the sources while other threads poll. An operator is an iterator over
+    record batches that waits for rows until all sources are closed; `poll` does not wait. Each
+    batch is returned to only one caller. A poll does the work, on the operator's threads. Nothing
+    runs in the background, except inside a `running` block. The emitted rows and their order depend
+    only on the input rows, not on the timing or size of pushes, or on the number of threads.
 
-    `async for` takes the batches in asyncio, where a thread of its own works and waits. Any
-    consumer of Arrow streams can read an operator, too, such as `polars.from_arrow` or DuckDB. It
-    waits until all sources are closed.
+    In asyncio, use `async for` to read the batches; a separate thread then works and waits. Any
+    consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read an operator.
+    Such a consumer waits until all sources are closed.
 
-    As a context manager an operator closes at the end of the block. An operator that is dropped
-    while sources are open, and not closed, tells of the rows in a `ResourceWarning`, which Python
-    shows in its development mode. A process made by `fork()` cannot use an operator of its parent.
-    `Operator` itself cannot be called.
+    As a context manager, an operator is closed at the end of the block. If an operator is dropped
+    while it and some of its sources are open, a `ResourceWarning` reports its rows. Python shows
+    this warning in development mode. A process created by `fork()` cannot use its parent's
+    operators. `Operator` itself cannot be instantiated.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -629,10 +638,10 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def sources(self) -> list[Source]:
-        """The sources, by number; a join has its left sources first.
+        """The sources, ordered by number. In a join, left sources come first.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -654,16 +663,16 @@ class Operator(Generic[_StatsT_co]):
         The result contains the same rows in the same order as if the new source had existed from
         the beginning and had promised the watermark `since`. The new source is the last one in
         `sources`. Among rows with equal times, its rows follow those from the other sources. In a
-        join, they follow the other rows on the same side, and left rows precede right rows.
+        join, the new rows follow the other rows on the same side, and left rows precede right rows.
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
-        watermark of its open sources that are not idle. In a join, it begins at the watermark of
-        its side if that is higher. While all left sources are idle, right rows with that time may
-        already have been emitted, so a new left source begins one time unit later. If several
-        threads feed the sources, the operator's watermark depends on their progress. Pass `since`
-        if the feeder knows the time of its first row. A snapshot includes the added sources, and
-        `restore` recreates them.
+        watermark of its open sources that are not idle. In a join, the source begins at the
+        watermark of its side if that is higher. While all left sources are idle, right rows with
+        that time may already have been emitted, so a new left source begins one time unit later. If
+        several threads feed the sources, the operator's watermark depends on their progress. Pass
+        `since` if the feeder knows the time of its first row. A snapshot includes the added
+        sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -678,47 +687,51 @@ class Operator(Generic[_StatsT_co]):
             [10, 20, 20, 30]
 
         Args:
-            side: The side of a join that gets the source.
+            side: The side of a join that the source is added to.
             since: The watermark of the new source: a time as accepted by `Source.advance`. None
                 means the lowest possible watermark.
-            lateness: How far its rows may be out of time order. None means the lateness of the
-                other sources or, in a join, of the other sources on its side.
+            lateness: The maximum time by which rows of the new source may be out of order. None
+                means the lateness of the other sources or, in a join, of the other sources on its
+                side.
 
         Returns:
-            The source.
+            The new source.
 
         Raises:
             OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
-            TidegateError: The operator is an aggregation, whose set of sources is fixed; the side
-                is missing, or the operator has no sides; the sources differ in lateness, so
-                `lateness` is required; or the operator has already had 65536 sources.
+            TidegateError: The operator is an aggregation, whose set of sources is fixed. The error
+                is also raised if the side is missing, or is given for an operator without sides.
+                Other causes are a missing `lateness` if the sources differ in lateness, and more
+                than 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes that may be held; None for no limit. It can be set while the operator runs.
+        """The maximum number of bytes to hold, or None for no limit; it can be changed at any time.
 
-        A fifth of the limit is divided evenly among the sources, until they are closed. A source
-        can always hold its share, for any load of the others. So a source that runs ahead leaves
-        room for the one that all wait for. Another fifth is the share of an aggregation's state.
-        The rest is for the first to ask.
+        A fifth of the limit is divided evenly among the sources until they are closed. A source
+        can always hold its share, no matter how much the other sources hold. A source that runs
+        ahead therefore leaves room for the source that all others wait for. In an aggregation,
+        another fifth is reserved for the state. The rest is allocated on a first-come, first-served
+        basis.
 
-        A row counts for its source from its push until a poll returns after which nothing needs it.
-        The rows of one push count until all of them have been taken in. A source has to hold the
-        rows that lateness keeps back, and late rows until they are returned. In a join it also
-        holds the rows that later ones may match, each with the other rows of its push. If these, an
-        eighth more, and the next push always fit the share of each source, a push that is refused
-        fits after polls.
+        A row counts towards its source's share from its push until a poll after which the row is no
+        longer needed. The rows of one push count until all of them have been processed. A source
+        has to hold the rows that lateness holds back, and late rows until they are returned. In a
+        join, it also holds the rows that later rows may match, each with the other rows of its
+        push. A refused push always fits after some polls if each source's share has room for these
+        rows, an eighth more, and the next push.
 
-        A limit below what is held refuses pushes until there is room; nothing is lost.
+        If the limit is set below the number of bytes held, pushes are refused until there is room.
+        No rows are lost.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
             TidegateError: The limit is negative.
-            TypeError: The limit is no integer.
+            TypeError: The limit is not an integer.
 
         Example:
             >>> merge = tg.Merge(trades.schema, memory_limit=100)
@@ -734,23 +747,25 @@ class Operator(Generic[_StatsT_co]):
     @memory_limit.setter
     def memory_limit(self, limit: Bytes | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next results that are final, if there are any.
+        """Return the next final results, if there are any.
 
-        It does not wait. None means that nothing is final now, or that all sources have closed
-        and all results were taken. Later pushes do not change a result that was handed out.
+        The call does not wait. None means that no results are final yet, or that all sources are
+        closed and all results have been returned. Later pushes never change a result that has been
+        returned.
 
         Returns:
-            The next results in order, or None. A batch of a join has some 33 thousand rows at most,
-            a batch of a merge some 40 thousand, and more with thousands of sources.
+            The next results in order, or None. A batch has at most about 33,000 rows in a join, and
+            about 40,000 rows in a merge, or more if there are thousands of sources.
 
         Raises:
-            ClosedError: The operator is closed, or was made before this process was forked.
-            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
-                lost, and the poll may be tried again. Or the system has no memory left; where this
-                is found in the middle of the work, the error stays.
+            ClosedError: The operator is closed, or was created before this process was forked.
+            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No rows are
+                lost, and the poll can be repeated. The error is also raised if the system has no
+                memory left. If that happens in the middle of the work, all later polls raise the
+                same error.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window begins or ends beyond 64 bits. The error stays:
-                rows would be missing in later results.
+                a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
+                polls raise the same error, because rows would be missing from later results.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -771,11 +786,11 @@ class Operator(Generic[_StatsT_co]):
         late: Callable[[pa.Table], object] | None = None,
         punctuations: bool = False,
     ) -> None:
-        """Give each result to a sink as soon as it is made, until all sources are closed.
+        """Pass each result to a sink as soon as it is final, until all sources are closed.
 
-        The call does what a loop over the operator does. Feeders push from other threads; their
-        pushes wait while the memory limit has no room. Ctrl-C ends the call. A feeder that begins
-        before the call should push with `block=True`.
+        The call is equivalent to a loop over the operator. Feeders push rows from other threads,
+        and their pushes wait while the memory limit leaves no room. Ctrl-C ends the call. A feeder
+        that starts before the call should push with `block=True`.
 
         Example:
             >>> import threading
@@ -787,7 +802,7 @@ class Operator(Generic[_StatsT_co]):
             >>> merge.run(lambda batch: print(batch["ts"].to_pylist()))
             [10, 20, 30]
 
-            Punctuations among the rows: at the end, that no pair comes below 31.
+            Punctuations among the rows. The last one states that no further pair is below 31:
 
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
             >>> for source, rows in zip(join.sources, [trades, quotes]):
@@ -799,28 +814,31 @@ class Operator(Generic[_StatsT_co]):
             [31]
 
         Args:
-            sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
-                a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
-                is not closed; or a source of another operator, which is closed at the end.
-            late: A function that takes late rows as a table, as `late` returns them. Without it
-                they stay, and count for `memory_limit`, until `late` is called.
-            punctuations: Whether the sink gets punctuations as rows among the results. Each batch
-                then has a last column `watermark`, of 64-bit integers, which is null in results. A
-                punctuation is a batch of one row: `watermark` is what the operator has `promised`,
-                and all other columns are null. One comes once the promise has risen, after the
-                results before it, and not before the end of a batch. Results are the same, and
-                where punctuations are among them depends on when the sink takes batches. A
-                `memory_limit`, a snapshot and a digest know nothing of them. A source of another
-                operator refuses them; in a `Chain` it is told promises without rows.
+            sink: Where results go. A function is called with each record batch. A `queue.Queue`
+                receives the batches, and None at the end. A writer with a method `write_batch`,
+                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
+                is closed at the end.
+            late: A function that is called with late rows, as a table like the one that `late`
+                returns. Without this function, late rows are kept, and count towards
+                `memory_limit`, until `late` is called.
+            punctuations: Whether the sink receives punctuations as rows among the results. Each
+                batch then ends with a column `watermark` of 64-bit integers, which is null in
+                results. A punctuation is a batch of one row: `watermark` is the operator's
+                `promised` value, and all other columns are null. A punctuation is emitted after a
+                batch once `promised` has risen, and after all results below it. The results do not
+                change, but the places of the punctuations depend on when the sink accepts batches.
+                Punctuations do not affect `memory_limit`, snapshots or digests. A source of another
+                operator does not accept them; in a `Chain`, it receives promises without rows.
 
         Raises:
-            ClosedError: The operator is closed, or was made before this process was forked.
-            TidegateError: The operator runs already; or what `poll` raises; or there are to be
-                punctuations, and the sink is a source.
-            SchemaError: There are to be punctuations, and the results have a column `watermark`.
-            TypeError: The sink is none of these.
-            Exception: Whatever the sink raises. The batch that it has not taken comes with the next
-                poll.
+            ClosedError: The operator is closed, or was created before this process was forked.
+            TidegateError: The operator is already running, `poll` fails, or punctuations are
+                requested although the sink is a source.
+            SchemaError: Punctuations are requested, but the results already have a column
+                `watermark`.
+            TypeError: The sink has an unsupported type.
+            Exception: Any exception that the sink raises. The next poll returns the batch that the
+                sink has not accepted.
         """
 
     def running(
@@ -830,10 +848,10 @@ class Operator(Generic[_StatsT_co]):
         late: Callable[[pa.Table], object] | None = None,
         punctuations: bool = False,
     ) -> Running:
-        """Let a thread give all results to a sink while a block runs.
+        """Pass all results to a sink on a separate thread while a block runs.
 
         Example:
-            Trades with their quotes, into a file:
+            Trades with their quotes, written to a file:
 
             >>> import pyarrow.parquet as pq
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -844,37 +862,40 @@ class Operator(Generic[_StatsT_co]):
             3
 
         Args:
-            sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
-                a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
-                is not closed; or a source of another operator, which is closed at the end.
-            late: A function that takes late rows as a table, as `late` returns them. Without it
-                they stay, and count for `memory_limit`, until `late` is called.
-            punctuations: Whether the sink gets punctuations as rows among the results. Each batch
-                then has a last column `watermark`, of 64-bit integers, which is null in results. A
-                punctuation is a batch of one row: `watermark` is what the operator has `promised`,
-                and all other columns are null. One comes once the promise has risen, after the
-                results before it, and not before the end of a batch. Results are the same, and
-                where punctuations are among them depends on when the sink takes batches. A
-                `memory_limit`, a snapshot and a digest know nothing of them. A source of another
-                operator refuses them; in a `Chain` it is told promises without rows.
+            sink: Where results go. A function is called with each record batch. A `queue.Queue`
+                receives the batches, and None at the end. A writer with a method `write_batch`,
+                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
+                is closed at the end.
+            late: A function that is called with late rows, as a table like the one that `late`
+                returns. Without this function, late rows are kept, and count towards
+                `memory_limit`, until `late` is called.
+            punctuations: Whether the sink receives punctuations as rows among the results. Each
+                batch then ends with a column `watermark` of 64-bit integers, which is null in
+                results. A punctuation is a batch of one row: `watermark` is the operator's
+                `promised` value, and all other columns are null. A punctuation is emitted after a
+                batch once `promised` has risen, and after all results below it. The results do not
+                change, but the places of the punctuations depend on when the sink accepts batches.
+                Punctuations do not affect `memory_limit`, snapshots or digests. A source of another
+                operator does not accept them; in a `Chain`, it receives promises without rows.
 
         Returns:
-            A context manager, which runs the thread.
+            A context manager that runs the thread.
 
         Raises:
-            TidegateError: There are to be punctuations, and the sink is a source.
-            SchemaError: There are to be punctuations, and the results have a column `watermark`.
-            TypeError: The sink is none of these.
+            TidegateError: Punctuations are requested, but the sink is a source.
+            SchemaError: Punctuations are requested, but the results already have a column
+                `watermark`.
+            TypeError: The sink has an unsupported type.
         """
 
     def skip(self) -> bool:
-        """Resume after a condition or a sum has failed, omitting what cannot be computed.
+        """Resume after a condition or a sum has failed, omitting values that cannot be computed.
 
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
         type. A sum fails if it overflows its type. The operator then computes and keeps all other
         results of that step, and halts: each `poll` raises the error, which shows the values.
-        Sources accept no rows while the operator is halted, so feeders notice the failure at once.
-        No row is lost.
+        Sources accept no rows while the operator is halted, so feeders notice the failure
+        immediately. No rows are lost.
 
         This call resumes the operator. A failed condition counts as false for that pair or row, and
         a sum that overflows is null. If a later step fails, the operator halts again.
@@ -904,23 +925,24 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def late(self) -> pa.Table:
-        """Return the late rows that were not returned yet.
+        """Return the late rows that have not been returned yet.
 
-        A row is late if its time is below the watermark of its source when it is pushed. It is in
-        no result. A row that is too wide (`max_width`) is treated as a late one.
+        A row is late if its time is below the watermark of its source when it is pushed. Late rows
+        appear in no result. A row that is too wide (`max_width`) is treated like a late row.
 
         Returns:
-            A table with the columns of the sources, after `late_source`, the number of the source,
+            A table that begins with three columns: `late_source`, the number of the source,
             `late_position`, the row's number among all rows of the source, and `late_watermark`,
-            the watermark that the row came below. A join has `late_side` before them, which is
-            `left` or `right`, and numbers the sources of each side from 0. It has the columns of a
-            full join; the columns of the other side are null. An operator with `max_width` has
-            `late_reason` behind `late_watermark`. It is `late`, or `wide` for a row with an end too
-            far away, whose `late_watermark` is null. Rows are in order of source and position.
-            Until they are returned, late rows count for `memory_limit`.
+            the watermark at the time of the push. The columns of the sources follow. In a join, the
+            first column is `late_side`, which is `left` or `right`, and the sources of each side
+            are numbered from 0. The other columns are those of a full join, with nulls for the
+            other side. An operator with `max_width` adds `late_reason` after `late_watermark`. The
+            reason is `late`, or `wide` for a row with an end too far away, whose `late_watermark`
+            is null. Rows are ordered by source and position. Until they are returned, late rows
+            count towards `memory_limit`.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -934,39 +956,40 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def stats(self) -> _StatsT_co:
-        """Return numbers that describe the operator so far.
+        """Return statistics about the operator so far.
 
         Returns:
-            A dict. Every operator has:
+            A dict. Every operator has these entries:
 
-            - `rows_in`, the rows pushed, which are `rows_used` plus `rows_late`;
-            - `rows_out`, the result rows handed out;
-            - `watermark`, below which no row can come any more, in the unit of the time column (the
-              finer of two). It is None before every source has made a promise, and after all have
-              closed;
-            - `latency`, the seconds from a row's push until the results were made that were final
-              with it: median, 99th percentile and maximum, or None before the first row;
-            - `memory`, the bytes that count for `memory_limit`, and `memory_limit`;
-            - `waiting`, None or, while rows wait for a source that may bring earlier ones, a dict
-              with the `source` that has the lowest watermark, the `seconds` since it has brought
-              anything, and the number of `rows` that wait;
-            - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
+            - `rows_in`: the number of rows pushed, which is `rows_used` plus `rows_late`;
+            - `rows_out`: the number of result rows returned;
+            - `watermark`: the time below which no further row can arrive, in the unit of the time
+              column (the finer of the two); None until every source has made a promise, and after
+              all sources are closed;
+            - `latency`: the seconds from the push of a row until the results that it made final
+              were computed, as median, 99th percentile and maximum; None before the first row;
+            - `memory`: the number of bytes that count towards `memory_limit`, and `memory_limit`;
+            - `waiting`: None, unless rows wait for a source that may deliver earlier rows. Then it
+              is a dict with the `source` that has the lowest watermark, the `seconds` since that
+              source last delivered anything, and the number of waiting `rows`;
+            - `sources`: a dict for each source, with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned`, which is a reason or None, and
-              `memory`, the bytes of its rows.
+              `memory`, the number of bytes held for its rows.
 
-            A join has `state_rows`, the rows kept for later ones, and `state_bytes`, the bytes held
-            beside them. A join of pairs has `comparisons`, the pairs that each thread has looked
-            at. An interval join of pairs has `split_keys`, the keys on several threads. A band join
-            of pairs has `index`, the column that is indexed and how, and `merges`, how often trees
-            have merged new rows with the others.
+            A join also has `state_rows`, the number of rows kept for later rows, and `state_bytes`,
+            the number of additional bytes held. A join of pairs has `comparisons`, the number of
+            pairs that each thread has examined. An interval join of pairs has `split_keys`, the
+            number of keys that several threads share. A band join of pairs has `index`, the indexed
+            column and the kind of index, and `merges`, the number of times that trees have merged
+            new rows.
 
-            An aggregation has `state_keys`, the keys that are known, `state_cells`, the states of
-            each function, and `state_bytes`, the bytes of the state. If a function needs all values
-            of a window, it has `state_rows`, the rows kept, and `state_bytes`, the bytes held
-            beside them.
+            An aggregation also has `state_keys`, the number of known keys, `state_cells`, the
+            number of states per function, and `state_bytes`, the size of the state. If a function
+            needs all values of a window, the entries are `state_rows`, the number of rows kept, and
+            `state_bytes`, the number of additional bytes held.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -978,17 +1001,18 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def promised(self) -> int | None:
-        """The place below which no further result comes: a punctuation of the results.
+        """The time below which no further results are emitted: a punctuation of the results.
 
-        The place of a result is the time of its later row or the end of its window, in the unit of
-        the time column (the finer of two). That of a row without a partner is the last time at
-        which one could have come, or its own time if that is later. So results can be written whole
-        up to here, and results of `ordered=False` can be sorted. A reader that is behind others may
-        still have results below it. It rises with polls. It is None before every source has made a
-        promise, while results wait to be polled, and of a snapshot until rows or promises come.
+        The time of a result is that of its later row or the end of its window, in the unit of the
+        time column (the finer of the two). The time of an unmatched row is the last time at which a
+        match was possible, or the row's own time if that is later. All results up to `promised` are
+        therefore complete, and results of `ordered=False` can be sorted up to it. A reader that is
+        behind other readers may still return results below `promised`. The value increases with
+        polls. `promised` is None until every source has made a promise, and while results wait to
+        be polled. After a restore, it is None until rows or promises arrive.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1003,18 +1027,19 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def digest(self) -> Digest:
-        """Return the digest of all results that were handed out so far.
+        """Return the digest of all results that have been returned so far.
 
-        Two runs have given the same rows if their digests are equal, whatever their threads, polls
-        and machines. A snapshot has the digest, so a run that goes on from one has the digest of
-        the whole. With `ordered=False` rows come in any order; compare `unordered` then.
+        Two runs with equal digests have returned the same rows, regardless of threads, polls and
+        machines. A snapshot includes the digest, so a run that resumes from a snapshot has the
+        digest of the whole run. With `ordered=False`, rows are emitted in any order; compare
+        `unordered` in that case.
 
         Returns:
-            A copy, which later results do not change.
+            A copy that later results do not change.
 
         Raises:
-            TidegateError: The operator was made without `digest=True`.
-            ClosedError: The operator was made before this process was forked.
+            TidegateError: The operator was created without `digest=True`.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema, digest=True)
@@ -1026,13 +1051,13 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def explain(self) -> str:
-        """Say what the operator does, as `tidegate.explain` would.
+        """Describe what the operator does, in the form used by `tidegate.explain`.
 
         Returns:
-            A few lines of text.
+            A description of a few lines.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> print(tg.Merge(trades.schema, sources=2, threads=1).explain())
@@ -1046,24 +1071,25 @@ class Operator(Generic[_StatsT_co]):
     def snapshot(self) -> bytes:
         """Return the state as bytes.
 
-        An operator of the same arguments that restores them goes on as if nothing had happened. It
-        may be in another process, with another number of threads, another `parallelism`, or another
-        algorithm of an aggregation. They hold all rows that were pushed and may still matter, late
-        rows that were not returned, and results that were not handed out. All that is ready is
-        worked on first; its results do not count for `memory_limit`, so poll them. Equal histories
-        give equal bytes.
+        An operator with the same arguments can restore the snapshot and resume as if it had never
+        stopped. That operator may run in another process, with another number of threads, another
+        `parallelism`, or another aggregation algorithm. A snapshot contains all pushed rows that
+        may still be needed, late rows that have not been returned, and results that have not been
+        returned. Before the snapshot is taken, all rows that are ready are processed. Their results
+        do not count towards `memory_limit`, so poll them. Equal histories result in equal bytes.
 
         Returns:
-            The bytes, which have a version and a checksum.
+            The bytes, which include a version and a checksum.
 
         Raises:
-            ClosedError: The operator is closed, or was made before this process was forked.
-            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
-                lost, and the call may be tried again. Or the system has no memory left; where this
-                is found in the middle of the work, the error stays.
+            ClosedError: The operator is closed, or was created before this process was forked.
+            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No rows are
+                lost, and the call can be repeated. The error is also raised if the system has no
+                memory left. If that happens in the middle of the work, all later polls raise the
+                same error.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window begins or ends beyond 64 bits. The error stays:
-                rows would be missing in later results.
+                a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
+                polls raise the same error, because rows would be missing from later results.
 
         Example:
             >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
@@ -1078,7 +1104,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot.
+        """Resume from a snapshot.
 
         Example:
             >>> tg.Merge(trades.schema).restore(b"something else")
@@ -1086,25 +1112,25 @@ class Operator(Generic[_StatsT_co]):
             tidegate.StateError: ...
 
         Args:
-            snapshot: What `snapshot` returned.
+            snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, of another version or of another query, or this
-                operator was used before. The operator is as it was; or closed, where the damage was
-                found late.
-            MemoryLimitError: The rows and the state do not fit `memory_limit`. The operator is as
-                it was, so that the limit can be raised and the snapshot restored.
-            ClosedError: The operator was made before this process was forked.
-            TypeError: The argument is no bytes.
+            StateError: The snapshot is damaged, or comes from another version or another query, or
+                this operator was used before. The operator is unchanged, or closed if the damage
+                was detected late.
+            MemoryLimitError: The rows and the state do not fit into `memory_limit`. The operator is
+                unchanged, so you can raise the limit and restore the snapshot.
+            ClosedError: The operator was created before this process was forked.
+            TypeError: The argument is not a `bytes` object.
         """
 
     def close(self) -> None:
-        """Drop what is held; sources and polls fail from now on.
+        """Drop all rows and results. Pushes and polls fail after this call.
 
-        A second call does nothing. The end of a `with` block closes, too.
+        A second call has no effect. A `with` block closes the operator at its end.
 
         Raises:
-            ClosedError: The operator was made before this process was forked.
+            ClosedError: The operator was created before this process was forked.
 
         Example:
             >>> with tg.Merge(trades.schema) as merge:
@@ -1133,8 +1159,8 @@ class Merge(Operator[_OperatorStats]):
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
     source. A row is emitted as soon as no source can deliver a row that sorts before it (ScaleJoin,
-    section IV.A, *ScaleGate*). Which rows are emitted, and in which order, depends only on the
-    input rows, not on when or in what batches they are pushed, or on the number of threads.
+    section IV.A, *ScaleGate*). The emitted rows and their order depend only on the input rows, not
+    on the timing or size of pushes, or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1167,14 +1193,14 @@ class Merge(Operator[_OperatorStats]):
 
     Args:
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None means one.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
-            to give each source its own value. None and 0 both mean that the rows are in order.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            list to give each source its own value. None and 0 both mean that the rows are in order.
         memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
-            until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
-            few batches that a poll prepares in advance do not count towards the limit. The
+            until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit.
+            Batches that a poll prepares in advance do not count towards the limit. The
             `memory_limit` property describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
@@ -1198,16 +1224,16 @@ class Merge(Operator[_OperatorStats]):
         digest: bool = False,
     ) -> Self: ...
     def reader(self) -> MergeReader:
-        """Make one more reader of the rows.
+        """Create another reader of the rows.
 
-        Each reader gets every row, in order, from its own thread, as the readers of T-Gate do. It
-        begins with the rows that no reader and no poll has got yet, so readers that are made before
-        the first row get all. While there are readers, the merge itself cannot be polled. A batch
-        is made once, by the reader that comes first, and is kept until the slowest reader has it.
-        Its rows count towards `memory_limit` until then. Feeders that are to wait for slow readers
-        push with `block=True`.
+        Each reader receives every row, in order, and may run on its own thread, like the readers of
+        T-Gate. A reader starts with the rows that no reader and no poll has received yet, so
+        readers created before the first row receive all rows. While there are readers, the merge
+        itself cannot be polled. Each batch is produced once, by the first reader that needs it, and
+        is kept until the slowest reader has received it. Until then, its rows count towards
+        `memory_limit`. If feeders should wait for slow readers, push with `block=True`.
 
-        A snapshot needs readers that have all come to the same row.
+        A snapshot requires that all readers have reached the same row.
 
         Example:
             >>> import threading
@@ -1227,17 +1253,17 @@ class Merge(Operator[_OperatorStats]):
             [60, 60]
 
         Raises:
-            ClosedError: The merge is closed, or was made before this process was forked.
+            ClosedError: The merge is closed, or was created before this process was forked.
         """
 
 @final
 class MergeReader:
-    """Read all rows of a merge, beside other readers; `Merge.reader` makes one.
+    """Read all rows of a merge, alongside other readers; `Merge.reader` creates one.
 
-    It is an iterator of record batches, which waits for sources until all of them are closed;
-    `poll` does not wait. `async for` takes the batches in asyncio. A reader that is closed or
-    dropped lets go of the rows that it has not read. As a context manager it closes at the end of
-    the block. `MergeReader` itself cannot be called.
+    A reader is an iterator over record batches that waits for rows until all sources are closed;
+    `poll` does not wait. In asyncio, use `async for` to read the batches. A reader that is closed
+    or dropped releases the rows that it has not read. As a context manager, a reader is closed at
+    the end of the block. `MergeReader` itself cannot be instantiated.
 
     Example:
         >>> merge = tg.Merge(trades.schema)
@@ -1257,10 +1283,10 @@ class MergeReader:
         """
 
     def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next rows that are final, if this reader has not read them.
+        """Return the next final rows that this reader has not read, if there are any.
 
-        It does not wait. None means that nothing is final now, or that all sources have closed and
-        this reader has read all.
+        The call does not wait. None means that no such rows are final yet, or that all sources are
+        closed and this reader has read all rows.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -1270,25 +1296,25 @@ class MergeReader:
             True
 
         Raises:
-            ClosedError: The reader or its merge is closed, or was made before this process was
+            ClosedError: The reader or its merge is closed, or was created before this process was
                 forked.
             TidegateError: A source was abandoned.
         """
 
     def close(self) -> None:
-        """Let go of what this reader has not read.
+        """Release the rows that this reader has not read.
 
-        A second call does nothing.
+        A second call has no effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
             >>> with merge.reader() as reader:
             ...     merge.sources[0].push(trades)
-            >>> merge.poll()["ts"].to_pylist()  # nobody else reads
+            >>> merge.poll()["ts"].to_pylist()  # there are no other readers
             [10, 20, 30]
 
         Raises:
-            ClosedError: The merge was made before this process was forked.
+            ClosedError: The merge was created before this process was forked.
         """
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...
@@ -1305,8 +1331,8 @@ class MergeReader:
 class StreamJoin(Operator[_StreamJoinStats]):
     """Join the rows of a left and a right side while sources push.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has sources of
-    its own.
+    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
+    sources.
 
     Example:
         >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -1319,7 +1345,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
         """The sources of the left side.
 
         Raises:
-            ClosedError: The join was made before this process was forked.
+            ClosedError: The join was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1334,7 +1360,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
         """The sources of the right side.
 
         Raises:
-            ClosedError: The join was made before this process was forked.
+            ClosedError: The join was created before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1349,8 +1375,8 @@ class AsofJoin(StreamJoin):
     """Match each left row with the right row that is nearest in time, while sources push rows.
 
     This is the as-of join for push sources, with any number of sources on each side. For all rows
-    that are not late, it returns the same rows as `asof_join`. A left row is emitted once no
-    further row can become its match:
+    that are not late, it returns the same rows as `asof_join`. A left row is emitted once no later
+    row can become its match:
 
     - `backward`: once its own time has passed;
     - `forward`: once the time of the matching row has passed;
@@ -1358,12 +1384,13 @@ class AsofJoin(StreamJoin):
       later row can be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    it is emitted at the end if a match was possible until then: if `strategy` is not `backward`,
-    its key is not null, and the part of `where` that reads only left columns holds.
+    such a row is emitted at the end if a match was possible until then. This is the case if
+    `strategy` is not `backward`, the row's key is not null, and the part of `where` that reads only
+    left columns holds.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, or on the number of threads. Rows are ordered by the times above,
-    and ties are in *merged order*: by time, then source, then position.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, or on the number of threads. Rows are ordered by the times above. Rows with equal times
+    are in *merged order*: by time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1386,7 +1413,7 @@ class AsofJoin(StreamJoin):
         >>> join.poll().to_pylist()
         [{'ts': 30, 'sym': 'A', 'bid': 7}]
 
-        The first quote after each trade, if it is at most 20 later:
+        The first quote at most 20 time units after each trade:
 
         >>> join = tg.AsofJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", strategy="forward", tolerance=20,
@@ -1401,53 +1428,53 @@ class AsofJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
             means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None and 0 both mean that the rows are in order.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. None and 0 both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results must be emitted in the order described above. An as-of join always
-            uses this order.
+        ordered: Whether results are emitted in the order described above. An as-of join always uses
+            this order.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or `tolerance` is an
-            integer although times are dates or timestamps, or a duration although times are
-            integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type. An integer
+            `tolerance` for dates or timestamps, or a duration for integer times, also raises this
+            error.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument is
             invalid.
         TypeError: An argument has the wrong type.
@@ -1457,10 +1484,10 @@ class AsofJoin(StreamJoin):
         until you call `skip`. Otherwise, rows could be missing from later results.
 
         `backward` and `nearest` keep the last right row of each key, and the right rows that
-        waiting left rows may match; `forward` keeps no right row whose time has passed. Up to the
-        same number of other rows may stay for a while, because rows are removed in groups. A
-        `where` that reads both sides, or that can fail, may need older rows. In that case, all
-        right rows within `tolerance` are kept, or all of them if there is no `tolerance`.
+        waiting left rows may match. `forward` keeps no right row whose time has passed. Rows are
+        removed in groups, so up to the same number of other rows may remain for a while. A `where`
+        that reads both sides, or that can fail, may need older rows. In that case, all right rows
+        within `tolerance` are kept, or all right rows if there is no `tolerance`.
 
         If any left rows are final, a poll costs as much as an `asof_join` of the waiting left rows
         with the kept right rows.
@@ -1502,13 +1529,13 @@ class IntervalJoin(StreamJoin):
     first), then position. In a left, right, full or anti join, an unmatched row is emitted once no
     further row can match it. Rows are kept only as long as later rows may match them.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
-    by their later row in merged order, then by their earlier row. An unmatched row is emitted after
-    all pairs of the last time at which it could have matched. For a left row, this is its time plus
-    `upper`; for a right row, it is its time minus `lower`. It is never earlier than the row's own
-    time. If `closed` excludes that end, the last time is one unit earlier. An end that is given as
-    an expression is treated as being `max_width` away.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, the number of threads, or `parallelism`. Pairs are ordered by their later row in merged
+    order, then by their earlier row. An unmatched row is emitted after all pairs of the last time
+    at which it could have matched. For a left row, this is its time plus `upper`; for a right row,
+    it is its time minus `lower`. The last time is never earlier than the row's own time. If
+    `closed` excludes that end, the last time is one unit earlier. If an end is given as an
+    expression, `max_width` is used instead.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1523,7 +1550,8 @@ class IntervalJoin(StreamJoin):
         >>> join.poll()["bid"].to_pylist()
         [9, 8, 7]
 
-        Nothing later than 30 is final, because the left source may still deliver another row at 30:
+        Results later than 30 are not final, because the left source may still deliver another row
+        at 30:
 
         >>> right.push(pa.table({"ts": [32], "sym": ["B"], "bid": [6]}))
         >>> left.push(pa.table({"ts": [33], "sym": ["B"], "price": [4.0]}))
@@ -1560,8 +1588,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        Orders that are valid for a limited time, at most 20, with the trades during that time. An
-        order that is valid for longer is set aside:
+        Orders that are valid for at most 20 time units, with the trades during that time. An order
+        that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1579,81 +1607,81 @@ class IntervalJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        lower: The start of the interval, relative to the left time; a negative value starts the
-            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        lower: The start of the interval, relative to the left row's time. A negative value starts
+            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then serves as
-            the start. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left time. It accepts the same values as
-            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-            than its start, the row matches nothing. None sets no bound.
+            sets no bound. To set the start for each row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then the start itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
+            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
+            row's interval before its start, the row matches nothing. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the merged order.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
-            bounds that are the same for all rows.
-        max_width: The maximum distance between the time of a row and an interval end that is given
-            as an expression. It accepts the same values as `lateness`. It is required if there is
-            such an end, because it determines how long rows are kept and which rows are compared; a
-            greater width means more work. A row whose end is farther away is set aside, like a late
-            row.
+            Partners are aggregated in time order. Partners with equal times keep the merged order.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
+            `lower` bound, and bounds that are the same for all rows.
+        max_width: The maximum distance between a row's time and an interval end that is given as an
+            expression. `max_width` accepts the same values as `lateness`. This option is required
+            if there is such an end, because it determines how long rows are kept and which rows are
+            compared. A greater width means more work. A row whose end is farther away is set aside,
+            like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
-            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
-            must be at least 1. A smaller factor splits more keys, and several threads examine each
-            row of a split key. None means 1.2.
+            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). The
+            factor must be at least 1. A smaller factor splits more keys, and several threads
+            examine each row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None and 0 both mean that the rows are in order.
-        parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
-            key. `data`: all threads store the rows of every key, and each finds the matches of its
-            share of them. `hybrid`: the number of threads for a key depends on its share of the
-            comparisons, which is measured repeatedly. `auto`: the same as `key` if there is no
-            `where`; otherwise, it starts as `key` and becomes `hybrid` once one thread has far more
-            comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
-            `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
-            larger for keys with more rows. Each row is stored by one thread, which looks for
-            matches in the lists of all threads of the team (Scale-OIJ, for comparison). With `aggs`
-            or `ordered=False`, only `auto` is allowed.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. None and 0 both mean that the rows are in order.
+        parallelism: The assignment of keys to threads. `key`: one thread processes all rows of a
+            key. `data`: all threads store the rows of every key, and each thread finds the matches
+            of its share of the rows. `hybrid`: the number of threads for a key depends on its share
+            of the comparisons, which is measured repeatedly. `auto`: the same as `key` if there is
+            no `where`. With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread
+            has far more comparisons to make than the others. These patterns are from section 3 of
+            PPOIJ, and `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads,
+            which is larger for keys with more rows. Each row is stored by one thread, which looks
+            for matches in the lists of all threads of the team (Scale-OIJ, for comparison). With
+            `aggs` or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, a pair is emitted by the first poll
-            after both of its rows have been pushed, regardless of lateness and of other sources.
-            The rows are the same, but their order depends on the pushes. An unmatched row is
-            emitted once no row of the other side can match it. Rows are then kept longer, until the
-            other side has passed their intervals. With `aggs`, rows are emitted in order in either
-            case.
+        ordered: Whether results are emitted in the order described above. A pair is then held back
+            until no source can deliver an earlier row. If False, a pair is emitted by the first
+            poll after both of its rows have been pushed, regardless of lateness and of other
+            sources. The result contains the same rows, but their order depends on the pushes. An
+            unmatched row is emitted once no row of the other side can match it. Rows are kept
+            longer, until the other side has passed their intervals. With `aggs`, rows are emitted
+            in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1668,13 +1696,13 @@ class IntervalJoin(StreamJoin):
 
         If `lower` or `upper` is None, the rows of one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
-        in the result as if its time were the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `interval_join` for the rows in merged order.
-        With `prevailing`, the last right row of each key is also kept. If a Python function fails,
-        the next poll calls it again.
+        With `aggs`, a left row is emitted once no further row can become its partner. In the
+        result, the row is placed at the last time at which it could have had a partner. The result
+        is bit-for-bit identical to that of `interval_join` for the rows in merged order. With
+        `prevailing`, the last right row of each key is also kept. If a Python function fails, the
+        next poll calls it again.
 
-        A poll that emits such rows costs as much as a call to `interval_join` with these left rows
+        A poll that emits left rows costs as much as a call to `interval_join` with these left rows
         and all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes.
@@ -1715,12 +1743,12 @@ class Aggregate(Operator[_AggregateStats]):
     This is the sliding-window aggregation of push sources (the multiway aggregate of Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that are not
     late, it returns the same rows as `aggregate`, bit for bit, with each source as a stream. The
-    rows of a window are emitted as soon as no source can deliver a row that falls into it. They are
-    ordered by window, then by key. Sessions are ordered by their end, then by key, so that an open
-    session does not hold others back.
+    rows of a window are emitted as soon as no source can deliver a row that falls into it. Result
+    rows are ordered by window, then by key. Sessions are ordered by their end, then by key, so that
+    an open session does not hold others back.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, or on the number of threads.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1737,7 +1765,7 @@ class Aggregate(Operator[_AggregateStats]):
         ...     print(row)
         {'window_start': 0, 'window_end': 20, 'sym': 'A', 'n': 2, 'mean': 2.5}
 
-        Nothing later is final, because the second source may still deliver another row at 25:
+        Later windows are not final, because the second source may still deliver another row at 25:
 
         >>> second.advance(30)
         >>> [row["n"] for batch in iter(windows.poll, None) for row in batch.to_pylist()]
@@ -1770,45 +1798,45 @@ class Aggregate(Operator[_AggregateStats]):
 
     Args:
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means `size`. If it is greater than `size`, there are gaps
-            between windows.
+        advance: The time from the start of one window to the start of the next. `advance` accepts
+            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
+            are gaps between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. It accepts the same values as `size`, and may also be negative or 0. None means
-            0.
-        session: How long a session stays open after its last row. It accepts the same values as
-            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts the next session.
+            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
+            means 0.
+        session: The time that a session stays open after its last row. `session` accepts the same
+            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
+            of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         sources: The number of sources, from 1 to 65536. None means one.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
-            to give each source its own value. None and 0 both mean that the rows are in order.
-        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
-            windows share, keeps separate states for each stream, and combines slices into windows.
-            The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
-            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
-            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
-            independently. These designs process rows one by one, and need far more time and memory.
-            Sessions always use a separate algorithm.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            list to give each source its own value. None and 0 both mean that the rows are in order.
+        algorithm: The algorithm that assigns rows to windows. All algorithms return the same
+            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
+            time that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are the designs from section 5 of the
+            paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
+            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
+            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
+            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
+            each updates the windows independently. The designs from the paper process rows one by
+            one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been
             aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
-            charged for the state that it may add, so every accepted row can be aggregated. The few
-            batches that a poll prepares in advance do not count towards the limit. The property
-            `memory_limit` describes how sources and the state share the limit.
+            charged for the state that it may add, so every accepted row can be aggregated. Batches
+            that a poll prepares in advance do not count towards the limit. The `memory_limit`
+            property describes how sources and the state share the limit.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1818,10 +1846,10 @@ class Aggregate(Operator[_AggregateStats]):
         TypeError: An argument has the wrong type.
 
     Note:
-        Each row is added to one state per function. The row itself is kept only if you request a
-        first or last value. The starts and ends of windows divide time into slices. The state holds
-        8 to 32 bytes per function, key and slice, for the slices of two windows. Each open session
-        needs another 56 bytes. Keys without rows in these slices are removed from the state, as are
+        Each row is added to one state per function. The row itself is kept only for first and last
+        values. The starts and ends of windows divide time into slices. The state holds 8 to 32
+        bytes per function, key and slice, for the slices of two windows. Each open session needs
+        another 56 bytes. Keys without rows in these slices are removed from the state, as are
         values of string, binary and decimal columns that are neither the smallest nor the largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
@@ -1865,13 +1893,13 @@ class WindowJoin(StreamJoin):
     numeric columns of the two sides, and between their sums and differences, using the widest SIMD
     instructions that the processor supports. If few pairs match, the rows are looked up instead.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
-    their later row in *merged order* (by time, then source with left sources first, then position),
-    then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
-    it could have matched. With time-based windows, this is its own time plus the window of its
-    side. With row-based windows, it is the time of the row that replaces it in the window.
-    Unmatched rows that remain in row-based windows at the end are emitted in merged order.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
+    order* (by time, then source with left sources first, then position), then by their earlier row.
+    An unmatched row is emitted after all pairs of the last time at which it could have matched.
+    With time-based windows, this is the row's own time plus the window of its side. With row-based
+    windows, it is the time of the newer row that displaces the row from its window. Unmatched rows
+    that remain in row-based windows at the end are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -1898,74 +1926,75 @@ class WindowJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the merged order.
+            Partners are aggregated in time order. Partners with equal times keep the merged order.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. None and 0 both mean that the rows are in order.
-        algorithm: How threads share the comparisons. `auto`: each thread processes a share of the
-            new rows, and looks them up by value if a sample of pairs shows that this is faster.
-            `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-            with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
-            published, one row at a time: each thread reads from one gate and adds its results to
-            another. `splitjoin`: also one row at a time, with one tree distributing rows to the
-            threads and another collecting their results (SplitJoin). `cell`: the window of each row
-            is cut into one piece per thread (CellJoin). `three-step`: one thread makes all
-            comparisons (Kang's procedure). `low-latency-handshake`: rows pass quickly through a
-            chain of threads, and one thread in the chain keeps each row (Low-Latency Handshake
-            Join, Figures 12 to 14). If numbers must be equal, they are looked up in a hash table.
-            Otherwise, rows are looked up by the first band, in sorted order, as long as few rows
-            are within reach. `handshake`: the two windows flow past each other through the chain
-            (the handshake join of Teubner and Mueller). Results are therefore emitted only after
-            the left window has passed and later rows have pushed the chain forward. The number of
-            results held back until then depends on the number of threads. Taking a snapshot or
-            closing all sources releases them. The memory limit does not count results that are held
-            back. Rows are removed when further rows arrive, not when sources advance. With
-            `scalejoin-gates` and both handshake joins, threads keep processing the rows that a poll
-            has given them, even between polls. With `aggs`, only `auto` is allowed.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. None and 0 both mean that the rows are in order.
+        algorithm: The algorithm by which threads share the comparisons. `auto`: each thread
+            processes a share of the new rows, and looks them up by value if a sample of pairs shows
+            that this is faster. `scalejoin`: the threads store the rows round robin, and each
+            thread compares new rows with its share of the windows (ScaleJoin, Algorithm 1).
+            `scalejoin-gates`: ScaleJoin as published. Each thread reads rows one at a time from one
+            gate, and adds its results to another. `splitjoin`: also one row at a time, with one
+            tree that distributes rows to the threads and another that collects their results
+            (SplitJoin). `cell`: the window of each row is cut into one piece per thread (CellJoin).
+            `three-step`: one thread makes all comparisons (Kang's procedure).
+            `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
+            kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to 14). Numbers
+            that must be equal are looked up in a hash table. Otherwise, rows are looked up in
+            sorted order by the first band, as long as few rows are within reach. `handshake`: the
+            two windows flow past each other through the chain (the handshake join of Teubner and
+            Mueller). With `handshake`, results are therefore emitted only after the left window has
+            passed and later rows have moved the chain forward. The number of results held back
+            depends on the number of threads. Taking a snapshot or closing all sources releases
+            these results. The memory limit does not count results that are held back. Expired rows
+            are removed when further rows arrive, not when sources advance. With `scalejoin-gates`
+            and both handshake joins, threads keep processing rows from a poll after it has
+            returned. With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, with time-based windows and `algorithm`
-            set to `auto`, a pair is emitted by the first poll after both of its rows have been
-            pushed, regardless of lateness and of other sources. The rows are the same, but their
-            order depends on the pushes. An unmatched row is emitted once no row of the other side
-            can match it. Rows are then kept longer, until the other side has passed their windows.
-            Row-based windows and the other algorithms depend on the merged order, so their pairs
-            still wait; pairs whose rows are joined in the same step are then emitted in any order.
-            With `aggs`, rows are emitted in order in either case.
+        ordered: Whether results are emitted in the order described above. A pair is then held back
+            until no source can deliver an earlier row. If False, with time-based windows and
+            `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+            have been pushed, regardless of lateness and of other sources. The result contains the
+            same rows, but their order depends on the pushes. An unmatched row is emitted once no
+            row of the other side can match it. Rows are kept longer, until the other side has
+            passed their windows. Row-based windows and the other algorithms depend on the merged
+            order, so their pairs are still held back. Pairs whose rows are joined in the same step
+            are then emitted in any order. With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1981,13 +2010,13 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers, without an index. If each key has few rows and windows
         are time-based, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
-        in the result as if its time were the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `window_join` for the rows in merged order.
-        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. In the
+        result, the row is placed at the last time at which it could have had a partner. The result
+        is bit-for-bit identical to that of `window_join` for the rows in merged order. Row-based
+        windows are not allowed. If a Python function fails, the next poll calls it again. With
+        `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call to `window_join` with these left rows
+        A poll that emits left rows costs as much as a call to `window_join` with these left rows
         and all right rows that are still kept. Small polls over many right rows are slow.
 
         Without `aggs`, each row takes an additional 90 to 260 bytes for the values that are
@@ -2027,17 +2056,17 @@ class BandJoin(StreamJoin):
     value, and is looked up in the index of the other side. Pairs outside the band are never
     examined.
 
-    Which rows are emitted, and in which order, depends only on the input rows, not on when or in
-    what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
-    their later row in *merged order* (by time, then source with left sources first, then position),
-    then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
-    it could have matched. With time-based windows, this is its own time plus the window of its
-    side. With row-based windows, it is the time of the row that replaces it in the window.
+    The emitted rows and their order depend only on the input rows, not on the timing or size of
+    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
+    order* (by time, then source with left sources first, then position), then by their earlier row.
+    An unmatched row is emitted after all pairs of the last time at which it could have matched.
+    With time-based windows, this is the row's own time plus the window of its side. With row-based
+    windows, it is the time of the newer row that displaces the row from its window.
 
-    With `right=None`, the rows of one stream are joined with each other. Each row, as a left row,
-    is matched with the rows in the window that precede it in merged order, which act as right rows.
-    Each pair of rows therefore appears once, and no row matches itself. One index is kept instead
-    of two.
+    With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
+    row, and is matched with the rows in the window that precede it in merged order, which act as
+    right rows. Each pair of rows therefore appears once, and no row matches itself. The join keeps
+    one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait; iteration waits for rows until all sources are closed.
@@ -2064,45 +2093,46 @@ class BandJoin(StreamJoin):
 
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. With
-            None, the rows of the left sources are joined with each other. In that case, give `on`,
-            `by` and `time` as single names rather than pairs of names, give one `window`, and leave
-            `how` at `inner`.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If
+            `right` is None, the rows of the left sources are joined with each other. Such a
+            self-join accepts single names, not pairs, for `on`, `by` and `time`. The join has one
+            `window`, and `how` must be `inner`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
+            None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the merged order.
+            Partners are aggregated in time order. Partners with equal times keep the merged order.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None selects the values that were fastest in benchmarks.
+            only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -2110,38 +2140,38 @@ class BandJoin(StreamJoin):
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
             creates three left sources.
-        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
-            to give each side its own value, left first. Each item of the pair may be a list with
-            one value per source of that side. If `right` is None, use a single list instead of a
-            pair. None and 0 both mean that the rows are in order.
-        algorithm: Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
-            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
-            rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
-            on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-            are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-            never merged. `auto` selects `buckets`, which computes the positions of blocks for many
-            rows at a time instead of searching for them. With `aggs`, `auto` uses the algorithm of
-            `band_join`.
+        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            pair to give each side its own value, left first. Each item of the pair may be a list
+            with one value per source of that side. If `right` is None, use a single list instead of
+            a pair. None and 0 both mean that the rows are in order.
+        algorithm: The index that is used to find matching rows in a side's window: `buckets`,
+            `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All
+            algorithms return the same rows in the same order. With `ibwj` and `ibwj-blocking`,
+            threads run tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only
+            `ibwj` merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks
+            run on shared B+-trees, which are never merged. `auto` selects `buckets`, which computes
+            the positions of blocks for many rows at a time instead of searching for each block.
+            With `aggs`, `auto` uses the algorithm of `band_join`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
             yet, for rows that later rows may match, and for late rows. None sets no limit. The
             `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair then waits until
-            no source can deliver an earlier row. If False, with time-based windows and `algorithm`
-            set to `auto`, a pair is emitted by the first poll after both of its rows have been
-            pushed, regardless of lateness and of other sources. The rows are the same, but their
-            order depends on the pushes. An unmatched row is emitted once no row of the other side
-            can match it. Rows are then kept longer, until the other side has passed their windows.
-            Row-based windows and the other algorithms depend on the merged order, so their pairs
-            still wait; pairs whose rows are joined in the same step are then emitted in any order.
-            The same applies when a stream is joined with itself. With `aggs`, rows are emitted in
-            order in either case.
+        ordered: Whether results are emitted in the order described above. A pair is then held back
+            until no source can deliver an earlier row. If False, with time-based windows and
+            `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+            have been pushed, regardless of lateness and of other sources. The result contains the
+            same rows, but their order depends on the pushes. An unmatched row is emitted once no
+            row of the other side can match it. Rows are kept longer, until the other side has
+            passed their windows. Row-based windows and the other algorithms depend on the merged
+            order, so their pairs are still held back. Pairs whose rows are joined in the same step
+            are then emitted in any order. Pairs of a self-join are also held back. With `aggs`,
+            rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs the processors; otherwise, it slows the operator down. Each operator
-            starts pinning at a different processor. The thread that calls the operator is not
-            pinned. If an aggregate is a Python function, no threads are pinned. By default, only
-            the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+            pins its first thread to a different processor. The thread that calls the operator is
+            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
+            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2156,20 +2186,20 @@ class BandJoin(StreamJoin):
 
         With several columns, or with `by`, one column is indexed, and the others are compared. The
         indexed column is the one that yields the fewest candidates in a sample of the first rows.
-        Later samples may select a different one.
+        Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. It is placed
-        in the result as if its time were the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `band_join` for the rows in merged order.
-        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. In the
+        result, the row is placed at the last time at which it could have had a partner. The result
+        is bit-for-bit identical to that of `band_join` for the rows in merged order. Row-based
+        windows are not allowed. If a Python function fails, the next poll calls it again. With
+        `aggs`, each row has an overhead of 40 bytes.
 
-        A poll that emits such rows costs as much as a call to `band_join` with these left rows and
+        A poll that emits left rows costs as much as a call to `band_join` with these left rows and
         all right rows that are still kept. Small polls over many right rows are slow.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
-        values, each such column adds about 16 bytes, because it is also kept row by row. `explain`
-        shows how many bytes a row needs.
+        values, each of these columns adds about 16 bytes, because it is also kept row by row.
+        `explain` shows how many bytes a row needs.
     """
 
     def __new__(
@@ -2199,10 +2229,10 @@ class BandJoin(StreamJoin):
     ) -> Self: ...
 
 def default_threads() -> int:
-    """Return the number of threads that a call uses when it does not say.
+    """Return the number of threads that a call uses by default.
 
-    It is the least of three numbers: the processors that this process may use, its share of them in
-    a container, and `OMP_NUM_THREADS`, by which Spark tells a worker how many are its own.
+    The number is the smallest of three: the processors that this process may use, its CPU share in
+    a container, and `OMP_NUM_THREADS`, which Spark sets to the number of cores of each worker.
 
     Example:
         >>> tg.default_threads() >= 1
@@ -2210,32 +2240,33 @@ def default_threads() -> int:
     """
 
 def release_memory() -> bool:
-    """Give the memory that is kept for later calls back to the system.
+    """Release the memory that is kept for later calls.
 
-    Large arrays lie in memory that is kept when they are dropped, so that the next call finds it
-    warm: up to 320 MiB, and up to 4 GiB more that Linux takes as soon as anybody needs memory.
-    Memory that results still use stays. The environment variable `TIDEGATE_POOL_BYTES`, read at the
-    import, is the most bytes that are kept. With 0, all goes back at once, and calls are slower.
-    On Linux with glibc, `malloc_trim` then gives back the free pages among small arrays, also of
-    arrays of other libraries.
+    When large arrays are dropped, their memory is kept, so that the next call can reuse it. Up to
+    320 MiB are kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory.
+    Memory that results still use is not released. The environment variable `TIDEGATE_POOL_BYTES`,
+    which is read on import, sets the maximum number of bytes to keep. With 0, all memory is
+    returned immediately, and calls are slower. On Linux with glibc, this function also calls
+    `malloc_trim`, which returns free pages between small arrays, including those of other
+    libraries.
 
     Example:
         >>> tg.release_memory() in (True, False)
         True
 
     Returns:
-        Whether any large arrays' memory was kept.
+        Whether the memory of any large arrays had been kept.
     """
 
 @final
 class Digest:
-    """The digest of rows that come batch by batch.
+    """The digest of rows that arrive batch by batch.
 
-    It has a fixed size, however many rows come. `digest` is the function for a whole table, and
-    says which rows have equal digests.
+    A digest has a fixed size, regardless of the number of rows. The function `digest` computes the
+    digest of a whole table, and describes which rows have equal digests.
 
     Args:
-        schema: The columns of the rows: a `pyarrow.Schema`, or data that has it.
+        schema: The columns of the rows: a `pyarrow.Schema`, or data with this schema.
 
     Raises:
         TypeError: The argument has no schema.
@@ -2255,7 +2286,7 @@ class Digest:
     def __new__(cls, schema: pa.Schema | Table) -> Self: ...
     def _update(self, data: ArrowSource, threads: int | None) -> None: ...
     def update(self, data: Table, *, threads: int | None = None) -> None:
-        """Add rows after all others.
+        """Add rows after the rows that were added before.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2265,19 +2296,19 @@ class Digest:
             tidegate.SchemaError: column 2: expected `price` of kind float, ...
 
         Args:
-            data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by
+            data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by
                 batch.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
             SchemaError: A column has a different name or kind. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
-            TypeError: The data is of an unsupported kind.
+            TypeError: The data has an unsupported type.
         """
 
     @property
     def rows(self) -> int:
-        """How many rows were added.
+        """The number of rows that were added.
 
         Example:
             >>> tg.Digest(trades.schema).rows
@@ -2297,7 +2328,7 @@ class Digest:
 
     @property
     def unordered(self) -> str:
-        """The digest of the rows in any order: 32 hexadecimal digits.
+        """The digest of the rows regardless of their order: 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2308,11 +2339,11 @@ class Digest:
 
     @property
     def sum(self) -> str:
-        """The sum behind `unordered`: 32 hexadecimal digits.
+        """The sum from which `unordered` is computed: 32 hexadecimal digits.
 
-        The sums of parts of the rows, added modulo 2^128, are the sum of all rows. So it can be
-        made where the rows are, as streams on Spark do. Names and types of the columns do not show
-        in it.
+        The sums of several sets of rows, added modulo 2^128, equal the sum of all their rows. A sum
+        can therefore be computed where the rows are, as streams on Spark do. The sum does not
+        depend on the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2367,7 +2398,7 @@ class JoinPlan:
     def left_columns(self) -> list[str]:
         """The columns that the join reads from the left input, in input order.
 
-        These are the columns that it compares, the columns that the condition reads, and the
+        These are the columns that the join compares, the columns that the condition reads, and the
         columns of the result.
 
         Example:
@@ -2396,8 +2427,8 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must have for the join to return the same result.
 
-        These are the columns that it reads, plus the left columns whose names cause a suffix to be
-        added to right columns.
+        These are the columns that the join reads, plus the left columns whose names cause a suffix
+        to be added to right columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2438,9 +2469,9 @@ class JoinPlan:
     def bands(self) -> list[_Reach]:
         """The columns of a band join, with the smallest and largest `right - left` allowed.
 
-        A difference is a float if either side is a float, and an integer otherwise. For times, it
-        is in the finer of the two sides' units; for decimals, in units of their last decimal
-        place. None means that there is no bound.
+        A difference is a float if either side is a float, and an integer otherwise. Differences
+        between times are in the finer of the two sides' units, and differences between decimals in
+        units of their last decimal place. None means that there is no bound.
 
         Example:
             >>> from tidegate._tidegate import band_join_query
@@ -2489,7 +2520,7 @@ class JoinPlan:
 
     @property
     def looks_back(self) -> bool:
-        """Whether the last right row of a key may match, however old it is.
+        """Whether the last right row of a key may match regardless of its age.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query
@@ -2531,7 +2562,7 @@ class JoinPlan:
 
         Raises:
             TidegateError: The duration is negative, or is a plain number although times have a
-            unit.
+                unit.
             TypeError: `length` is not a duration.
 
         Example:
@@ -2541,19 +2572,19 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Return where the intervals of rows start and end, if ends are computed from columns.
+        """Return the start and end of each row's interval, if ends are computed from columns.
 
-        Two rows match only if their intervals overlap, but not all rows whose intervals overlap
-        match. The Spark form of the join divides rows by these intervals. If a row matches nothing,
-        its start and end both equal its time.
+        Two rows match only if their intervals overlap, but rows with overlapping intervals do not
+        always match. The Spark form of the join divides rows by these intervals. If a row matches
+        nothing, its start and end both equal its time.
 
         Args:
             side: The side that the rows belong to, `"left"` or `"right"`.
             rows: Rows with the columns that the plan was created for.
 
         Returns:
-            The integer columns `start` and `end`, in the finer of the two sides' units. None if no
-            end is computed from columns.
+            The integer columns `start` and `end`, in the finer of the two sides' units. The result
+            is None if no end is computed from columns.
 
         Raises:
             TypeError: The rows are not Arrow data.
@@ -2643,7 +2674,7 @@ class AggregationPlan:
 class JoinQuery:
     """The description of a join, independent of its inputs.
 
-    It is created by `interval_join_query` and similar functions. It is immutable and can be
+    `interval_join_query` and similar functions create a query, which is immutable and can be
     pickled. Calls on tables and files, the command and Spark all use it, so that each option is
     read in one place.
 
@@ -2666,7 +2697,7 @@ class JoinQuery:
 
     @property
     def how(self) -> How:
-        """Which unmatched rows the result keeps: the value passed, or the default."""
+        """The unmatched rows that the result keeps: the value passed, or the default."""
 
     @property
     def keeps_right(self) -> bool:
@@ -2720,7 +2751,7 @@ def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
 class AggregationQuery:
     """The description of an aggregation, independent of its streams.
 
-    It is immutable and can be pickled. `tidegate.aggregate` explains the options.
+    An aggregation query is immutable and can be pickled. `tidegate.aggregate` explains the options.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2797,19 +2828,19 @@ class InputRows:
     def __new__(cls, data: ArrowSource, name: str) -> Self: ...
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the data."""
 
 def is_arrow(ob: object) -> bool:
     """Return whether native functions accept an object without conversion."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
-    """Return the number of bytes that a string such as `"2GB"` specifies."""
+    """Convert a size, such as `"2GB"`, to a number of bytes."""
 
 def reader_of(rows: object, made_by: str) -> BatchReader[Any]:
     """Return a reader of the batches that an iterator with a schema produces.
 
     The reader's thread produces the batches, one batch ahead of the consumer. The iterator
-    occasionally yields None, so that a closed reader is noticed.
+    occasionally yields None, so that the thread notices when the reader is closed.
     """
 
 def merge(

@@ -1,4 +1,4 @@
-"""What `tidegate.aggregate` computes: a function of a column of the rows that a condition selects.
+"""Aggregate functions: each is computed from the columns of the rows that a condition selects.
 
     >>> import pyarrow as pa
     >>> import tidegate as tg
@@ -11,11 +11,11 @@
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'open': 3.0, 'large': 1}
 
-Nulls are left out, except by functions that take rows as they are: `first`, `last`, `arg_min`,
-`arg_max`, `collect` and `udf`. If no row is left, a count is 0, and every other function is null.
+Nulls are ignored, except by `first`, `last`, `arg_min`, `arg_max`, `collect` and `udf`. If there
+are no values, a count is 0, and every other function is null.
 """
 
-# ruff: noqa: A001 - the functions have the names that everyone knows, inside this module.
+# ruff: noqa: A001 - the functions have their usual names, which shadow built-ins only here.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
@@ -85,12 +85,12 @@ Function: TypeAlias = Literal[
 """The name of a function."""
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]
-"""The value of a quantile that lies between two values."""
+"""The interpolation of a quantile that lies between two values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Udf:
-    """A function of one's own, and the type of its results; made by `udf`."""
+    """A user-defined function and the type of its results; created by `udf`."""
 
     function: Callable[..., object]
     returns: pa.DataType
@@ -103,13 +103,13 @@ class Udf:
         return pa.field("", self.returns)
 
     def __call__(self, lists: pa.RecordBatch) -> pa.RecordBatch:
-        """Call the function with list columns, and make one column of the values that it returns.
+        """Call the function with list columns, and convert the values that it returns to a column.
 
         Args:
-            lists: A list for each window in each column.
+            lists: The arguments of the function. Each column contains one list per window.
 
         Raises:
-            TidegateError: The function raised, or its results are of another type.
+            TidegateError: The function failed, or its results have another type.
         """
         import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -129,13 +129,14 @@ class Udf:
                 found = pa.array(found, type=self.returns)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 message = (
-                    f"the function returned {type(found).__name__}, and pyarrow cannot make an "
-                    f"array of {self.returns} from it ({error}); return one value for each list"
+                    f"the function returned {type(found).__name__}, "
+                    f"and pyarrow cannot build an array of {self.returns} from it ({error}); "
+                    "return one value for each list"
                 )
                 raise TidegateError(message) from error
         if found.type != self.returns:
             message = (
-                f"the function returned {found.type}, but returns= says {self.returns}; "
+                f"the function returned {found.type}, but returns= specifies {self.returns}; "
                 f"give returns={found.type}, or cast the results"
             )
             raise TidegateError(message)
@@ -144,9 +145,10 @@ class Udf:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aggregate:
-    """A function, its columns and parameters, and the condition on rows that count, as SQL text.
+    """A function with its columns, its parameters, and a condition on the rows, as SQL text.
 
-    Made by the functions of this module. It can be compared, pickled and used in any call.
+    Aggregates are created by the functions of this module. Aggregates can be compared and pickled,
+    and the same aggregate can be used in several calls.
     """
 
     function: Function
@@ -169,11 +171,11 @@ class Aggregate:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that the function is of."""
+        """The columns that the function reads."""
         return [name for name in (self.column, self.second) if name is not None] + list(self.inputs)
 
     def __repr__(self) -> str:
-        """Tell what is set."""
+        """Show the fields that are set."""
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
         known = (f"{name}={value!r}" for name, value in every if value not in (None, ()))
         return f"Aggregate({', '.join(known)})"
@@ -183,8 +185,8 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
     """Count the rows, or the values of a column that are not null.
 
     Args:
-        column: The column, of any type; None for all rows.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        column: A column of any type. None counts all rows.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> tidegate.agg.count("price", where="price > 3")
@@ -196,12 +198,13 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
 def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Add up the values.
 
-    Integers give int64, unsigned ones uint64, decimals decimal128(38), floats float64. Whole
-    numbers are added exactly; a sum that does not fit its type is an error that names the window.
+    The sum of integers is int64, of unsigned integers uint64, of decimals decimal128(38), and of
+    floats float64. Integers and decimals are added exactly. If a sum does not fit into its type,
+    the error names the window.
 
     Args:
         column: A column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> tidegate.agg.sum("size", where=tidegate.row.side == "B").where
@@ -211,63 +214,65 @@ def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 
 def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Average the values, as float64.
+    """Compute the mean of the values, as float64.
 
     Args:
         column: A column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("mean", column, where)
 
 
 def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Find the smallest value; NaN is larger than any other float.
+    """Compute the smallest value. NaN is larger than any other float.
 
-    0.0 and -0.0 compare equal; the result is 0.0 for both.
+    0.0 and -0.0 compare equal, and the result is 0.0 for both.
 
     Args:
-        column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        column: A column of numbers, times, booleans, strings or binary values. Strings are compared
+            by their bytes.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("min", column, where)
 
 
 def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Find the largest value; NaN is larger than any other float.
+    """Compute the largest value. NaN is larger than any other float.
 
-    0.0 and -0.0 compare equal; the result is 0.0 for both.
+    0.0 and -0.0 compare equal, and the result is 0.0 for both.
 
     Args:
-        column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        column: A column of numbers, times, booleans, strings or binary values. Strings are compared
+            by their bytes.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("max", column, where)
 
 
 def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Take the value of the first row by time, then stream, then position; it may be null.
+    """Return the value of the first row by time, then stream, then position; it may be null.
 
     Args:
         column: A column of any type.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
-            `"price IS NOT NULL"` skips nulls.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text. `"price
+            IS NOT NULL"` skips nulls.
     """
     return _aggregate("first", column, where)
 
 
 def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Take the value of the last row by time, then stream, then position; it may be null.
+    """Return the value of the last row by time, then stream, then position; it may be null.
 
     Args:
         column: A column of any type.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
-            `"price IS NOT NULL"` skips nulls.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text. `"price
+            IS NOT NULL"` skips nulls.
     """
     return _aggregate("last", column, where)
 
 
 def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Compute the variance of the values as a sample, as float64; null for fewer than two.
+    """Compute the sample variance of the values, as float64; null for fewer than two values.
 
     If the sum of squared deviations from the mean exceeds the range of float64, the result is
     infinite. The result is never negative, and it is NaN only if one of the values is NaN or
@@ -275,7 +280,7 @@ def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("var", column, where)
 
@@ -285,21 +290,22 @@ def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("std", column, where)
 
 
 def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Average the values, each counting by its weight, as float64.
+    """Compute the weighted mean of the values, as float64.
 
-    The average price by size is the volume-weighted average price (VWAP). A row counts where both
-    are not null. If the weights add up to 0, the result is NaN, or infinite.
+    The mean of prices weighted by size is the volume-weighted average price (VWAP). A row counts if
+    neither its value nor its weight is null. If the weights add up to 0, the result is NaN or
+    infinite.
 
     Args:
         column: A column of numbers.
-        weights: The column of the weights, which are numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        weights: A column of weights, which must be numbers.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "size": [2, 1]})
@@ -311,15 +317,15 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 
 
 def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Take the value of one column where another is least; it may be null.
+    """Return the value of one column in the row where another is smallest; it may be null.
 
     If several rows share the smallest value, the earliest one is used. Rows where `by` is null are
     ignored. NaN is larger than any other float, and 0.0 and -0.0 compare equal.
 
     Args:
         column: A column of any type.
-        by: A column of numbers, times, booleans, text or binary.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        by: A column of numbers, times, booleans, strings or binary values.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "venue": ["N", "Q"]})
@@ -331,34 +337,34 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 
 
 def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Take the value of one column where another is largest; it may be null.
+    """Return the value of one column in the row where another is largest; it may be null.
 
     If several rows share the largest value, the earliest one is used. Rows where `by` is null are
-    ignored; NaN is larger than any other float.
+    ignored. NaN is larger than any other float.
 
     Args:
         column: A column of any type.
-        by: A column of numbers, times, booleans, text or binary.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        by: A column of numbers, times, booleans, strings or binary values.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("arg_max", column, where, by)
 
 
 def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Compute the covariance of two columns as a sample, as float64; null for fewer than two rows.
+    """Compute the sample covariance of two columns, as float64; null for fewer than two rows.
 
     A row counts if neither column is null.
 
     Args:
         column: A column of numbers.
         other: Another column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("covar", column, where, other)
 
 
 def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Compute the correlation of two columns (Pearson's), as float64; null for fewer than two rows.
+    """Compute Pearson's correlation of two columns, as float64; null for fewer than two rows.
 
     A row counts if neither column is null. The result is NaN if either column has only one distinct
     value, or if a variance would be infinite.
@@ -366,7 +372,7 @@ def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggrega
     Args:
         column: A column of numbers.
         other: Another column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "y": [6.0, 4.0, 2.0]})
@@ -378,13 +384,13 @@ def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggrega
 
 
 def median(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Find the value in the middle, or the mean of both, as float64; NaN is above all others.
+    """Compute the median of the values, as float64. NaN is larger than any other value.
 
-    It is exact. `tidegate.Aggregate` keeps the rows for it until their windows are complete.
+    The median is exact. `tidegate.Aggregate` therefore keeps rows until their windows are complete.
 
     Args:
         column: A column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 9, 2, 3]})
@@ -402,17 +408,18 @@ def quantile(
     interpolation: Interpolation = "linear",
     where: Expr | str | None = None,
 ) -> Aggregate:
-    """Find the value that a share of the values do not exceed, as float64; NaN is above all others.
+    """Compute a quantile of the values, as float64. NaN is larger than any other value.
 
-    It is exact. `tidegate.Aggregate` keeps the rows for it until their windows are complete.
+    The quantile is exact. `tidegate.Aggregate` therefore keeps rows until their windows are
+    complete.
 
     Args:
         column: A column of numbers.
-        share: From 0, the smallest value, to 1, the largest one.
-        interpolation: The value of a quantile between two values: on the line from the lower to the
-            higher one (`linear`, as in NumPy), the `nearest` one (as in Polars), the `lower`, the
-            `higher`, or half-way (`midpoint`).
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        share: The quantile, from 0, the smallest value, to 1, the largest value.
+        interpolation: The method for a quantile between two values: interpolate between them
+            (`linear`, as in NumPy), use the `nearest` value (as in Polars), the `lower` or the
+            `higher` value, or their mean (`midpoint`).
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "ms": [10, 90, 20, 30]})
@@ -425,27 +432,26 @@ def quantile(
 
 
 def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Count how many values differ, as int64; nulls are left out.
+    """Count the distinct values, as int64. Nulls are ignored.
 
-    All NaN are one value, and so are 0.0 and -0.0.
-
-    `tidegate.Aggregate` keeps the rows for it until their windows are complete.
+    All NaN count as one value, and so do 0.0 and -0.0. `tidegate.Aggregate` keeps rows until their
+    windows are complete.
 
     Args:
-        column: A column of numbers, times, booleans, text or binary.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        column: A column of numbers, times, booleans, strings or binary values.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("count_distinct", column, where)
 
 
 def collect(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """List the values in the order of the rows, nulls among them; null if there is no row.
+    """Collect the values, including nulls, into a list in row order; null if there are no rows.
 
-    `tidegate.Aggregate` keeps the rows for it until their windows are complete.
+    `tidegate.Aggregate` keeps rows until their windows are complete.
 
     Args:
         column: A column of any type.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 7], "x": ["a", None, "c"]})
@@ -463,23 +469,23 @@ def udf(
     *,
     where: Expr | str | None = None,
 ) -> Aggregate:
-    """Call a function of one's own for many windows at once.
+    """Call a user-defined function for many windows at a time.
 
-    The function is given an Arrow list array for each input, with a list for each window, nulls
-    among the values. It returns a value for each list: an Arrow array of the type `returns`, or
-    anything that `pyarrow.array` makes one of. A window without rows has no list; its result is
-    null. The function must be a function of the values alone: it may be called from any thread, in
-    any order, with the windows cut anywhere. `tidegate.Aggregate` keeps the rows for it until their
-    windows are complete.
+    The function receives one Arrow list array per input, with one list per window. Lists include
+    nulls. The function returns one value per list: an Arrow array of the type `returns`, or any
+    object that `pyarrow.array` can convert to this type. A window without rows has no list, and its
+    result is null. The result must depend only on the values, because the function may be called
+    from any thread, in any order, and with any groups of windows. `tidegate.Aggregate` keeps rows
+    until their windows are complete.
 
     Args:
         function: The function. Spark pickles it.
-        inputs: The column, or the columns, that it is of.
-        returns: The type of its results.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        inputs: The name or names of the columns that are passed to the function.
+        returns: The type of the function's results.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
 
     Raises:
-        TypeError: `returns` is no Arrow type, or `function` cannot be called.
+        TypeError: `returns` is not an Arrow type, or `function` is not callable.
 
     Example:
         >>> def spread(prices):
@@ -508,27 +514,27 @@ def product(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("product", column, where)
 
 
 def any(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Tell whether one of the values is true; null if there is none.
+    """Return whether any of the values is true; null if there are no values.
 
     Args:
         column: A column of booleans.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("any", column, where)
 
 
 def all(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Tell whether all values are true; null if there is none.
+    """Return whether all values are true; null if there are no values.
 
     Args:
         column: A column of booleans.
-        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("all", column, where)
 

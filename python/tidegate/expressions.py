@@ -1,15 +1,15 @@
-"""Conditions for `where`, over the columns of a left row and a right row, or of one row.
+"""Expressions over the columns of a left row and a right row, or of a single row.
 
-An expression is built with Python's operators from `left` and `right`, and is the same as its SQL
-text, which `where` takes as well:
+Build an expression from `left` and `right` with Python's operators. It is equivalent to its SQL
+text, which `where` also accepts:
 
     >>> from tidegate import left, right
     >>> (left.price < right.bid * 1.01) & right.size.is_not_null()
     left.price < right.bid * 1.01 AND right.size IS NOT NULL
 
-Two things differ from plain Python, as in pandas: `&`, `|` and `~` stand for and, or and not, with
-comparisons in parentheses, and `%` has the sign of the dividend, as in SQL. `abs`, `round`,
-`math.floor` and `math.ceil` take expressions, and all other functions are methods.
+Two rules differ from plain Python. As in pandas, write `&`, `|` and `~` for and, or and not, and
+put comparisons in parentheses. As in SQL, the result of `%` has the sign of the dividend. `abs`,
+`round`, `math.floor` and `math.ceil` accept expressions, and all other functions are methods.
 """
 
 # ruff: noqa: SLF001 - the functions below the class are part of it.
@@ -37,7 +37,7 @@ __all__ = ["Columns", "Expr", "case", "left", "right", "row"]
 
 
 class _Level(IntEnum):
-    """How tightly a text binds; it gets parentheses where its place asks for more."""
+    """The precedence of an expression, which determines where parentheses are needed."""
 
     OR = 1
     AND = 2
@@ -49,17 +49,17 @@ class _Level(IntEnum):
     ATOM = 8
 
 
-# Without `eq`, for `==` builds an expression.
+# Without `eq`, because `==` builds an expression.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expr:
     """An expression over the columns of a left row and a right row.
 
-    Made by operators on `tidegate.left` and `tidegate.right`, or on `tidegate.row`, never by its
-    constructor. It has no truth value of its own; its types are checked when a call takes it as
-    `where`.
+    Expressions are created by operators on the columns of `tidegate.left` and `tidegate.right`, or
+    of `tidegate.row`, never by the constructor. An expression has no truth value. Its types are
+    checked when it is passed to a call.
 
-    Literals may be of Python's types (bool, int, float, str, bytes, Decimal, datetime, date,
-    timedelta, None) and numpy scalars of the same kinds.
+    Literals may be Python values (bool, int, float, str, bytes, Decimal, datetime, date, timedelta,
+    None) or numpy scalars of the same kinds.
 
     Example:
         >>> from datetime import timedelta
@@ -75,17 +75,18 @@ class Expr:
     def __repr__(self) -> str:
         return self._text
 
-    # By identity: where two hashes are equal, a set would ask `==` for a truth value.
+    # Hashed by identity, because a set would need the truth value of `==` if two hashes were equal.
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
         message = (
-            f"`{self}` has a value for each pair of rows, none of its own: use & for and, | for "
-            "or, ~ for not, with each comparison in parentheses, and between() for a < x < b"
+            f"`{self}` has a value for each pair of rows, but no truth value: "
+            "use & for and, | for or, ~ for not, with each comparison in parentheses, "
+            "and between() for a < x < b"
         )
         raise TypeError(message)
 
-    # A numpy scalar on the left leaves the operation to the reflected operators.
+    # Makes a numpy scalar on the left defer to the reflected operators.
     __array_ufunc__ = None
 
     def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
@@ -158,7 +159,7 @@ class Expr:
         return Expr(f"abs({self})", _Level.ATOM)
 
     def is_null(self) -> Expr:
-        """Whether the value is null.
+        """Return whether the value is null.
 
         Example:
             >>> tidegate.left.size.is_null()
@@ -167,7 +168,7 @@ class Expr:
         return Expr(f"{_at_least(self, _Level.SUM)} IS NULL", _Level.PREDICATE)
 
     def is_not_null(self) -> Expr:
-        """Whether the value is there.
+        """Return whether the value is not null.
 
         Example:
             >>> tidegate.left.size.is_not_null()
@@ -176,7 +177,7 @@ class Expr:
         return Expr(f"{_at_least(self, _Level.SUM)} IS NOT NULL", _Level.PREDICATE)
 
     def between(self, low: Operand, high: Operand) -> Expr:
-        """Whether `low <= value <= high`.
+        """Return whether `low <= value <= high`.
 
         Example:
             >>> abs(tidegate.left.x - tidegate.right.x).between(0, 5)
@@ -186,14 +187,14 @@ class Expr:
         return Expr(f"{value} BETWEEN {low} AND {high}", _Level.PREDICATE)
 
     def is_in(self, values: Iterable[Operand]) -> Expr:
-        """Whether the value is equal to one of `values`; the work grows with their number.
+        """Return whether the value equals one of `values`; the cost grows with their number.
 
         Example:
             >>> tidegate.left.venue.is_in(["XPAR", "XAMS"])
             left.venue IN ('XPAR', 'XAMS')
         """
         if isinstance(values, str | bytes):
-            message = f"is_in() takes several values, got {values!r}; write [{values!r}]"
+            message = f"is_in() expects several values, got {values!r}; write [{values!r}]"
             raise TypeError(message)
         items = ", ".join(_expr(value)._text for value in values)
         if not items:
@@ -201,7 +202,7 @@ class Expr:
         return Expr(f"{_at_least(self, _Level.SUM)} IN ({items})", _Level.PREDICATE)
 
     def like(self, pattern: str) -> Expr:
-        """Whether the text is as in a pattern, in which `%` is any text and `_` any character.
+        """Return whether a string matches a pattern; `%` matches any string and `_` any character.
 
         Example:
             >>> tidegate.left.name.like("Gate %")
@@ -210,10 +211,10 @@ class Expr:
         return _matched(self, "LIKE", pattern)
 
     def matches(self, pattern: str) -> Expr:
-        """Whether a regular expression matches somewhere in the text.
+        """Return whether a regular expression matches anywhere in a string.
 
-        It is written as for Rust's `regex`: much as for Python's `re`, but without back references
-        and look-around, so that the work is in proportion to the text.
+        The syntax is that of Rust's `regex`. It is similar to Python's `re`, but does not support
+        backreferences and look-around, so the cost is proportional to the length of the string.
 
         Example:
             >>> tidegate.left.name.matches("^Gate [0-9]+$")
@@ -222,7 +223,7 @@ class Expr:
         return _matched(self, "REGEXP", pattern)
 
     def ilike(self, pattern: str) -> Expr:
-        """As `like`, whether letters are upper or lower case.
+        """Return whether a string matches a pattern as in `like`, ignoring case.
 
         Example:
             >>> tidegate.left.name.ilike("gate %")
@@ -231,7 +232,7 @@ class Expr:
         return _matched(self, "ILIKE", pattern)
 
     def starts_with(self, prefix: Operand) -> Expr:
-        """Whether the text begins with another.
+        """Return whether a string starts with another string.
 
         Example:
             >>> tidegate.left.name.starts_with("Gate")
@@ -240,7 +241,7 @@ class Expr:
         return _called("starts_with", self, prefix)
 
     def ends_with(self, suffix: Operand) -> Expr:
-        """Whether the text ends with another.
+        """Return whether a string ends with another string.
 
         Example:
             >>> tidegate.left.name.ends_with(tidegate.right.code)
@@ -249,7 +250,7 @@ class Expr:
         return _called("ends_with", self, suffix)
 
     def contains(self, part: Operand) -> Expr:
-        """Whether the text has another in it.
+        """Return whether a string contains another string.
 
         Example:
             >>> tidegate.left.name.contains("ate")
@@ -258,7 +259,7 @@ class Expr:
         return _called("contains", self, part)
 
     def lower(self) -> Expr:
-        """The text in lower case.
+        """Return the string in lower case.
 
         Example:
             >>> tidegate.left.name.lower() == tidegate.right.name.lower()
@@ -267,7 +268,7 @@ class Expr:
         return _called("lower", self)
 
     def upper(self) -> Expr:
-        """The text in upper case.
+        """Return the string in upper case.
 
         Example:
             >>> tidegate.left.venue.upper()
@@ -276,7 +277,7 @@ class Expr:
         return _called("upper", self)
 
     def length(self) -> Expr:
-        """The number of characters of the text.
+        """Return the number of characters in the string.
 
         Example:
             >>> tidegate.left.name.length() > 4
@@ -285,11 +286,11 @@ class Expr:
         return _called("length", self)
 
     def substr(self, start: Operand, length: Operand = None) -> Expr:
-        """A part of the text.
+        """Return a part of the string.
 
         Args:
-            start: The number of its first character; that of the text is 1.
-            length: How many characters it has at most. None takes all that follow.
+            start: The position of the first character, counting from 1.
+            length: The maximum number of characters. None means all that follow.
 
         Example:
             >>> tidegate.left.venue.substr(2, 3)
@@ -298,7 +299,7 @@ class Expr:
         return _called("substr", self, start, *(() if length is None else (length,)))
 
     def coalesce(self, *others: Operand) -> Expr:
-        """The value, or the first of the others that is there if it is null.
+        """Return the value, or the first of the other values that is not null.
 
         Example:
             >>> tidegate.left.size.coalesce(tidegate.right.size, 0)
@@ -307,7 +308,7 @@ class Expr:
         return _called("coalesce", self, *others)
 
     def extract(self, part: str) -> Expr:
-        """A part of a date or a time as a whole number, in the time zone of its column.
+        """Return a part of a date or time as an integer, in the time zone of its column.
 
         Args:
             part: `year`, `quarter`, `month`, `week` (of the ISO year), `day`, `dow` (0 is Sunday),
@@ -321,9 +322,10 @@ class Expr:
         return Expr(f"EXTRACT({part} FROM {self._text})", _Level.ATOM)
 
     def cast(self, to: str) -> Expr:
-        """The value in another type. A value that the type does not hold is an error.
+        """Convert the value to another type. A value that does not fit the type is an error.
 
-        A cast to whole numbers cuts off digits after the point, one to a decimal rounds.
+        A cast to an integer truncates the digits after the decimal point, and a cast to a decimal
+        rounds them.
 
         Args:
             to: `boolean`, `tinyint`, `smallint`, `integer`, `bigint`, `real`, `double`,
@@ -347,9 +349,9 @@ class Expr:
 
 
 class Columns:
-    """The columns of one side of a join: `left.price`, or `left["odd name"]` for any other name.
+    """The columns of one side of a join, such as `left.price` or `left["odd name"]`.
 
-    The columns of `row` are those of an aggregation.
+    The columns of `row` are those of an aggregation's streams.
 
     Example:
         >>> tidegate.left["odd name"] > tidegate.right.limit
@@ -365,7 +367,7 @@ class Columns:
         return f"tidegate.{self._side}"
 
     def __getattr__(self, name: str) -> Expr:
-        # What copies, pickles or displays an object asks for names that begin so.
+        # Code that copies, pickles or displays objects looks up such names.
         if name.startswith("_"):
             message = f"for a column of this name, write left[{name!r}] or right[{name!r}]"
             raise AttributeError(message)
@@ -373,7 +375,7 @@ class Columns:
 
     def __getitem__(self, name: str) -> Expr:
         if not isinstance(name, str):
-            message = f"{self!r}[...] takes the name of a column, got {name!r}"
+            message = f"{self!r}[...] expects the name of a column, got {name!r}"
             raise TypeError(message)
         quoted = '"' + name.replace('"', '""') + '"'
         identifier = name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quoted
@@ -387,7 +389,7 @@ right = Columns("right")
 """The columns of the right table, for `where`."""
 
 row = Columns("row")
-"""The columns of a row, for the `where` of an aggregation and of its functions."""
+"""The columns of a row, for the `where` of an aggregation and its functions."""
 
 
 def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Expr:
@@ -399,16 +401,16 @@ def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Ex
 
 
 def case(*branches: tuple[Expr | bool, Operand], otherwise: Operand = None) -> Expr:
-    """One of several values: that of the first condition that holds.
+    """Return the value of the first condition that holds.
 
-    A value is computed for the rows that take it only.
+    Each value is computed only for the rows that it applies to.
 
     Args:
-        branches: Conditions, each with its value.
-        otherwise: The value where no condition holds.
+        branches: Pairs of a condition and its value.
+        otherwise: The value if no condition holds.
 
     Raises:
-        TypeError: A branch is no pair of a condition and a value, or there is none.
+        TypeError: A branch is not a pair of a condition and a value, or there are no branches.
 
     Example:
         >>> from tidegate import case, left, right
@@ -418,16 +420,16 @@ def case(*branches: tuple[Expr | bool, Operand], otherwise: Operand = None) -> E
     parts = []
     for branch in branches:
         if not isinstance(branch, tuple) or len(branch) != 2:  # noqa: PLR2004 - a pair
-            message = f"case() takes pairs of a condition and a value, got {branch!r}; write "
-            message += 'case((left.side == "buy", right.ask), otherwise=right.bid)'
+            message = f"case() expects pairs of a condition and a value, got {branch!r}; "
+            message += 'write case((left.side == "buy", right.ask), otherwise=right.bid)'
             raise TypeError(message)
         condition, value = branch
         if not isinstance(condition, Expr | bool):
-            message = f"case() takes a condition before each value, got {condition!r}"
+            message = f"case() expects a condition before each value, got {condition!r}"
             raise TypeError(message)
         parts.append(f" WHEN {_expr(condition)._text} THEN {_expr(value)._text}")
     if not parts:
-        message = "case() takes at least one pair of a condition and a value"
+        message = "case() expects at least one pair of a condition and a value"
         raise TypeError(message)
     last = "" if otherwise is None else f" ELSE {_expr(otherwise)._text}"
     return Expr(f"CASE{''.join(parts)}{last} END", _Level.ATOM)
@@ -438,16 +440,16 @@ def _called(name: str, *operands: Operand) -> Expr:
 
 
 def _check_word(function: str, word: object) -> None:
-    """Refuse anything but a name, as of a type: other text would be read as more than that."""
+    """Reject anything except a plain name, because other text could inject SQL."""
     if not isinstance(word, str) or not re.fullmatch(r"[A-Za-z]+( ?\([0-9]+, ?[0-9]+\))?", word):
         example = "hour" if function == "extract" else "bigint"
-        message = f"{function}() takes a name, such as {example!r}, got {word!r}"
+        message = f"{function}() expects a name, such as {example!r}, got {word!r}"
         raise TypeError(message)
 
 
 def _matched(value: Expr, word: str, pattern: str) -> Expr:
     if not isinstance(pattern, str):
-        message = f"expected text as a pattern, got {pattern!r}"
+        message = f"expected a string as a pattern, got {pattern!r}"
         raise TypeError(message)
     return Expr(
         f"{_at_least(value, _Level.SUM)} {word} {_literal(pattern)._text}", _Level.PREDICATE
@@ -462,8 +464,8 @@ def _condition(operator: str, value: object) -> Expr | bool:
     if isinstance(value, Expr | bool):
         return value
     message = (
-        f"{operator} takes conditions on both sides, got {value!r}: put each comparison in "
-        f"parentheses, as in (left.a > 1) {operator} (left.b > 2)"
+        f"{operator} expects conditions on both sides, got {value!r}: "
+        f"put each comparison in parentheses, as in (left.a > 1) {operator} (left.b > 2)"
     )
     raise TypeError(message)
 
@@ -499,9 +501,9 @@ def _literal(value: object) -> Expr:  # noqa: C901, PLR0911 - a line for each ty
         case timedelta():
             return _interval(value)
     message = (
-        f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
-        "tidegate.left, tidegate.right or tidegate.row columns, or a bool, int, float, str, bytes, "
-        "finite Decimal, datetime, date, timedelta, numpy scalar or None"
+        f"{value!r} of type {type(value).__name__} cannot be part of an expression: "
+        "expected tidegate.left, tidegate.right or tidegate.row columns, or a bool, int, float, "
+        "str, bytes, finite Decimal, datetime, date, timedelta, numpy scalar or None"
     )
     raise TypeError(message)
 
@@ -511,7 +513,7 @@ def _number(digits: str) -> Expr:
 
 
 def _timestamp(value: datetime) -> Expr:
-    if value != value:  # noqa: PLR0124 - pandas.NaT, the one time that is not equal to itself
+    if value != value:  # noqa: PLR0124 - pandas.NaT, the only time that is not equal to itself
         return Expr("NULL", _Level.ATOM)
     instant = value if value.tzinfo is None else value.astimezone(UTC)
     return Expr(f"TIMESTAMP '{instant.isoformat(sep=' ')}'", _Level.ATOM)
@@ -519,7 +521,7 @@ def _timestamp(value: datetime) -> Expr:
 
 def _interval(value: timedelta) -> Expr:
     microseconds = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
-    # Of a pandas.Timedelta; Python's has none.
+    # Only a pandas.Timedelta has nanoseconds.
     return _nanoseconds(microseconds * 1000 + int(getattr(value, "nanoseconds", 0)))
 
 
@@ -531,15 +533,15 @@ def _nanoseconds(count: int) -> Expr:
 
 
 def _numpy_literal(value: object) -> Expr:
-    import numpy as np  # noqa: PLC0415 - loaded already by whoever made the value
+    import numpy as np  # noqa: PLC0415 - already loaded, because the value exists
 
     if isinstance(value, np.datetime64 | np.timedelta64):
         return _numpy_time(value)
     plain = value.item() if isinstance(value, np.generic) else value
     if type(plain).__module__ == "numpy":
         message = (
-            f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
-            "a numpy scalar that has a plain Python value"
+            f"{value!r} of type {type(value).__name__} cannot be part of an expression: "
+            "expected a numpy scalar that has a plain Python value"
         )
         raise TypeError(message)
     return _literal(plain)

@@ -1,16 +1,16 @@
-"""The name, type, default and text of each option of joins, aggregations and merges.
+"""The name, type, default and description of each option of joins, aggregations and merges.
 
 This table is the single source for the signatures and docstrings of `tidegate`, the native classes
 and the joins of `tidegate.spark`, and for the options of the command. `make options` writes the
-signatures and docstrings into their files, and a test checks that they are up to date. To add an
-option, you therefore make two edits: an entry here, and code that reads the option in the native
-query or the Spark plan.
+signatures and docstrings into their files, and a test checks that they are up to date. A new option
+therefore needs only two things: an entry here, and code in the native query or the Spark plan that
+reads it.
 
 Options are listed in the order in which they appear in signatures. An option may have several
 entries, because its meaning may differ between functions. Each entry lists the functions and
-classes that it applies to.
+classes that have the option.
 
-Long because it contains the text of every option.
+Long because it contains the description of every option.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
 
 
 def in_one_table(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Restrict each function to the form that returns a table."""
+    """Mark each function as its variant that returns one table."""
     return tuple(f"{name} in one table" for name in names)
 
 
 def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Restrict each function to the form that returns batches."""
+    """Mark each function as its variant that returns batches."""
     return tuple(f"{name} in batches" for name in names)
 
 
 @dataclass(frozen=True)
 class OfCommand:
-    """How an option appears on the command line.
+    """The command-line form of an option.
 
     Args:
         help: The help text, on one line.
@@ -67,12 +67,12 @@ class Option:
 
     Args:
         name: The name of the argument.
-        type: Its type, as an annotation.
-        of: The functions and classes that accept it. Naming a function also covers its variant that
-            returns batches, unless `in_one_table` or `in_batches` is used.
+        type: Its type annotation.
+        of: The functions and classes that accept the argument. A function's name also covers its
+            variant that returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
-        default: Its default, as code; None if it is required.
-        is_input: Whether it may be passed positionally.
+        default: Its default as Python source; None if the argument is required.
+        is_input: Whether the argument may be passed by position.
         command: The command-line option, if there is one.
     """
 
@@ -113,11 +113,11 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-        pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
-        pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-        Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-        arrays. Only the columns that the call needs are read from files and lazy inputs.
+        The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars or
+        pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a pattern
+        such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow Dataset, Scanner
+        or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of arrays. Only the
+        columns that the call uses are read from files and lazy inputs.
         """,
         is_input=True,
     ),
@@ -135,7 +135,7 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The right input. It can be of any kind that `left` accepts.
+        The right input. Any kind of input that `left` accepts is allowed.
         """,
         is_input=True,
     ),
@@ -153,10 +153,10 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table | None",
         ("BandJoin",),
         """
-        The schema of the right sources: a `pyarrow.Schema`, or data with this schema. With None,
-        the rows of the left sources are joined with each other. In that case, give `on`, `by` and
-        `time` as single names rather than pairs of names, give one `window`, and leave `how` at
-        `inner`.
+        The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If `right` is
+        None, the rows of the left sources are joined with each other. Such a self-join accepts
+        single names, not pairs, for `on`, `by` and `time`. The join has one `window`, and `how`
+        must be `inner`.
         """,
         is_input=True,
     ),
@@ -165,9 +165,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The time column, or a pair of names if it has different names on the two sides. It must
-        contain integers, dates or timestamps. Timestamps with time zones are compared as instants.
-        The two sides may use different units.
+        The time column, or a pair of names if it has different names on the two sides. The column
+        must contain integers, dates or timestamps. Timestamps with time zones are compared as
+        instants. The time units of the two sides may differ.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -178,9 +178,9 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("band_join", "BandJoin"),
         """
-        The band columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. They must contain integers, floats, decimals, dates or timestamps. If a column
-        contains floats on either side, both sides are compared as floats.
+        The band columns: a name, a list of names or of name pairs, or a mapping from left to right
+        names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+        column contains floats on either side, both sides are compared as floats.
         """,
         command=OfCommand(
             "A band column; repeat it for several columns.",
@@ -195,9 +195,9 @@ OPTIONS: tuple[Option, ...] = (
         ("overlap_join",),
         """
         The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-        its rows then match the intervals that contain that time. The columns must contain
-        integers, dates or timestamps.
+        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
+        A row then matches the intervals that contain its time. The columns must contain integers,
+        dates or timestamps.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",
@@ -210,11 +210,11 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("band_join", "BandJoin"),
         """
-        How far apart the values of two matching rows may be. Give one distance for all columns,
-        a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-        or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-        above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        The maximum distance between the values of two matching rows. Give one distance for all
+        columns, a list with one distance per column, or a mapping from left names to distances. A
+        distance is a number, which must be an integer for integer times. For dates and timestamps,
+        the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A pair
+        `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         """,
         command=OfCommand(
             "The maximum distance between values: once for all columns, or once per column.",
@@ -247,10 +247,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("band_join",),
         """
-        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
-        string such as "15m", or an integer if times are integers. For a row-based window,
-        `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a pair to give each
-        side its own window, left first.
+        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        string such as "15m", or an integer if times are integers. For a row-based window, use
+        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
+        each side its own window, left first.
         """,
         default="None",
     ),
@@ -259,10 +259,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("window_join", "WindowJoin", "BandJoin"),
         """
-        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
-        string such as "15m", or an integer if times are integers. For a row-based window,
-        `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a pair to give each
-        side its own window, left first.
+        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        string such as "15m", or an integer if times are integers. For a row-based window, use
+        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
+        each side its own window, left first.
         """,
     ),
     Option(
@@ -270,13 +270,13 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        The start of the interval, relative to the left time; a negative value starts the
+        The start of the interval, relative to the left row's time. A negative value starts the
         interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
         "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-        sets no bound. To set the start row by row, give an expression over the columns of one
-        side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-        integer. An expression over left columns may also return a time, which then serves as the
-        start. If the expression is null, the row matches nothing.
+        sets no bound. To set the start for each row, give an expression over the columns of one
+        side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a duration
+        or an integer. An expression over left columns may also return a time, which is then the
+        start itself. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -287,9 +287,9 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        The end of the interval, relative to the left time. It accepts the same values as
-        `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-        than its start, the row matches nothing. None sets no bound.
+        The end of the interval, relative to the left row's time. `upper` accepts the same values as
+        `lower`, and must not be less than `lower`. If an expression puts the end of a row's
+        interval before its start, the row matches nothing. None sets no bound.
         """,
         command=OfCommand(
             "The largest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -329,9 +329,9 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record arrays
-        or dicts of arrays. There must be at least one, and all must have the same columns. If
-        you give a single path, each of its files is a stream. The streams are numbered from 0
-        in this order.
+        or dicts of arrays. There must be at least one, and all must have the same columns. If you
+        give a single path, each of its files is a stream. The streams are numbered from 0 in the
+        order given.
         """,
         is_input=True,
     ),
@@ -349,7 +349,7 @@ OPTIONS: tuple[Option, ...] = (
         "str",
         ("aggregate", "Aggregate"),
         """
-        The time column. It must contain integers, dates or timestamps.
+        The time column, which must contain integers, dates or timestamps.
         """,
         command=OfCommand("The time column.", metavar="COLUMN"),
     ),
@@ -358,7 +358,7 @@ OPTIONS: tuple[Option, ...] = (
         "str",
         ("merge", "Merge"),
         """
-        The time column. It must contain integers, dates or timestamps.
+        The time column, which must contain integers, dates or timestamps.
         """,
         default="'ts'",
         command=OfCommand("The time column.", metavar="COLUMN", is_required=True),
@@ -385,8 +385,8 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time from the start of one window to the start of the next. It accepts the same
-        values as `size`. None means `size`. If it is greater than `size`, there are gaps
+        The time from the start of one window to the start of the next. `advance` accepts the same
+        values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
         between windows.
         """,
         default="None",
@@ -403,7 +403,7 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer times.
-        It accepts the same values as `size`, and may also be negative or 0. None means 0.
+        `offset` accepts the same values as `size`, and may also be negative or 0. None means 0.
         """,
         default="None",
         command=OfCommand(
@@ -418,13 +418,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        How long a session stays open after its last row. It accepts the same values as `size`,
-        and replaces `size`, `advance` and `offset`. A row exactly at the end of a session
-        starts the next session.
+        The time that a session stays open after its last row. `session` accepts the same values as
+        `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a session
+        starts a new session.
         """,
         default="None",
         command=OfCommand(
-            "Instead of a size: how long a window stays open after its last row.",
+            "The time that a session stays open after its last row; replaces the size.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -435,8 +435,8 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[str] | None",
         ("aggregate", "Aggregate"),
         """
-        The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-        with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+        The key columns: a name or a list of names. Without keys, all rows form one group. Rows with
+        a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         """,
         default="None",
         command=OfCommand(
@@ -475,13 +475,13 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("merge",),
         """
-        How far the rows of a stream may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. None and 0 both mean that
-        they are in order.
+        The maximum time by which rows of a stream may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. None and 0 both
+        mean that the rows are in order.
         """,
         default="None",
         command=OfCommand(
-            "How far the rows of a file may be out of time order.",
+            "The maximum time by which rows of a file may be out of order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -501,9 +501,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound]",
         ("Merge", "Aggregate"),
         """
-        How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. Use a list to give each
-        source its own value. None and 0 both mean that the rows are in order.
+        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. Use a list to
+        give each source its own value. None and 0 both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -512,15 +512,16 @@ OPTIONS: tuple[Option, ...] = (
         "Algorithm",
         ("aggregate", "Aggregate"),
         """
-        How rows are assigned to windows; all algorithms return the same result. `auto` is `slices`,
-        the fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
-        separate states for each stream, and combines slices into windows. The other algorithms are
-        the designs from section 5 of the paper, included for comparison. In `mq` and `mq-lf`, one
-        thread merges the streams and updates the windows; its queues have locks in `mq`, and are
-        lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, and the windows
-        are updated by one thread in `tumlsc` and by many in `tumlmc`. In `wiml`, nothing is
-        merged, and each stream updates the windows independently. These designs process rows one by
-        one, and need far more time and memory. Sessions always use a separate algorithm.
+        The algorithm that assigns rows to windows. All algorithms return the same result. `auto` is
+        `slices`, the fastest algorithm, which aggregates rows into slices of time that all windows
+        share. `slices` keeps separate states for each stream, and combines slices into windows. The
+        other algorithms are the designs from section 5 of the paper, included for comparison. In
+        `mq` and `mq-lf`, one thread merges the streams and updates the windows. The queues of `mq`
+        have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate merges the
+        streams. The windows are updated by one thread in `tumlsc`, and by many in `tumlmc`. In
+        `wiml`, the streams are not merged, and each updates the windows independently. The designs
+        from the paper process rows one by one, and need far more time and memory. Sessions always
+        use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -530,9 +531,9 @@ OPTIONS: tuple[Option, ...] = (
         ("Merge",),
         """
         The maximum number of bytes to hold for pushed rows, including late rows, until a poll
-        returns them. Each row adds 40 bytes of overhead. None sets no limit. The few batches
-        that a poll prepares in advance do not count towards the limit. The `memory_limit` property
-        describes how sources share the limit.
+        returns them. Each row adds 40 bytes of overhead. None sets no limit. Batches that a poll
+        prepares in advance do not count towards the limit. The `memory_limit` property describes
+        how sources share the limit.
         """,
         default="None",
     ),
@@ -550,9 +551,9 @@ OPTIONS: tuple[Option, ...] = (
         "DataFrame",
         (*ON_SPARK,),
         """
-        The right side. If one side is a stream and the other a table, the call reads the table
-        once and sends all of it to every task of every micro-batch. The results for a row are
-        then emitted in the micro-batch in which the row arrives, and the stream needs no
+        The right side. If one side is a stream and the other a table, the call reads the table once
+        and sends the whole table to every task of every micro-batch. The results for a row of the
+        stream are then emitted in the micro-batch in which the row arrives. The stream needs no
         watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         """,
         is_input=True,
@@ -562,9 +563,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
-        The time column, or a pair of names if it has different names on the two sides. Its type
-        must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column with
-        the watermark.
+        The time column, or a pair of names if it has different names on the two sides. The column's
+        type must be timestamp, timestamp_ntz, date or integer. For streams, the time column must
+        have the watermark.
         """,
     ),
     Option(
@@ -572,10 +573,10 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("spark.band_join",),
         """
-        The band columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. They must contain integers, floats, decimals, dates or timestamps. If a column
-        contains floats on either side, both sides are compared as floats. Rows are divided by the
-        values of the first column, so put the most selective column first.
+        The band columns: a name, a list of names or of name pairs, or a mapping from left to right
+        names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+        column contains floats on either side, both sides are compared as floats. Rows are divided
+        among tasks by the values of the first column, so put the most selective column first.
         """,
     ),
     Option(
@@ -584,9 +585,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-        its rows then match the intervals that contain that time. The type of the columns must
-        be timestamp, timestamp_ntz, date or integer.
+        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
+        A row then matches the intervals that contain its time. The type of the columns must be
+        timestamp, timestamp_ntz, date or integer.
         """,
     ),
     Option(
@@ -596,11 +597,11 @@ OPTIONS: tuple[Option, ...] = (
         """
         The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
         integers. None sets no bound. To set the bound separately for each row, give an expression
-        over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
-        return a duration or an integer. An expression over left columns may also return a time,
-        which is used directly as the end of the interval. If the expression is null, the row
-        matches nothing. With an expression, the rows of tables are divided by their individual
-        intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
+        over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The
+        expression must return a duration or an integer. An expression over left columns may also
+        return a time, which is then the end of the interval itself. If the expression is null, the
+        row matches nothing. With an expression, the rows of tables are divided by the interval of
+        each row, as in `overlap_join`, so a few wide intervals cause only a few copies. For
         streams, see `max_width`.
         """,
     ),
@@ -609,8 +610,8 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("spark.interval_join",),
         """
-        The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values as
-        `lower`. None sets no bound.
+        The largest `r.ts - l.ts` of two matching rows. `upper` accepts the same values as `lower`.
+        None sets no bound.
         """,
     ),
     Option(
@@ -618,10 +619,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("spark.window_join",),
         """
-        How long a row stays in the window of its side: a duration, or an integer if times are
+        The time that a row stays in its side's window: a duration, or an integer if times are
         integers. Use a pair to give each side its own window, left first. Row-based windows
-        (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-        their times, so "the last n rows" is undefined if times are equal.
+        (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
+        times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -629,11 +630,11 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("spark.band_join",),
         """
-        How far apart the values of two matching rows may be. Give one distance for all columns,
-        a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number. For dates and timestamps, it is a duration; for integer times, it
-        is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
-        where None sets no bound.
+        The maximum distance between the values of two matching rows. Give one distance for all
+        columns, a list with one distance per column, or a mapping from left names to distances. A
+        distance is a number, which must be an integer for integer times. For dates and timestamps,
+        the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on <= l.on +
+        above`, where None sets no bound.
         """,
     ),
     Option(
@@ -641,9 +642,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("spark.band_join",),
         """
-        If there is a window: the time column, or a pair of names if the two sides name it
-        differently. For streams, it must be the column with the watermark, and a window is
-        required.
+        If there is a window: the time column, or a pair of names if it has different names on the
+        two sides. For streams, the time column must have the watermark, and a window is required.
         """,
         default="None",
     ),
@@ -652,10 +652,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("spark.band_join",),
         """
-        How long a row stays in the window of its side: a duration, or an integer if times are
+        The time that a row stays in its side's window: a duration, or an integer if times are
         integers. Use a pair to give each side its own window, left first. Row-based windows
-        (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
-        their times, so "the last n rows" is undefined if times are equal.
+        (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
+        times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -677,11 +677,12 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the earlier
-        one.
+        `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the earlier row.
         """,
         default="'backward'",
-        command=OfCommand("Whether to match the last row before, the first after, or the nearest."),
+        command=OfCommand(
+            "The right row to match: the last before, the first after, or the nearest."
+        ),
     ),
     Option(
         "tolerance",
@@ -749,26 +750,26 @@ OPTIONS: tuple[Option, ...] = (
         "AsofHow",
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
-        Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-        are null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-        rows. `anti`: the left columns of the unmatched left rows.
+        Which rows to return. `left`: all left rows. The right columns of unmatched rows are null.
+        `inner`: only the matched left rows. `semi`: the left columns of the matched left rows.
+        `anti`: the left columns of the unmatched left rows.
         """,
         default="'left'",
-        command=OfCommand("Which rows to write."),
+        command=OfCommand("The rows to write."),
     ),
     Option(
         "how",
         "How | None",
         (*PAIRS, *OPERATORS_OF_PAIRS, *PAIRS_ON_SPARK),
         """
-        Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`: also the
-        unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the matched or
-        the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all left rows, or
-        `inner`, which keeps only those that have partners. None means `inner`, or `left` with
-        `aggs`.
+        Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`: also
+        the unmatched rows of the left side, the right side, or both. `semi` and `anti`: only the
+        matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all left
+        rows, or `inner`, which keeps only those that have partners. None means `inner`, or `left`
+        with `aggs`.
         """,
         default="None",
-        command=OfCommand("Which unmatched rows to keep.", shown_default="inner; left with --agg"),
+        command=OfCommand("The unmatched rows to keep.", shown_default="inner; left with --agg"),
     ),
     Option(
         "aggs",
@@ -777,11 +778,11 @@ OPTIONS: tuple[Option, ...] = (
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
         once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in time order; ties keep the order of the right rows.
+        aggregated in time order. Partners with equal times keep the order of the right rows.
         """,
         default="None",
         command=OfCommand(
-            "Write one row per left row, with FUNCTION of its matching rows; repeatable.",
+            "Write one row per left row, with FUNCTION over its matching rows; repeatable.",
             flag="--agg",
             metavar="NAME=FUNCTION",
             read="aggregates",
@@ -795,7 +796,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
         once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in time order; ties keep the merged order.
+        aggregated in time order. Partners with equal times keep the merged order.
         """,
         default="None",
     ),
@@ -806,13 +807,13 @@ OPTIONS: tuple[Option, ...] = (
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
         once, with the aggregates of its partners: the right rows that it matches. If times are
-        compared, partners are aggregated in time order. Spark does not preserve the order of
-        rows, so right rows with equal times are ordered by value. They are compared by the
-        first column of `on`, then by the other columns that the join reads, in DataFrame order,
-        with nulls last. Structs are compared field by field, and arrays and maps element by
-        element. How streams are divided into micro-batches does not affect the result. A left
-        row is emitted once the watermark has passed all its possible partners, so an interval
-        join of streams requires an upper bound.
+        compared, partners are aggregated in time order. Spark does not preserve the order of rows,
+        so right rows with equal times are ordered by value. Such rows are compared by the first
+        column of `on`, then by the other columns that the join reads, in DataFrame order, with
+        nulls last. Structs are compared field by field, and arrays and maps element by element. For
+        streams, the division into micro-batches does not affect the result. A left row is emitted
+        once the watermark has passed all its possible partners, so an interval join of streams
+        requires an upper bound.
         """,
         default="None",
     ),
@@ -837,12 +838,12 @@ OPTIONS: tuple[Option, ...] = (
         """
         A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
         settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-        fraction of the rows in the window; it must be greater than 0 and at most 1.
+        fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
         `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
         accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
         1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
         `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-        only `task_rows`. None selects the values that were fastest in benchmarks.
+        only `task_rows`. None means the settings that were fastest in benchmarks.
         """,
         default="None",
     ),
@@ -851,31 +852,31 @@ OPTIONS: tuple[Option, ...] = (
         "Closed",
         ("interval_join", "IntervalJoin", "spark.interval_join"),
         """
-        Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        The ends that the interval includes: `both`, `left`, `right` or `neither`.
         """,
         default="'both'",
-        command=OfCommand("Which ends of the interval are included."),
+        command=OfCommand("The ends that the interval includes."),
     ),
     Option(
         "closed",
         "ClosedEnds",
         ("overlap_join", "spark.overlap_join"),
         """
-        Whether intervals include their end; they always include their start. `both`: they do,
-        so intervals that touch overlap. `left`: they do not, so intervals that touch do not
-        overlap, and an empty interval overlaps nothing.
+        Whether intervals include their end. They always include their start. `both`: intervals
+        include their end, so intervals that touch overlap. `left`: intervals exclude their end, so
+        intervals that touch do not overlap, and an empty interval overlaps nothing.
         """,
         default="'both'",
-        command=OfCommand("both: intervals include their end; left: they do not."),
+        command=OfCommand("both: intervals include their end; left: intervals exclude their end."),
     ),
     Option(
         "prevailing",
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row before the interval also counts as a partner if it has the same
-        key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds that are the
-        same for all rows.
+        Whether the last right row before the interval also counts as a partner. The row must have
+        the same key, and `where` must hold for it. `prevailing` requires `aggs`, a `lower` bound,
+        and bounds that are the same for all rows.
         """,
         default="False",
         command=OfCommand(
@@ -887,11 +888,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row before the interval also counts as a partner if it has the same
-        key and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
-        arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
-        are therefore divided only by key, and keep the last right row of each key
-        indefinitely.
+        Whether the last right row before the interval also counts as a partner. The row must have
+        the same key, and `where` must hold for it. `prevailing` requires `aggs` and a `lower`
+        bound. The last row before an interval may be arbitrarily old, so a slice of time would need
+        copies of all earlier right rows. Streams are therefore divided only by key, and keep the
+        last right row of each key indefinitely.
         """,
         default="False",
     ),
@@ -927,14 +928,15 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("IntervalJoin",),
         """
-        The maximum distance between the time of a row and an interval end that is given as an
-        expression. It accepts the same values as `lateness`. It is required if there is such an
-        end, because it determines how long rows are kept and which rows are compared; a greater
-        width means more work. A row whose end is farther away is set aside, like a late row.
+        The maximum distance between a row's time and an interval end that is given as an
+        expression. `max_width` accepts the same values as `lateness`. This option is required if
+        there is such an end, because it determines how long rows are kept and which rows are
+        compared. A greater width means more work. A row whose end is farther away is set aside,
+        like a late row.
         """,
         default="None",
         command=OfCommand(
-            "With --follow: how far a --lower or --upper from columns may be from a row's time.",
+            "With --follow: how far a computed --lower or --upper may be from a row's time.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -945,11 +947,11 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("spark.interval_join",),
         """
-        For streams: the maximum distance, as a duration, between the time of a row and an interval
-        end that is computed from columns. It is required if there is such an end, because it
+        For streams: the maximum distance, as a duration, between a row's time and an interval end
+        that is computed from columns. `max_width` is required if there is such an end, because it
         determines how long rows are kept. A row whose end is farther away is set aside, like a late
-        row: with `late_as`, it is emitted and marked as `left wide` or `right wide`; otherwise, it
-        is dropped.
+        row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
+        otherwise, it is dropped.
         """,
         default="None",
     ),
@@ -959,8 +961,8 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The load at which `hybrid` and `auto` split keys: the number of comparisons that one
-        thread may make, as a multiple of the mean (the threshold of Algorithm 1). It must be at
-        least 1. A smaller factor splits more keys, and several threads examine each row of a
+        thread may make, as a multiple of the mean (the threshold of Algorithm 1). The factor must
+        be at least 1. A smaller factor splits more keys, and several threads examine each row of a
         split key. None means 1.2.
         """,
         default="None",
@@ -974,7 +976,7 @@ OPTIONS: tuple[Option, ...] = (
         the same name.
         """,
         default="'_right'",
-        command=OfCommand("The suffix for a right column whose name also exists on the left side."),
+        command=OfCommand("The suffix for right columns whose names also exist on the left side."),
     ),
     Option(
         "columns",
@@ -1008,7 +1010,7 @@ OPTIONS: tuple[Option, ...] = (
         (*PAIRS_ON_SPARK,),
         """
         The columns of the result, in the given order; with `aggs`, the left columns to keep.
-        Other columns are not sent. None means all columns.
+        Other columns are not sent to Python. None means all columns.
         """,
         default="None",
     ),
@@ -1017,8 +1019,8 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         ("spark.asof_join",),
         """
-        The columns of the result, in the given order. Other left columns are not sent. All
-        right columns are sent, because they determine the order of right rows with equal times.
+        The columns of the result, in the given order. Other left columns are not sent to Python.
+        All right columns are sent, because they determine the order of right rows with equal times.
         None means all columns.
         """,
         default="None",
@@ -1028,15 +1030,15 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("band_join",),
         """
-        How matching rows are found. All algorithms return the same rows in the same order.
-        `sort` sorts the right rows by a band column, and treats the window as another band. The
-        others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` and
-        `round-robin`) process the rows in time order and look up each row in an index of the other
+        The algorithm that finds matching rows. All algorithms return the same rows in the same
+        order. `sort` sorts the right rows by a band column, and treats the window as another band.
+        The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
+        and `round-robin`) process rows in time order, and look up each row in an index of the other
         side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
         PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
         With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is `sort`, unless there is a window and a sample shows that `sort` would have to
-        check more than about a thousand pairs per left row; then it is `buckets`.
+        `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+        would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1045,13 +1047,14 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("window_join",),
         """
-        How matching rows are found; the result is the same. `auto` uses an index on `by` to
-        find the window of each left row as a range of right rows, and compares all rows in that
-        range. If `where` compares numbers, and a sample of pairs shows that an index of such a
-        number is faster, `auto` uses that index instead. The others are published algorithms, which
-        process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`,
-        `three-step`, `handshake` and `low-latency-handshake`. They hold eight bytes per pair, and
-        compare keys like other numbers.
+        The algorithm that finds matching rows. All algorithms return the same result. `auto` uses
+        an index on `by` to find the window of each left row as a range of right rows, and compares
+        all rows in that range. If `where` compares numbers, and a sample of pairs shows that an
+        index on one of these numbers is faster, `auto` uses that index instead. The other
+        algorithms are from papers, and process both tables as streams: `scalejoin`,
+        `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+        `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys like
+        other numbers.
         """,
         default="'auto'",
     ),
@@ -1081,10 +1084,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. Use a pair to give each
-        side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. None and 0 both mean that the rows are in order.
+        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
+        give each side its own value, left first. Each item of the pair may be a list with one value
+        per source of that side. None and 0 both mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1093,10 +1096,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound] | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("BandJoin",),
         """
-        How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer if times are integers. Use a pair to give each
-        side its own value, left first. Each item of the pair may be a list with one value per
-        source of that side. If `right` is None, use a single list instead of a pair. None and 0
+        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
+        give each side its own value, left first. Each item of the pair may be a list with one value
+        per source of that side. If `right` is None, use a single list instead of a pair. None and 0
         both mean that the rows are in order.
         """,
         default="None",
@@ -1106,16 +1109,16 @@ OPTIONS: tuple[Option, ...] = (
         "Parallelism",
         ("IntervalJoin",),
         """
-        How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`:
-        all threads store the rows of every key, and each finds the matches of its share of them.
-        `hybrid`: the number of threads for a key depends on its share of the comparisons, which
-        is measured repeatedly. `auto`: the same as `key` if there is no `where`; otherwise, it
-        starts as `key` and becomes `hybrid` once one thread has far more comparisons to make
-        than the others. These are the patterns from section 3 of PPOIJ; `hybrid` is its
-        Algorithm 1. `scale-oij`: each key has a team of threads, which is larger for keys with
-        more rows. Each row is stored by one thread, which looks for matches in the lists of all
-        threads of the team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`, only
-        `auto` is allowed.
+        The assignment of keys to threads. `key`: one thread processes all rows of a key. `data`:
+        all threads store the rows of every key, and each thread finds the matches of its share of
+        the rows. `hybrid`: the number of threads for a key depends on its share of the comparisons,
+        which is measured repeatedly. `auto`: the same as `key` if there is no `where`. With a
+        `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
+        comparisons to make than the others. These patterns are from section 3 of PPOIJ, and
+        `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is larger
+        for keys with more rows. Each row is stored by one thread, which looks for matches in the
+        lists of all threads of the team (Scale-OIJ, for comparison). With `aggs` or
+        `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1124,26 +1127,26 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("WindowJoin",),
         """
-        How threads share the comparisons. `auto`: each thread processes a share of the new
-        rows, and looks them up by value if a sample of pairs shows that this is faster.
-        `scalejoin`: the threads store the rows round robin, and each thread compares new rows
-        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
-        published, one row at a time: each thread reads from one gate and adds its results to
-        another. `splitjoin`: also one row at a time, with one tree distributing rows to the threads
-        and another collecting their results (SplitJoin). `cell`: the window of each row is cut into
-        one piece per thread (CellJoin). `three-step`: one thread makes all comparisons (Kang's
-        procedure). `low-latency-handshake`: rows pass quickly through a chain of threads, and one
-        thread in the chain keeps each row (Low-Latency Handshake Join, Figures 12 to 14). If
-        numbers must be equal, they are looked up in a hash table. Otherwise, rows are looked up by
-        the first band, in sorted order, as long as few rows are within reach. `handshake`: the two
-        windows flow past each other through the chain (the handshake join of Teubner and Mueller).
-        Results are therefore emitted only after the left window has passed and later rows have
-        pushed the chain forward. The number of results held back until then depends on the number
-        of threads. Taking a snapshot or closing all sources releases them. The memory limit does
-        not count results that are held back. Rows are removed when further rows arrive, not when
-        sources advance. With `scalejoin-gates` and both handshake joins, threads keep processing
-        the rows that a poll has given them, even between polls. With `aggs`, only `auto` is
-        allowed.
+        The algorithm by which threads share the comparisons. `auto`: each thread processes a share
+        of the new rows, and looks them up by value if a sample of pairs shows that this is faster.
+        `scalejoin`: the threads store the rows round robin, and each thread compares new rows with
+        its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+        published. Each thread reads rows one at a time from one gate, and adds its results to
+        another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
+        threads and another that collects their results (SplitJoin). `cell`: the window of each row
+        is cut into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
+        (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
+        and each row is kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to
+        14). Numbers that must be equal are looked up in a hash table. Otherwise, rows are looked up
+        in sorted order by the first band, as long as few rows are within reach. `handshake`: the
+        two windows flow past each other through the chain (the handshake join of Teubner and
+        Mueller). With `handshake`, results are therefore emitted only after the left window has
+        passed and later rows have moved the chain forward. The number of results held back depends
+        on the number of threads. Taking a snapshot or closing all sources releases these results.
+        The memory limit does not count results that are held back. Expired rows are removed when
+        further rows arrive, not when sources advance. With `scalejoin-gates` and both handshake
+        joins, threads keep processing rows from a poll after it has returned. With `aggs`, only
+        `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1152,13 +1155,13 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        Which index finds the matching rows in a side's window: `buckets`, `pim-tree`,
-        `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
-        rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
-        on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-        never merged. `auto` selects `buckets`, which computes the positions of blocks for many rows
-        at a time instead of searching for them. With `aggs`, `auto` uses the algorithm of
+        The index that is used to find matching rows in a side's window: `buckets`, `pim-tree`,
+        `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return the
+        same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+        rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
+        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
+        merged. `auto` selects `buckets`, which computes the positions of blocks for many rows at a
+        time instead of searching for each block. With `aggs`, `auto` uses the algorithm of
         `band_join`.
         """,
         default="'auto'",
@@ -1191,7 +1194,7 @@ OPTIONS: tuple[Option, ...] = (
         (*in_batches(PAIRS),),
         """
         The maximum number of rows in the result. None sets no limit. If pairs are checked while
-        batches are produced, as with `where`, you may receive some batches before the error is
+        batches are produced, as with `where`, you may receive some batches before an error is
         raised.
         """,
         default="None",
@@ -1202,9 +1205,9 @@ OPTIONS: tuple[Option, ...] = (
         (*JOINS,),
         """
         The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
-        string such as "2GB". A result that is returned as one table may use half of it. With a
-        limit, inputs may be larger than memory. They are joined in time order, as if they had
-        been sorted by time first. None sets no limit.
+        string such as "2GB". A result that is returned as one table may use half of the limit. With
+        a limit, inputs may be larger than memory. Rows are then joined in time order, as if the
+        inputs had been sorted by time. None sets no limit.
         """,
         default="None",
         command=OfCommand(
@@ -1219,8 +1222,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate",),
         """
         The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
-        string such as "2GB". A result that is returned as one table may use half of it. With a
-        limit, streams may be larger than memory. None sets no limit.
+        string such as "2GB". A result that is returned as one table may use half of the limit. With
+        a limit, streams may be larger than memory. None sets no limit.
         """,
         default="None",
         command=OfCommand(
@@ -1235,8 +1238,8 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         The maximum memory for rows held in addition to the streams themselves: a
-        number of bytes, or a string such as "2GB". A result that is returned as one table may
-        use half of it. None sets no limit.
+        number of bytes, or a string such as "2GB". A result that is returned as one table may use
+        half of the limit. None sets no limit.
         """,
         default="None",
     ),
@@ -1258,9 +1261,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum number of bytes to hold for pushed rows that have not been aggregated yet,
         for late rows, and for the state. None sets no limit. Each pushed row is charged for the
-        state that it may add, so every accepted row can be aggregated. The few batches that a poll
-        prepares in advance do not count towards the limit. The property `memory_limit` describes
-        how sources and the state share the limit.
+        state that it may add, so every accepted row can be aggregated. Batches that a poll prepares
+        in advance do not count towards the limit. The `memory_limit` property describes how sources
+        and the state share the limit.
         """,
         default="None",
     ),
@@ -1269,15 +1272,15 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: how far the rows of an input may be out of time order, as a
+        With `memory_limit`: the maximum time by which rows of an input may be out of order, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-        integers. Use a pair to give each side its own value, left first. A row that is further
-        out of order raises an `OrderError`. With None, an input that is not known to be in
-        order is sorted in temporary files.
+        integers. Use a pair to give each side its own value, left first. A row that is further out
+        of order raises an `OrderError`. With None, an input that is not known to be in order is
+        sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
-            "With --follow or --memory-limit: how far the rows of a file may be out of time order.",
+            "With --follow or --memory-limit: the maximum time by which rows may be out of order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -1288,14 +1291,14 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        With `memory_limit`: how far the rows of a stream may be out of time order, as a
+        With `memory_limit`: the maximum time by which rows of a stream may be out of order, as a
         timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
         integers. A row that is further out of order raises an `OrderError`. With None, a stream
         that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
-            "With --follow or --memory-limit: how far the rows of a file may be out of time order.",
+            "With --follow or --memory-limit: the maximum time by which rows may be out of order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -1315,7 +1318,7 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("AsofJoin",),
         """
-        Whether results must be emitted in the order described above. An as-of join always uses this
+        Whether results are emitted in the order described above. An as-of join always uses this
         order.
         """,
         default="True",
@@ -1325,11 +1328,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("IntervalJoin",),
         """
-        Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, a pair is emitted by the first poll after
-        both of its rows have been pushed, regardless of lateness and of other sources. The rows
-        are the same, but their order depends on the pushes. An unmatched row is emitted once no
-        row of the other side can match it. Rows are then kept longer, until the other side has
+        Whether results are emitted in the order described above. A pair is then held back until no
+        source can deliver an earlier row. If False, a pair is emitted by the first poll after both
+        of its rows have been pushed, regardless of lateness and of other sources. The result
+        contains the same rows, but their order depends on the pushes. An unmatched row is emitted
+        once no row of the other side can match it. Rows are kept longer, until the other side has
         passed their intervals. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
@@ -1339,15 +1342,15 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("WindowJoin",),
         """
-        Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, with time-based windows and `algorithm` set
-        to `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
-        regardless of lateness and of other sources. The rows are the same, but their order
-        depends on the pushes. An unmatched row is emitted once no row of the other side can
-        match it. Rows are then kept longer, until the other side has passed their windows.
-        Row-based windows and the other algorithms depend on the merged order, so their pairs
-        still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        With `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order described above. A pair is then held back until no
+        source can deliver an earlier row. If False, with time-based windows and `algorithm` set to
+        `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
+        regardless of lateness and of other sources. The result contains the same rows, but their
+        order depends on the pushes. An unmatched row is emitted once no row of the other side can
+        match it. Rows are kept longer, until the other side has passed their windows. Row-based
+        windows and the other algorithms depend on the merged order, so their pairs are still held
+        back. Pairs whose rows are joined in the same step are then emitted in any order. With
+        `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1356,16 +1359,15 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("BandJoin",),
         """
-        Whether results are emitted in the order described above. A pair then waits until no
-        source can deliver an earlier row. If False, with time-based windows and `algorithm` set
-        to `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
-        regardless of lateness and of other sources. The rows are the same, but their order
-        depends on the pushes. An unmatched row is emitted once no row of the other side can
-        match it. Rows are then kept longer, until the other side has passed their windows.
-        Row-based windows and the other algorithms depend on the merged order, so their pairs
-        still wait; pairs whose rows are joined in the same step are then emitted in any order.
-        The same applies when a stream is joined with itself. With `aggs`, rows are emitted in
-        order in either case.
+        Whether results are emitted in the order described above. A pair is then held back until no
+        source can deliver an earlier row. If False, with time-based windows and `algorithm` set to
+        `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
+        regardless of lateness and of other sources. The result contains the same rows, but their
+        order depends on the pushes. An unmatched row is emitted once no row of the other side can
+        match it. Rows are kept longer, until the other side has passed their windows. Row-based
+        windows and the other algorithms depend on the merged order, so their pairs are still held
+        back. Pairs whose rows are joined in the same step are then emitted in any order. Pairs of a
+        self-join are also held back. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1375,10 +1377,10 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS,),
         """
         Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-        nothing else needs the processors; otherwise, it slows the operator down. Each operator
-        starts pinning at a different processor. The thread that calls the operator is not pinned.
-        If an aggregate is a Python function, no threads are pinned. By default, only the threads of
-        a `WindowJoin` with `scalejoin-gates` are pinned.
+        nothing else uses the processors; otherwise, it slows the operator down. Each operator pins
+        its first thread to a different processor. The thread that calls the operator is not pinned.
+        Threads are never pinned if an aggregate is a Python function. By default, only the threads
+        of a `WindowJoin` with `scalejoin-gates` are pinned.
         """,
         default="None",
     ),
@@ -1397,11 +1399,11 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, but they are merged if there are more than this.
-        For streams, this is the number of buckets that keys are divided into: by default, the value
-        of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
-        number.
+        The number of partitions. The default depends on the number of cores and the number of rows.
+        A side that is not shuffled keeps its partitions, unless there are more than this number;
+        then some are merged. For streams, `partitions` is the number of buckets that keys are
+        divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
+        at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1410,8 +1412,9 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.overlap_join",),
         """
-        The number of partitions. By default, it depends on the number of cores and rows. A side
-        that is not shuffled keeps its partitions, but they are merged if there are more than this.
+        The number of partitions. The default depends on the number of cores and the number of rows.
+        A side that is not shuffled keeps its partitions, unless there are more than this number;
+        then some are merged.
         """,
         default="None",
     ),
@@ -1420,27 +1423,27 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent
-        in full to every task, regardless of its size. Use this if Spark cannot tell that the
-        side is small, for example after a filter. `key`: rows are divided into buckets by key.
-        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
-        partitioned by the keys stay as they are. `time`: rows are divided into slices of time,
-        and the rows near a border are copied. `hybrid`: rows are divided into buckets by key,
-        and heavy keys are split by time. `bins`: Spark itself joins on equal keys and time
-        bins, so no rows are sent to Python. A sample determines the width of the bins. `bins`
-        requires tables and intervals with two ends. It does not support full joins, `where`,
-        `aggs` or `then`. For tables, `auto` chooses the form with the lowest cost according to
-        a model, which `explain` shows: `broadcast` if a side is small, `bins` if they are
-        clearly cheaper, the existing partitions of both sides, if they are balanced and each
-        contains all rows of its keys, or the division whose fullest partition is the smallest.
-        Rows are not sampled if a side is small and an estimate shows that the other forms would
-        cost more. Nor are they sampled if file metadata shows that there are few rows, or that
-        bins are not clearly more expensive. For streams, `key` divides the rows only by key. `time`
-        assigns slices of time to the buckets in turn, which spreads out the rows of a heavy key,
-        and copies the rows near the border of a slice. `hybrid` does the same, but starts each key
-        at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
-        do not support intervals without an end; without `by`, such a join has a single bucket, and
-        so a single task.
+        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
+        the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
+        are sent to Python. A sample determines the width of the bins. `bins` requires tables and
+        intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
+        tables, `auto` chooses the form with the lowest cost according to a model, which `explain`
+        shows. The candidates are `broadcast` if a side is small, `bins` if they are clearly
+        cheaper, the existing partitions of both sides if they are balanced and each contains all
+        rows of its keys, and the division whose fullest partition is the smallest. Rows are not
+        sampled if a side is small and an estimate shows that the other forms would cost more.
+        Sampling is also skipped if file metadata shows that there are few rows, or that bins are
+        not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
+        slices of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
+        the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
+        has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1449,22 +1452,22 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent
-        in full to every task, regardless of its size. Use this if Spark cannot tell that the
-        side is small, for example after a filter. `key`: rows are divided into buckets by key.
-        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
-        partitioned by the keys stay as they are. `value`: rows are divided into slices of
-        values, and the rows near a border are copied. `hybrid`: rows are divided into buckets
-        by key, and heavy keys are split by value. If a single value has more rows than a
-        partition should have, the rows of one side are divided further by hash, and the rows of
-        the other side are copied. A full join does not do this, because neither side can be copied
-        on its own. `auto`: `broadcast` if a side is small; otherwise, the division whose fullest
-        partition, estimated from a sample, is smallest. For streams, `key` divides the rows only by
-        key. `value` distributes slices of values to the buckets in turn, which spreads the rows of
-        a heavy key, and copies the rows near a border. `hybrid` does the same, but starts each key
-        at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
-        `hybrid` do not support bands without an end; without `by`, such a join has a single bucket,
-        and so a single task.
+        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        partitioned by the keys are not shuffled. `value`: rows are divided into slices of values,
+        and the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and
+        heavy keys are split by value. If a single value has more rows than a partition should have,
+        the rows of one side are divided further by hash, and the rows of the other side are copied.
+        A full join does not divide single values, because neither side can be copied. `auto`:
+        `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
+        from a sample, is smallest. For streams, `key` divides the rows only by key. `value` assigns
+        slices of values to the buckets in turn, which spreads out the rows of a heavy key, and
+        copies the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
+        each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value`
+        and `hybrid` do not support bands without an end. Without `by`, a join with such a band has
+        a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1473,21 +1476,22 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        How the rows are divided into tasks. `broadcast`: the right side is read immediately and
-        sent in full to every task, regardless of its size. Use this if Spark cannot tell that
-        the side is small, for example after a filter. `key`: rows are divided into buckets by
-        key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
-        already partitioned by the keys stay as they are. `time`: rows are divided into slices
-        of time. Each slice also receives the nearest right rows outside it for each key: each task
+        The method for dividing rows into tasks. `broadcast`: the right side is read immediately and
+        sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
+        determine that the side is small, for example after a filter. `key`: rows are divided into
+        buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
+        already partitioned by the keys are not shuffled. `time`: rows are divided into slices of
+        time. For each key, each slice also receives the nearest right rows outside it: each task
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
-        rows are divided into buckets by key, and heavy keys are split by time. `auto`: `broadcast`
-        if the right side is small. Otherwise, the existing partitions of both sides, if they are
-        balanced and each contains all rows of its keys, or the division whose fullest partition is
-        the smallest in a sample; without `by`, slices of time. For streams, `key` divides the rows
-        only by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
-        within `tolerance` of a slice. `hybrid` does the same, but starts each key at a different
-        bucket. Both require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
-        neither `by` nor `tolerance`, the join has a single bucket, and so a single task.
+        rows are divided into buckets by key, and heavy keys are split by time. `auto` is
+        `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
+        both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
+        the division whose fullest partition is the smallest in a sample. Without `by`, it uses
+        slices of time. For streams, `key` divides the rows only by key. `time` assigns slices of
+        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
+        and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+        neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1496,16 +1500,16 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent
-        in full to every task, regardless of its size. Use this if Spark cannot tell that the
-        side is small, for example after a filter. `key`: rows are divided into buckets by key.
-        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
-        partitioned by the keys stay as they are. `time`: rows are divided into slices of time,
-        and each row is sent to all slices in which it may have matching rows. `hybrid`: rows
-        are divided into buckets by key, and heavy keys are split by time. `auto` chooses the
-        form with the lowest cost according to a model, which `explain` shows: `broadcast` if a
-        side is small, the existing partitions of both sides, if they are balanced and each
-        contains all rows of its keys, or the division whose fullest partition is the smallest.
+        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
+        each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
+        divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with
+        the lowest cost according to a model, which `explain` shows. The candidates are `broadcast`
+        if a side is small, the existing partitions of both sides if they are balanced and each
+        contains all rows of its keys, and the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
         cost more, or if file metadata shows that there are few rows.
         """,
@@ -1516,9 +1520,9 @@ OPTIONS: tuple[Option, ...] = (
         "str | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        For streams: the name of an additional result column that marks late rows. It is null in
-        regular result rows. In a late row, it names the side of the row, `left` or `right`, and
-        the columns of the other side are null. Without this column, late rows are dropped.
+        For streams: the name of an additional result column that marks late rows. The column is
+        null in regular result rows. In a late row, it contains the row's side, `left` or `right`,
+        and the columns of the other side are null. Without this column, late rows are dropped.
         """,
         default="None",
     ),
@@ -1528,8 +1532,8 @@ OPTIONS: tuple[Option, ...] = (
         (*ON_SPARK,),
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-        returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
-        rows at a time, so the partial results of an aggregate must be combined with a `groupBy`.
+        returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives only
+        some of the rows at a time, so combine the partial results of an aggregate with a `groupBy`.
         """,
         default="None",
     ),

@@ -1,8 +1,8 @@
-"""Joins as steps of a lazy polars query.
+"""Joins as steps of lazy polars queries.
 
-Importing this module gives each `polars.LazyFrame` the namespace `tidegate`. A join is then a step
-of the query: polars tells it the columns that later steps read, and stops it when it has rows
-enough. Rows come batch by batch, so that a filter behind the join leaves few of them in memory.
+Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. A join is then a step of
+the query. polars passes it the columns that later steps read, and stops it once there are enough
+rows. Rows are processed batch by batch, so a filter after the join keeps few of them in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
-# Check the feature rather than the version, which may be that of a release candidate.
+# Checks the feature rather than the version, which may be that of a release candidate.
 if "explain_name" not in inspect.signature(register_io_source).parameters:
     _message = f"tidegate.polars needs polars 2 or later, but this is {pl.__version__}; "
     _message += "run pip install --upgrade polars"
@@ -33,10 +33,10 @@ if "explain_name" not in inspect.signature(register_io_source).parameters:
 
 @pl.api.register_lazyframe_namespace("tidegate")
 class Joins:
-    """The joins of a lazy frame, whose rows are the left ones.
+    """The joins of a lazy frame, which is the left input.
 
-    The methods have the names and the arguments of tidegate's functions. `columns` is polars' own
-    matter: `select` the columns behind the join. `batch_rows` is, too.
+    The methods have the same names and arguments as tidegate's functions, except `columns` and
+    `batch_rows`, which polars controls. To choose columns, use `select` after the join.
 
     Example:
         >>> import polars as pl
@@ -54,23 +54,23 @@ class Joins:
     def __init__(self, left: pl.LazyFrame) -> None:
         self._left = left
 
-    def interval_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+    def interval_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows whose times lie within an interval: `tidegate.interval_join`."""
         return self._join("interval_join", tidegate.interval_join_batches, right, query)
 
-    def asof_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
-        """Join each row with the one that is nearest in time: `tidegate.asof_join`."""
+    def asof_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+        """Join each row with the row that is nearest in time: `tidegate.asof_join`."""
         return self._join("asof_join", tidegate.asof_join_batches, right, query)
 
-    def overlap_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
-        """Join rows whose starts and ends overlap: `tidegate.overlap_join`."""
+    def overlap_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+        """Join rows whose intervals overlap: `tidegate.overlap_join`."""
         return self._join("overlap_join", tidegate.overlap_join_batches, right, query)
 
-    def window_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+    def window_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows within sliding windows: `tidegate.window_join`."""
         return self._join("window_join", tidegate.window_join_batches, right, query)
 
-    def band_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+    def band_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows whose values are close: `tidegate.band_join`."""
         return self._join("band_join", tidegate.band_join_batches, right, query)
 
@@ -83,7 +83,7 @@ class Joins:
     ) -> pl.LazyFrame:
         left = self._left
         if "columns" in query or "batch_rows" in query:
-            message = f"{name}: leave out columns and batch_rows, and write .select(...) behind it"
+            message = f"{name}: omit columns and batch_rows, and write .select(...) after the join"
             raise TypeError(message)
         if not isinstance(right, pl.LazyFrame | pl.DataFrame):
             message = f"right: expected a polars frame, got a {type(right).__name__}"
@@ -100,7 +100,7 @@ class Joins:
             _batch_rows: int | None,
         ) -> Iterator[pl.DataFrame]:
             columns = schema.names() if wanted is None else wanted
-            # Aggregates of partners follow the columns, and are always included.
+            # Aggregates of partners are always included, after the columns.
             read = [one for one in columns if one not in (query.get("aggs") or ())]
             for batch in batches(*sides, **query, columns=read):
                 frame = _frame(batch, columns)
@@ -116,7 +116,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """The columns of a batch; if none are requested, a frame that has only a row count."""
+    """Return some columns of a batch; without any, return a frame with only a row count."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

@@ -1,4 +1,4 @@
-"""Types of arguments."""
+"""The types of arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -50,27 +50,27 @@ __all__ = [
 
 @runtime_checkable
 class ArrowStreamExportable(Protocol):
-    """An object that hands out an Arrow C stream: a table, a reader, a data frame."""
+    """An object that exports an Arrow C stream, such as a table, a reader or a data frame."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401
 
 
 @runtime_checkable
 class ArrowArrayExportable(Protocol):
-    """An object that hands out an Arrow C array: a record batch."""
+    """An object that exports an Arrow C array, such as a record batch."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
 
 
 class BatchWriter(Protocol):
-    """A writer of record batches: of Parquet, of an Arrow file or stream, of CSV."""
+    """A writer of record batches, for example to a Parquet, Arrow or CSV file."""
 
     def write_batch(self, batch: "pa.RecordBatch", /) -> object:
-        """Write a batch behind the others."""
+        """Write a batch after the previous ones."""
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
-"""Anything that hands out Arrow data."""
+"""Any object that exports Arrow data."""
 
 Path: TypeAlias = str | PathLike[str]
 """A file, a folder, a pattern such as `trades/*.parquet`, or a URL such as `s3://bucket/day/`."""
@@ -79,24 +79,24 @@ Table: TypeAlias = (
     "ArrowSource | Path | Sequence[Path] | ds.Dataset | ds.Scanner | pq.ParquetFile | pl.LazyFrame"
     " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | OpenTable"
 )
-"""A table: Arrow data, files by their paths, a dataset, a lazy frame, records, a dict of arrays."""
+"""A table: Arrow data, paths of files, a dataset, a lazy frame, records, or a dict of arrays."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
-"""One stream of rows, or several, numbered from 0."""
+"""One or several streams of rows, numbered from 0."""
 
 Sink: TypeAlias = (
     "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
 )
-"""A taker of batches: a function, a queue, a writer, or a source of another operator."""
+"""A receiver of batches: a function, a queue, a writer, or a source of another operator."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
-"""A duration, or an integer where times are integers."""
+"""A duration, or an integer if times are integers."""
 
 Window: TypeAlias = "Length | Rows"
-"""How long rows stay in a window: a length of time, or until a number of rows has come."""
+"""The length of a window: a length of time, or a number of rows."""
 
 Names: TypeAlias = str | tuple[str, str]
-"""A column's name on both sides, or its names on the left and the right."""
+"""The name of a column on both sides, or its names on the left and the right side."""
 
 IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
 """The start and the end column of both sides, or a pair of names for each side."""
@@ -105,10 +105,10 @@ KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
 
 Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
-"""An end of an interval: a duration, an integer of integer times, or None for no bound."""
+"""An end of an interval: a duration, an integer if times are integers, or None for no bound."""
 
 Bytes: TypeAlias = int | str
-"""A number of bytes, or a text such as "2GB" or "512MiB"."""
+"""A number of bytes, or a string such as "2GB" or "512MiB"."""
 
 End: TypeAlias = "Bound | Expr"
 """An end of an interval join: the same for all rows, or an expression over the columns of one side.
@@ -116,22 +116,22 @@ End: TypeAlias = "Bound | Expr"
 A string is a duration, or the SQL text of an expression."""
 
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
-"""Which rows a join returns, as in SQL."""
+"""The rows that a join returns, as in SQL."""
 
 AsofHow: TypeAlias = Literal["left", "inner", "semi", "anti"]
-"""Which rows an as-of join returns."""
+"""The rows that an as-of join returns."""
 
 Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
-"""On which side in time an as-of join looks for a partner."""
+"""The direction in time in which an as-of join searches for a match."""
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
-"""Which ends of an interval belong to it."""
+"""The ends that an interval includes."""
 
 ClosedEnds: TypeAlias = Literal["both", "left"]
-"""Whether the ends of rows that have a start and an end belong to them."""
+"""The ends that the intervals of rows with a start and an end include."""
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
-"""How an aggregation brings rows into windows."""
+"""The algorithm by which an aggregation assigns rows to windows."""
 
 WindowAlgorithm: TypeAlias = Literal[
     "auto",
@@ -143,13 +143,13 @@ WindowAlgorithm: TypeAlias = Literal[
     "handshake",
     "low-latency-handshake",
 ]
-"""How the rows in each other's sliding windows are compared."""
+"""The algorithm by which a window join compares rows."""
 
 Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Length
-"""How far values may be apart: a number, or a duration."""
+"""The maximum distance between values: a number or a duration."""
 
 Within: TypeAlias = Distance | tuple[Distance | None, Distance | None]
-"""A distance to both sides, or one below and one above, of which one may be None for no bound."""
+"""One distance for both directions, or one below and one above, where None means no bound."""
 
 BandAlgorithm: TypeAlias = Literal[
     "auto",
@@ -165,7 +165,7 @@ BandAlgorithm: TypeAlias = Literal[
     "ibwj-blocking",
     "ibwj-bplus-tree",
 ]
-"""How a band join finds its pairs."""
+"""The algorithm by which a band join finds pairs."""
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid", "scale-oij"]
-"""Which threads of a streaming join have the rows of a key."""
+"""The method by which a streaming join assigns keys to threads."""

@@ -1,4 +1,4 @@
-"""Windows that count rows, for `window_join`."""
+"""Row-based windows for window joins and band joins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A window that holds the last `count` rows of a stream; made by `rows`."""
+    """A window that holds the last `count` rows of a side; created by `rows`."""
 
     count: int
 
@@ -24,7 +24,7 @@ class Rows:
 
 
 def rows(count: SupportsIndex) -> Rows:
-    """Return a window that holds the last `count` rows of a stream, in merged order.
+    """Return a window that holds the last `count` rows of a side, in merged order.
 
     Example:
         Each trade with the last quote before it, and each quote with the last trade before it:
@@ -36,12 +36,12 @@ def rows(count: SupportsIndex) -> Rows:
         {'ts': [10, 20, 20, 30], 'ts_right': [9, 9, 25, 25]}
 
     Args:
-        count: How many rows, at least 1. Rows of equal times count in the order of their sources,
-            the left ones first.
+        count: The number of rows, at least 1. Rows with equal times are ordered by source, with
+            left sources first.
 
     Raises:
-        TypeError: `count` is no integer.
-        TidegateError: `count` is less than 1 or more than a table can have.
+        TypeError: `count` is not an integer.
+        TidegateError: `count` is less than 1, or more than the largest possible number of rows.
     """
     if isinstance(count, bool):
         message = f"rows: expected an integer, got {count!r}"

@@ -1,7 +1,7 @@
-//! The batch interval join over plain columns: finding the matches, and listing the pairs.
+//! The batch interval join over plain columns: finds the matches, and lists the pairs.
 //!
-//! A million rows a side in time order, keys uniform, 4 matches a left row; as workload W1, without
-//! its payload.
+//! The input is workload W1 without its payload: a million rows per side in time order, uniform
+//! keys, and 4 matches per left row.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Table {
     fn new(key_count: u64, seed: u64) -> Self {
         let mut state = seed;
         let mut random = move |below: u64| {
-            // The generator of Steele, Lea and Flood's SplitMix64.
+            // The SplitMix64 generator of Steele, Lea and Flood.
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = state;
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

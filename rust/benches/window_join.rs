@@ -1,7 +1,7 @@
 //! The window join that compares every pair, with full windows: workload W3 without its payload.
 //!
-//! Two bands of 21 numbers of 10 000 each, over the last 200 000 rows of each side. The throughput
-//! is in pairs compared.
+//! The condition consists of two bands, each containing 21 of 10 000 numbers, over the last 200 000
+//! rows of each side. The throughput is the number of pairs compared.
 
 use std::hint::black_box;
 
@@ -12,13 +12,13 @@ use tidegate_operators::rows::{How, Retention, RowJoin, Side};
 use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use tidegate_sync::Stop;
 
-/// Rows of each side in its window.
+/// The number of rows of each side in its window.
 const WINDOW: usize = 200_000;
 
-/// How far apart numbers may be.
+/// The maximum distance between matching numbers.
 const WITHIN: i64 = 10;
 
-/// Numbers from 0 to 9 999, always the same.
+/// Numbers from 0 to 9 999. The sequence is always the same.
 struct Random(u64);
 
 impl Random {
@@ -39,10 +39,11 @@ fn band(random: &mut Random) -> Term {
         Constraint::Difference { order: Order::LessOrEqual, than: WITHIN },
         Constraint::Difference { order: Order::GreaterOrEqual, than: -WITHIN },
     ]);
-    Term::new(random.operand(0), random.operand(0), relation).expect("whole numbers compare so")
+    Term::new(random.operand(0), random.operand(0), relation)
+        .expect("whole numbers support this comparison")
 }
 
-/// Joins so many more rows of each side; how many pairs match.
+/// Joins `rows` more rows of each side, and returns the number of matching pairs.
 fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize) -> usize {
     let sides =
         (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();
@@ -50,7 +51,12 @@ fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize)
     join.begin(driver, vec![0; 2 * rows], sides, Some(&numbers));
     let mut pairs = 0;
     while !join.is_done() {
-        pairs += join.advance(driver, None).expect("nobody stops it").into_results().left.len();
+        pairs += join
+            .advance(driver, None)
+            .expect("the driver is not stopped")
+            .into_results()
+            .left
+            .len();
     }
     join.purge([Some(0); 2]);
     pairs

@@ -1,8 +1,9 @@
-//! Copies the docstrings of the stub into the module.
+//! Copies the stub's docstrings into the module.
 //!
-//! People and editors read the stub `_tidegate.pyi`, so the manual is written there, once. This
-//! script copies each docstring into a macro, `manual!(interval_join)` or `manual!(Source.push)`,
-//! by which the bindings name it. A public item without a docstring fails the build.
+//! Users and editors read the stub `_tidegate.pyi`, so docstrings are written only there. This
+//! script copies each docstring into a macro that the bindings use, such as
+//! `manual!(interval_join)` or `manual!(Source.push)`. A public item without a docstring fails the
+//! build.
 
 use std::env;
 use std::fmt::Write;
@@ -25,9 +26,9 @@ fn main() {
     fs::write(Path::new(&out).join("manual.rs"), manual).expect("the folder can be written to");
 }
 
-/// The docstrings of the module, its classes, their methods and its functions, by name.
+/// Returns the docstrings of the module, its classes, their methods and its functions, by name.
 ///
-/// The stub is formatted, so that the indent of a line tells what the line belongs to.
+/// The stub is formatted, so a line's indentation shows what the line belongs to.
 fn docstrings(stub: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = stub.lines().collect();
     let (text, mut at) = docstring(&lines, 0, 0);
@@ -54,18 +55,20 @@ fn docstrings(stub: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The identifier that a text begins with.
+/// Returns the identifier at the beginning of a text.
 fn identifier(text: &str) -> &str {
     text.split(|letter: char| letter != '_' && !letter.is_alphanumeric()).next().unwrap_or(text)
 }
 
-/// The line after the header of a class or function, which may take several lines.
+/// Returns the number of the line after the header of a class or function. The header can span
+/// several lines.
 fn after_header(lines: &[&str], first: usize) -> usize {
     let is_end = |line: &&str| line.ends_with(':') || line.ends_with("...");
     first + 1 + lines[first..].iter().position(is_end).unwrap_or(0)
 }
 
-/// The docstring that begins in the line `first`, without its indent, and the line after it.
+/// Returns the docstring that begins in line `first`, without its indentation, and the number of
+/// the line after it.
 fn docstring(lines: &[&str], first: usize, indent: usize) -> (String, usize) {
     let refuse = |why: &str| -> ! { panic!("{STUB}:{}: {why}", first + 1) };
     let margin = " ".repeat(indent);

@@ -236,7 +236,7 @@ def test_metrics_are_what_prometheus_reads():
 def test_labels_are_names_of_their_own(name):
     with pytest.raises(tg.TidegateError, match="cannot be the name of a label"):
         tg.metrics(tg.Merge(SCHEMA), **{name: "x"})
-    with pytest.raises(TypeError, match="labels: expected text for `job`, got int"):
+    with pytest.raises(TypeError, match="labels: expected a string for `job`, got int"):
         tg.metrics(tg.Merge(SCHEMA), job=1)
 
 

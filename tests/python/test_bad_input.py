@@ -95,9 +95,9 @@ def test_times_with_and_without_zone():
     zoned = pa.table({"ts": pa.array([0], pa.timestamp("s", "UTC"))})
     naive = pa.table({"ts": pa.array([0], pa.timestamp("s"))})
     for sides in ((zoned, naive), (naive, zoned)):
-        refuses(SchemaError, "give both a zone or neither", *sides)
+        refuses(SchemaError, "give both a time zone or neither", *sides)
     day = pa.table({"ts": pa.array([0], pa.date32())})
-    refuses(SchemaError, "with and without a zone", zoned, day)
+    refuses(SchemaError, "with and without a time zone", zoned, day)
 
 
 @pytest.mark.parametrize(

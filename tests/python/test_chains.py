@@ -492,7 +492,7 @@ def test_snapshots_of_a_sink_and_of_another_thread_do_not_wait_for_each_other():
         source.push(pa.table([range(40), [0] * 40, range(40)], schema=schema))
     other = threading.Thread(target=net.chain.snapshot)
     with (  # noqa: PT012 - in turn
-        pytest.raises(tg.StateError, match="take snapshots on one thread"),
+        pytest.raises(tg.StateError, match="take snapshots on a single thread"),
         net.chain.running(take),
     ):
         assert inside.wait(30)
@@ -551,7 +551,7 @@ def test_a_signal_handler_within_a_call_does_not_wait_for_the_call(
     found: list[str] = []
 
     def handle(_number: int, _frame: object) -> None:
-        with pytest.raises(tg.StateError, match="a signal handler calls the chain") as caught:
+        with pytest.raises(tg.StateError, match="a signal handler called the chain") as caught:
             net.chain.snapshot()
         found.append(str(caught.value))
 
@@ -627,12 +627,12 @@ def test_snapshots_of_other_chains_and_versions_are_refused():
         tg.StateError, match=r"of another chain: .IntervalJoin, IntervalJoin; 0 feeds"
     ):
         counts(1).chain.restore(saved)
-    with pytest.raises(tg.StateError, match="of no chain: it does not begin"):
+    with pytest.raises(tg.StateError, match="not of a chain: it does not begin"):
         three(1).chain.restore(three(1).chain.operators[0].snapshot())
     body = bytearray(saved[:-4])
     body[len(_chain._MAGIC)] = 2
     newer = bytes(body) + _chain._SUM.pack(_chain.zlib.crc32(bytes(body)))
-    with pytest.raises(tg.StateError, match="has version 2, and this tidegate reads version 1"):
+    with pytest.raises(tg.StateError, match="has version 2, but this tidegate reads version 1"):
         three(1).chain.restore(newer)
     # One operator has another query: what was restored before it is closed.
     net = three(1, how="left")
@@ -729,13 +729,13 @@ def test_times_that_cannot_be_followed_are_refused():
 def test_chains_of_other_shapes_are_refused():
     first = joined()
     last = sorted_out(first)
-    with pytest.raises(tg.TidegateError, match="expected a source and the operator before it"):
+    with pytest.raises(tg.TidegateError, match="expected a source and the operator that feeds it"):
         tg.Chain(last, {})
     with pytest.raises(TypeError, match="last: expected an operator, got str"):
         tg.Chain("last", {last.sources[0]: first})
     with pytest.raises(TypeError, match=r"feeds: expected a source, .* got Merge"):
         tg.Chain(last, {last: first})
-    with pytest.raises(TypeError, match=r"expected an operator before a source, .* got int"):
+    with pytest.raises(TypeError, match=r"expected an operator that feeds a source, .* got int"):
         tg.Chain(last, {last.sources[0]: 7})
     with pytest.raises(tg.TidegateError, match="belongs to no operator of the chain"):
         tg.Chain(last, {sorted_out(first).sources[0]: first})

@@ -215,8 +215,8 @@ def test_a_quote_that_is_never_closed_is_named(folder):
     reader.join(PATIENCE)
     (said,) = found
     assert said == (
-        "rows.csv: line 6 does not end within 1,048,576 bytes: line 6 opens a quote that nothing "
-        'closes; close it, or write a quote within a quoted value as ""'
+        "rows.csv: line 6 does not end within 1,048,576 bytes: line 6 opens a quote that is never "
+        'closed; close it, or write a quote within a quoted value as ""'
     )
 
 

@@ -159,7 +159,7 @@ def test_json_lines_hold_text_decimals_dates_and_nested_values(folder: Path) -> 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (pa.array([b"x"]), "column `x`: JSON cannot hold binary; write Parquet or Arrow"),
+        (pa.array([b"x"]), "column `x`: JSON cannot represent binary; write Parquet or Arrow"),
         (pa.array([float("nan")]), "column `x`: JSON has no NaN or infinity"),
     ],
 )
@@ -289,7 +289,7 @@ def test_a_folder_is_replaced_only_if_asked_and_only_if_it_is_such_a_folder(fold
     (folder / "out" / "notes.txt").write_text("mine")
     refused = run(*PARTITIONED, "--force", "-o", "out")
     assert refused.exit_code == 1
-    assert "out: holds more than folders such as symbol=..." in refused.stderr
+    assert "out: contains more than folders such as symbol=..." in refused.stderr
     assert (folder / "out" / "notes.txt").read_text() == "mine"
 
 

@@ -264,7 +264,7 @@ def test_a_damaged_state_is_refused(interrupted):
 def test_a_state_of_another_version_is_refused(interrupted):
     state = interrupted / "state"
     state.write_bytes(state.read_bytes().replace(b"tidegate-state 1 ", b"tidegate-state 2 ", 1))
-    assert "is a state of version '2', and this tidegate reads" in refused(
+    assert "is a state of version '2', but this tidegate reads" in refused(
         *command("join", "out.csv")
     )
     state.write_bytes(b"PK\x03\x04 as states were before")
@@ -279,8 +279,8 @@ def test_a_state_of_other_work_is_refused(interrupted):
     )
     assert "belongs to a join of left.arrows and right" in refused("join", *INPUTS[::-1], *join[3:])
     assert "belongs to a join" in refused(*join, "--csv-null", "NA")
-    assert "belongs to an output as csv with ts (int64)" in refused(*join, "--columns", "ts")
-    assert "belongs to an output as csv" in refused(*command("join", "out.arrows"))
+    assert "belongs to a csv output with ts (int64)" in refused(*join, "--columns", "ts")
+    assert "belongs to a csv output" in refused(*command("join", "out.arrows"))
     assert "another query" in refused(*join, "--lower", "-41")
     assert "another query" in refused(*join, "--lateness", "5")
     assert "which --force would replace" in refused(*join, "--force")
@@ -308,10 +308,10 @@ def copy_and_add(out: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (Path.unlink, "the state belongs to this output, but the output is gone"),
+        (Path.unlink, "the state belongs to this output, but the file does not exist"),
         (change_first, "but these bytes have changed: it was replaced"),
         (change_last, "but these bytes have changed: it was replaced"),
-        (cut, "it was cut or replaced"),
+        (cut, "it was truncated or replaced"),
         (copy_and_add, "it is a copy or another file and has "),
     ],
 )
@@ -330,7 +330,7 @@ def test_parts_that_are_not_as_they_were_are_refused(folder):
     first = folder / "out" / "part-000000001.parquet"
     content = first.read_bytes()
     first.unlink()
-    assert "out: the state counts" in refused(*command("join", "out/"))
+    assert "out: the state includes" in refused(*command("join", "out/"))
     first.write_bytes(content + b"more")
     assert "some of them are missing or have changed" in refused(*command("join", "out/"))
     first.write_bytes(content)
@@ -350,7 +350,7 @@ def test_a_replaced_input_is_refused(interrupted, name):
         writer.write_table(other, max_chunksize=40)
         writer.write_table(other, max_chunksize=40)
     said = refused(*command("join", "out.csv"))
-    assert said.startswith(f"{name}: the state counts its first ")
+    assert said.startswith(f"{name}: the state includes its first ")
     assert "but these bytes have changed: it was replaced" in said
 
 
@@ -362,7 +362,7 @@ def test_two_runs_with_one_state_are_refused(folder, started):
     (folder / "linked").symlink_to("state")
     for state in ("state", "linked"):
         arguments = [(state if one == "state" else one) for one in command("join", "other.csv")]
-        assert f"{state}: another run is going on with it" in refused(*arguments)
+        assert f"{state}: is in use by another run" in refused(*arguments)
     (folder / "linked").unlink()
     # A kill releases it.
     process.kill()
@@ -380,7 +380,7 @@ def test_a_state_that_cannot_be_written_is_an_error_at_the_start(folder):
     assert "state: is not a file" in refused(*arguments)
     (folder / "state").rmdir()
     nowhere = [("nowhere/state" if one == "state" else one) for one in arguments]
-    assert "nowhere/state: cannot be kept: No such file or directory" in refused(*nowhere)
+    assert "nowhere/state: cannot be used: No such file or directory" in refused(*nowhere)
     for name in ("left.arrows", "out.csv"):
         assert "give another file to --state" in refused(
             *[(name if one == "state" else one) for one in arguments]
@@ -419,7 +419,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(folder):
     (folder / "out").mkdir()
     (folder / "out" / "precious").write_text("precious")
     assert "out.csv exists; give --force" in refused(*command("join", "out.csv"))
-    assert "out has files already, such as precious" in refused(*command("join", "out/"))
+    assert "out already has files, such as precious" in refused(*command("join", "out/"))
     assert "precious" in refused(*command("join", "out/", "--force"))
     assert (folder / "out.csv").read_text() == "precious"
     assert names(folder) == {"out.csv", "out", "out/precious"}
@@ -433,7 +433,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(folder):
         (["--checkpoint", "10s"], "needs --state"),
         (["--state", "s", "--checkpoint", "soon"], "expected a duration above 0"),
         (["--state", "s", "--checkpoint", "0s"], "expected a duration above 0"),
-        (["-o", "out/"], "a folder is written as parquet, with --follow and --state"),
+        (["-o", "out/"], "a folder is written as parquet, and only with --follow"),
         (["-o", "out/", "--state", "s", "--format", "csv"], "a folder is written as parquet"),
     ],
 )

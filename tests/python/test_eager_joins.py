@@ -407,7 +407,7 @@ def test_windows_of_rows_go_by_merged_order():
 
 
 def test_what_is_promised_by_name_is_refused():
-    with pytest.raises(TidegateError, match="parallelism: with ordered=False any thread"):
+    with pytest.raises(TidegateError, match="parallelism: with ordered=False, any thread"):
         IntervalJoin(*SCHEMAS, on="ts", lower=0, upper=1, ordered=False, parallelism="key")
 
 
@@ -418,7 +418,7 @@ def test_explain_says_when_pairs_come(query):
     assert "algorithm  eager" in eager
     assert "in the first poll after both of its rows were pushed" in eager
     ordered = kind(*SCHEMAS, **arguments).explain()
-    assert "once no source can bring an earlier row" in ordered
+    assert "once no source can deliver an earlier row" in ordered
     values = [line.lstrip().partition(" ")[2].lstrip() for line in eager.splitlines()]
     assert [value for value in values if "  " in value] == []
 

@@ -161,11 +161,11 @@ def test_a_value_that_cannot_be_cast_is_named() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: left.s.cast("int; drop"), "cast() takes a name, such as 'bigint'"),
-        (lambda: left.s.extract(3), "extract() takes a name, such as 'hour'"),
+        (lambda: left.s.cast("int; drop"), "cast() expects a name, such as 'bigint'"),
+        (lambda: left.s.extract(3), "extract() expects a name, such as 'hour'"),
         (case, "at least one pair"),
-        (lambda: case(left.a), "case() takes pairs of a condition and a value"),
-        (lambda: case((1, 2)), "case() takes a condition before each value"),
+        (lambda: case(left.a), "case() expects pairs of a condition and a value"),
+        (lambda: case((1, 2)), "case() expects a condition before each value"),
     ],
 )
 def test_a_mistake_is_told_at_once(make, message: str) -> None:

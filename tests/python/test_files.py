@@ -110,7 +110,7 @@ def test_csv_refuses_nested_columns(folder: Path) -> None:
     result = run(*join, "--upper", "0", "-o", "out.csv")
 
     assert result.exit_code == 1
-    assert "column `tags`: CSV cannot hold list<" in result.stderr
+    assert "column `tags`: CSV cannot represent list<" in result.stderr
     assert names(folder) == sorted(["nested.parquet", *TABLES])
 
 
@@ -416,7 +416,7 @@ def test_an_output_is_no_file_of_a_pattern_that_is_read() -> None:
     assert Path("trades.parquet").read_bytes() == before
     result = run("merge", "none/*.csv", "--on", "ts", "-o", "out.csv")
     assert (result.exit_code, result.stderr) == (
-        *(1, "tidegate: error: none/*.csv: no file has a path of this form\n"),
+        *(1, "tidegate: error: none/*.csv: no file matches this pattern\n"),
     )
 
 

@@ -132,7 +132,7 @@ def test_a_file_that_was_between_is_an_error(folder, name, number):
     Path(name).rename(f"{name}.{number}")
     between.add(4)
     Table(name, 5)
-    reason = rf"^{name}: was renamed twice, and the file between is now {name}.{number}, while"
+    reason = rf"^{name}: was renamed twice, and the file in between is now {name}.{number}, while"
     for reading in (pieces, following(name, end)):
         assert times(reading, 1) == [2]
         with pytest.raises(TidegateError, match=reason):
@@ -159,9 +159,9 @@ def replace(path: Path) -> None:
 
 
 FAULTS = [
-    (cut, "was cut from "),
-    (write_over, "was written over: its first "),
-    (copy_over, "was written over: its first "),
+    (cut, "was truncated from "),
+    (write_over, "was overwritten: its first "),
+    (copy_over, "was overwritten: its first "),
     (Path.unlink, "was removed while it was followed; rename a full file"),
     (replace, "was replaced by another file while it was followed; rename"),
 ]
@@ -188,7 +188,7 @@ def test_between_two_runs_likewise(folder, name, change):
     if change is replace:
         # With the same bytes it would be the same table.
         write_over(folder / name)
-    with pytest.raises(StateError, match=rf"^{name}: the state counts its first .*begin anew$"):
+    with pytest.raises(StateError, match=rf"^{name}: the state includes its first .*start over$"):
         following(name, piece.end)
     assert table is not None
 
@@ -215,7 +215,7 @@ def test_rows_that_come_to_a_renamed_file_after_its_successor_are_an_error(folde
     assert times(pieces, 1) == [2]
     old.add(3)
     new.add(4)
-    with pytest.raises(TidegateError, match="bytes were written to the file that had the name"):
+    with pytest.raises(TidegateError, match="were written to the previous file with this name"):
         times(pieces, 2)
 
 

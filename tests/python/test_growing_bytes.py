@@ -229,10 +229,10 @@ def test_files_that_were_read_are_closed(folder):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda path: os.truncate(path, 1_233), "was cut from 1,234 bytes to 1,233"),
+        (lambda path: os.truncate(path, 1_233), "was truncated from 1,234 bytes to 1,233"),
         (
             lambda path: path.write_bytes(b"x" * 1_235),
-            "was written over: its first 1,234 bytes have changed",
+            "was overwritten: its first 1,234 bytes have changed",
         ),
         (Path.unlink, "was removed"),
         (lambda path: Path("other").replace(path), "was replaced by another file"),
@@ -262,8 +262,8 @@ def test_bytes_behind_the_end_of_the_file_before_are_told(folder):
     assert file.next_bytes() == b"b"
     with Path("old").open("ab") as old:
         old.write(b"x" * 1_000)
-    told = "1,000 bytes were written to the file that had the name before, after the next one had"
-    with pytest.raises(TidegateError, match=f"^file: {told} begun while it was followed; rename"):
+    told = "1,000 bytes were written to the previous file with this name after the new one had been"
+    with pytest.raises(TidegateError, match=f"^file: {told} created while it was followed; rename"):
         file.next_bytes()
     file.close()
 
@@ -311,8 +311,8 @@ def test_an_empty_file_or_a_folder_of_the_name_is_no_successor(folder):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (Path.unlink, "but the file is gone"),
-        (lambda path: os.truncate(path, 1_233), "but it has 1,233: it was cut or replaced"),
+        (Path.unlink, "but the file does not exist"),
+        (lambda path: os.truncate(path, 1_233), "but it has 1,233: it was truncated or replaced"),
         (
             lambda path: path.write_bytes(b"x" * 1_234),
             "but these bytes have changed: it was replaced",
@@ -327,7 +327,7 @@ def test_a_mark_whose_file_is_not_there_is_told(folder, change, fault):
     mark = file.mark()
     file.close()
     change(path)
-    told = re.escape(f"file: the state counts its first 1,234 bytes, {fault}; {growing.ANEW}")
+    told = re.escape(f"file: the state includes its first 1,234 bytes, {fault}; {growing.ANEW}")
     with pytest.raises(StateError, match=f"^{told}$"):
         GrowingFile("file", threading.Event(), mark)
 

@@ -331,7 +331,7 @@ def test_a_full_disk_is_told_with_its_folder(tmp_path):
     )
     told = done.stderr.splitlines()[-1]
     assert told.startswith(f"tidegate.TidegateError: {tmp_path}: ")
-    assert told.endswith("make room, or let TMPDIR name a folder of a larger disk")
+    assert told.endswith("free space, or set TMPDIR to a folder on a larger disk")
     assert {path.name for path in tmp_path.iterdir()} == {"x.parquet", "y.parquet"}
 
 
@@ -362,7 +362,7 @@ def small_table() -> pa.Table:
     [
         (
             lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
-            "leave no room for the few batches that are in work at a time; give 256000000 or more",
+            "leave no room for the batches that are held at a time; give 256000000 or more",
         ),
         (
             lambda t: tg.interval_join_batches(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
@@ -380,7 +380,7 @@ def small_table() -> pa.Table:
         ),
         (
             lambda t: tg.band_join(t, t, on="x", within=1, memory_limit="1GB"),
-            "band_join joins by values that have no order in time; leave it out, or write",
+            "band_join joins by values that have no order in time; omit it, or write",
         ),
         (
             lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, lateness=5),
@@ -390,7 +390,7 @@ def small_table() -> pa.Table:
             lambda t: tg.interval_join(
                 t, t, on="ts", lower=0, upper=0, memory_limit="1GB", lateness=1
             ),
-            "raise lateness, or leave it out, so that the input is sorted",
+            "raise lateness, or omit it, so that the input is sorted",
         ),
     ],
 )
@@ -428,9 +428,9 @@ def test_ends_of_each_row_are_those_of_the_sorted_inputs(seed, how, tmp_path):
 @pytest.mark.parametrize("window", [tg.rows(3), (tg.rows(5), tg.rows(2))])
 def test_windows_of_rows_are_refused(window):
     table = pa.table({"ts": [1, 2], "x": [1, 2]})
-    with pytest.raises(tg.TidegateError, match=r"a window of rows counts .* window=\"5s\""):
+    with pytest.raises(tg.TidegateError, match=r"a row-based window counts .* window=\"5s\""):
         tg.window_join_batches(table, table, on="ts", window=window, memory_limit="256MB")
-    with pytest.raises(tg.TidegateError, match="a window of rows counts"):
+    with pytest.raises(tg.TidegateError, match="a row-based window counts"):
         tg.band_join_batches(
             *(table, table), on="x", within=1, time="ts", window=window, memory_limit="256MB"
         )

@@ -96,7 +96,7 @@ def test_the_server_has_the_page_and_metrics_and_ends(example: Any):
         # Nothing is fetched from elsewhere.
         assert "src=" not in page
         assert "http" not in page.replace("<!doctype html>", "")
-        for unit in ("rows a second", "milliseconds", "seconds from now"):
+        for unit in ("rows per second", "milliseconds", "seconds from now"):
             assert unit in page
         metrics = opened_at(f"{address}metrics").read().decode()
         assert metrics == tg.metrics(merge)

@@ -175,7 +175,7 @@ def test_nulls_where_none_are_declared():
     c_schema, _ = c_data.exported(pa.record_batch([[0], [1]], schema=schema))
     _, array = c_data.exported(pa.record_batch({"ts": [0], "v": pa.nulls(1, pa.int64())}))
     with pytest.raises(
-        SchemaError, match=r"column `v` .* null values, but its schema declares it to have none"
+        SchemaError, match=r"column `v` .* null values, but its schema declares it as non-nullable"
     ):
         interval_join(AsArray(c_schema, array), GOOD, on="ts", lower=0, upper=0)
 

@@ -356,7 +356,7 @@ def test_explain_says_how_partners_are_folded():
     text = explain(interval_join, TRADES, QUOTES, **call, prevailing=True)
     assert "interval_join (left), aggregates of partners" in text
     assert "n = count(), bid = mean(bid) where row.bid > 0" in text
-    assert "one combination a left row" in text
+    assert "one combination per left row" in text
     assert "prevailing" in text
     scanned = explain(interval_join, TRADES, QUOTES, **call, where="left.ts > right.bid")
     assert "added one by one" in scanned

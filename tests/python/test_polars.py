@@ -118,7 +118,7 @@ def test_an_argument_is_refused_before_rows_are_read():
     left, right = pl.LazyFrame(LEFT), pl.LazyFrame(RIGHT)
     with pytest.raises(tidegate.SchemaError, match="there is no column `at`"):
         left.tidegate.interval_join(right, on="at", lower=0, upper=1)
-    with pytest.raises(TypeError, match="leave out columns and batch_rows"):
+    with pytest.raises(TypeError, match="omit columns and batch_rows"):
         left.tidegate.interval_join(right, on="ts", lower=0, upper=1, columns=["x"])
     with pytest.raises(TypeError, match="right: expected a polars frame, got a dict"):
         left.tidegate.interval_join(RIGHT, on="ts", lower=0, upper=1)

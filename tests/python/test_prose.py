@@ -12,7 +12,7 @@ prose = script("prose")
     [
         (
             "page.md",
-            'A lock of its own.\n`of its own`, "of its own"\n```text\ngo on\n```\nHence.\n',
+            'A lock of its own.\n`of its own`, "of its own"\n```text\ngo on\n```\nWhence.\n',
             [1, 6],
         ),
         (

@@ -140,10 +140,10 @@ def test_any_type_has_a_punctuation():
 
 def test_a_source_and_a_column_of_that_name_are_refused():
     merge = tg.Merge(SCHEMA)
-    with pytest.raises(tg.TidegateError, match="a source of another operator takes results alone"):
+    with pytest.raises(tg.TidegateError, match="a source of another operator accepts only results"):
         new().running(merge.sources[0], punctuations=True)
     schema = pa.schema([("ts", pa.int64()), ("watermark", pa.int64())])
-    with pytest.raises(tg.SchemaError, match="have a column `watermark` already"):
+    with pytest.raises(tg.SchemaError, match="already have a column `watermark`"):
         tg.Merge(schema).run(print, punctuations=True)
 
 

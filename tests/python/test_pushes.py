@@ -134,7 +134,7 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             [{**ROWS[0], "venue": "X"}],
             tg.SchemaError,
-            "source 0: row 0 of the list has a value for `venue`, which is no column",
+            "source 0: row 0 of the list has a value for `venue`, which is not a column",
         ),
         (
             [ROWS[0], {"ts": T0}],

@@ -306,7 +306,7 @@ def test_a_block_runs_once():
     running = merge.running(found.append)
     with pytest.raises(Full), running:
         raise Full
-    with pytest.raises(TidegateError, match="this block has run already; make another"), running:
+    with pytest.raises(TidegateError, match="this block has already run; create another"), running:
         pass
     with merge.running(found.append):
         for first in range(0, 1_000, 100):
@@ -380,9 +380,9 @@ def test_stop_ends_a_thread_whose_queue_is_full():
 def test_an_operator_runs_once_at_a_time():
     merge = Merge(SCHEMA)
     with merge.running(lambda _: None):
-        with pytest.raises(TidegateError, match="runs already"):
+        with pytest.raises(TidegateError, match="already running"):
             merge.run(lambda _: None)
-        with pytest.raises(TidegateError, match="runs already"), merge.running(print):
+        with pytest.raises(TidegateError, match="already running"), merge.running(print):
             pass
 
 

@@ -160,7 +160,7 @@ def test_explain_says_what_is_scanned() -> None:
     assert "in blocks by the value of 2 * right.x or right.x too, if a sample says that" in text
     text = tidegate.explain(interval_join, table, table, where="left.x > 1", **plan)
     assert "  scan       none: the condition has no conjunct that compares numbers" in text
-    assert "in time order; none by value, since no numbers of the two sides are compared" in text
+    assert "in time order; none by value, because no numbers of the two sides are compared" in text
 
 
 LINEAR = [

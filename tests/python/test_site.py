@@ -114,7 +114,7 @@ class Served(SimpleHTTPRequestHandler):
 
 
 def opened(site: Path, profile: Path, page: str) -> str:
-    """A page as a browser shows it, once its scripts have run; nothing may be missing in it."""
+    """Return a page as a browser shows it after its scripts have run without errors."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no browser: apt-get install chromium, or put google-chrome on the PATH")
@@ -145,7 +145,7 @@ def opened(site: Path, profile: Path, page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("index.html", "for any\nnumber of threads"),
+        ("index.html", "the same, row by row"),
         ("api/tables.html", "Match rows of two inputs"),
     ],
 )

@@ -134,7 +134,7 @@ def test_sessions(spark, aggs, arguments):
 def test_sessions_are_not_cut(spark, parallelism):
     frame = shuffled(spark, rows(1), 1)
     query = {"on": "ts", "session": "5s", "by": "key", "aggs": COMBINED}
-    with pytest.raises(tidegate.TidegateError, match=f"parallelism '{parallelism}' cuts time"):
+    with pytest.raises(tidegate.TidegateError, match=f"parallelism '{parallelism}' divides time"):
         tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
 
 
@@ -218,7 +218,7 @@ def test_explain_says_what_travels(spark):
         for aggs in (COMBINED, ORDERED)
     )
     assert "sent       aggregates by slice of time and key" in combined
-    assert "sent       rows, for the order of rows shows in a result: ts, key, value" in ordered
+    assert "sent       rows, because a result depends on their order: ts, key, value" in ordered
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_explain_says_what_travels(spark):
         ({"aggs": {"n": agg.sum("name")}}, "sum of column `name`"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),
         ({"parallelism": "broadcast"}, "parallelism: expected one of auto, key, time, hybrid"),
-        ({"by": None, "parallelism": "key"}, "divides by key: give `by`"),
+        ({"by": None, "parallelism": "key"}, "divides by key; give `by`"),
         ({"aggs": {"key": agg.count()}}, "two columns `key`"),
     ],
 )

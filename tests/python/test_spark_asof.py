@@ -430,15 +430,15 @@ def test_explain_tells_what_travels(sides):
     text = explain(tidegate.spark.asof_join, *sides, **LAST, where="right.x > 3", how="inner")
     assert "asof_join (inner)" in text
     assert "right is sent whole" in text
-    assert "right rows of equal time come in the order of their values, by ts first" in text
+    assert "right rows with equal times are ordered by value, starting with ts" in text
     cut = {**LAST, "parallelism": "time", "partitions": 4}
     text = explain(tidegate.spark.asof_join, *sides, **cut, where="right.x > 3")
     assert "by time: 4 slices" in text
     assert "filtered   right rows are tested by where before they are sent" in text
-    assert "of right rows outside it, the nearest of each key" in text
+    assert "from outside each slice: the nearest right rows of each key" in text
     text = explain(tidegate.spark.asof_join, *sides, **cut, where="right.x > left.x")
     assert "filtered" not in text
-    assert "for where compares both sides" in text
+    assert "because where reads both sides" in text
     text = explain(tidegate.spark.asof_join, *sides, **LAST, parallelism="key")
     assert "copies" not in text
 
@@ -472,8 +472,8 @@ def test_the_left_side_is_never_sent_whole(sides):
         ({"partitions": 0}, TidegateError, "at least 1"),
         ({"parallelism": "value"}, TidegateError, "auto, broadcast, key, time, hybrid"),
         ({"by": None, "parallelism": "key"}, TidegateError, "give `by`, or choose 'time'"),
-        ({"then": lambda batch: batch}, TidegateError, "give both or none"),
-        ({"late_as": "late"}, TidegateError, "no row is late"),
+        ({"then": lambda batch: batch}, TidegateError, "give both or neither"),
+        ({"late_as": "late"}, TidegateError, "has no late rows"),
     ],
 )
 def test_refusals_say_what_to_write(sides, changed, error, words):

@@ -375,7 +375,7 @@ def test_a_null_time_is_refused(spark, side, how, key):
 )
 def test_bins_are_refused_with_a_reason(sides, change, reason):
     query = {**NEAR, **change, "parallelism": "bins"}
-    with pytest.raises(tidegate.TidegateError, match=f"'bins' is not for this join: .*{reason}"):
+    with pytest.raises(tidegate.TidegateError, match=f"'bins' is not available for .*{reason}"):
         tidegate.spark.interval_join(*sides, **query)
 
 
@@ -389,9 +389,9 @@ def test_bins_are_refused_for_keys_of_two_types(spark):
 
 def test_bins_leave_nothing_to_then(sides):
     more_arguments = {"then": lambda batch: batch, "then_schema": "a int", "parallelism": "bins"}
-    with pytest.raises(tidegate.TidegateError, match="call mapInArrow of the result"):
+    with pytest.raises(tidegate.TidegateError, match="call mapInArrow on the result"):
         tidegate.spark.interval_join(*sides, **NEAR, **more_arguments)
-    with pytest.raises(tidegate.TidegateError, match="call mapInArrow of the result"):
+    with pytest.raises(tidegate.TidegateError, match="call mapInArrow on the result"):
         tidegate.spark.explain(tidegate.spark.interval_join, *sides, **NEAR, **more_arguments)
 
 
@@ -460,7 +460,7 @@ def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     where = {**NEAR, "where": "left.bin < right.bin"}
     assert "no bins    Spark may interpret" in explained(sides, **where)
     then = {"then": lambda batch: batch, "then_schema": "a int"}
-    assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
+    assert "no bins    `then` runs in Python" in explained(sides, **NEAR, **then)
     band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
     assert "bins" not in band
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
@@ -608,10 +608,10 @@ LOOKED = "used: look at the first 10,000 right rows"
 
 def unsampled(frames, *, looks: bool = False, **query) -> bool:
     text = explained(frames, **{**NEAR, **query})
-    found = "however many pairs there are, bins do not cost clearly more" in text
+    found = "bins cost at most slightly more for any number of pairs" in text
     (jobs,) = (line for line in text.splitlines() if line.startswith("  jobs "))
     assert found == jobs.endswith(LOOKED if looks else "none before the result is used")
-    assert looks == (LOOKED in jobs) == ("rows of one key and bin lie together" in text)
+    assert looks == (LOOKED in jobs) == ("rows of one key and bin are adjacent" in text)
     assert not (found and ("costs  " in text or "compared  " in text))
     return found
 
@@ -655,7 +655,7 @@ def test_large_tables_of_many_keys_are_sampled(spark, files, tmp_path, monkeypat
     right.withColumn("key", right.bin).write.parquet(f"{tmp_path}/keys")
     text = explained((left, spark.read.parquet(f"{tmp_path}/keys")), **NEAR)
     assert f"{LOOKED}, then sample keys and times" in text
-    assert "no row is sampled" not in text
+    assert "no rows are sampled" not in text
 
 
 GIGABYTE = 1 << 30

@@ -324,7 +324,7 @@ def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, functio
     join = getattr(tidegate.spark, function)
     text = tidegate.spark.explain(join, *numbers, **query)
     assert "jobs       none before the result is used" in text
-    assert "files tell that rows are few, so that none is sampled" in text
+    assert "files show that there are few rows, so none are sampled" in text
     assert "by key: 1 buckets in 1 partitions" in text or "1 slices in 1 partitions" in text
     tables = [table.select(["key", "ts"]) for table in TABLES]
     expected = getattr(tidegate, function)(*tables, **query)
@@ -389,7 +389,7 @@ def test_spark_connect_tells_no_size_and_takes_no_description():
 def test_nested_columns_are_not_counted(spark):
     nested = spark.range(5).selectExpr("id as ts", "array(id) as items")
     query = {"on": "ts", "lower": 0, "upper": 0}
-    assert "size is not known beforehand" in explained((nested, nested), **query)
+    assert "size is not known in advance" in explained((nested, nested), **query)
     plain = explained((nested, nested), **query, columns=["ts", "items"])
     assert "right is sent whole" in plain, "a column that does not travel has no size"
 

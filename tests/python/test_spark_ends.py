@@ -236,19 +236,19 @@ def test_ends_that_are_times_or_have_a_unit(spark, kind):
 
 def test_bins_need_fixed_ends_and_streams_a_width(spark):
     frame = spark.createDataFrame([(1, 2)], "ts long, near long")
-    with pytest.raises(tidegate.TidegateError, match="'bins' is not for this join"):
+    with pytest.raises(tidegate.TidegateError, match="'bins' is not available for this join"):
         tidegate.spark.interval_join(
             frame, frame, on="ts", lower=0, upper=tidegate.left.near, parallelism="bins"
         )
     rates = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
     query = {"on": "timestamp", "lower": "0s", "upper": "left.value * INTERVAL '1 second'"}
-    with pytest.raises(tidegate.TidegateError, match="max_width: an end from columns may be any"):
+    with pytest.raises(tidegate.TidegateError, match="max_width: an end computed from columns"):
         tidegate.spark.interval_join(rates, rates, **query)
     with pytest.raises(tidegate.TidegateError, match="max_width must not be negative, got -1"):
         tidegate.spark.interval_join(rates, rates, **query, max_width="-1s")
     with pytest.raises(tidegate.TidegateError, match="max_width: it bounds ends that are computed"):
         tidegate.spark.interval_join(rates, rates, **query | {"upper": "1s"}, max_width="1s")
     with pytest.raises(
-        tidegate.TidegateError, match="max_width bounds the rows that are kept of two streams"
+        tidegate.TidegateError, match="max_width limits how long rows of two streams are kept"
     ):
         tidegate.spark.interval_join(frame, frame, on="ts", lower=0, upper=1, max_width=5)

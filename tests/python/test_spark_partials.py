@@ -314,7 +314,7 @@ def test_explain_tells_what_is_combined(sides):
     text = tidegate.spark.explain(
         tidegate.spark.interval_join, *sides, **query, where="right.x > 2", parallelism="time"
     )
-    assert "pair with all left rows of a slice travel as one row a key" in text
+    assert "match all left rows of a slice are sent as one row per key" in text
     assert "right rows are tested by where before they are sent" in text
 
 

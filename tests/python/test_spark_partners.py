@@ -513,14 +513,14 @@ def test_explain_tells_what_becomes_of_partners(sides):
     assert "interval_join (inner), aggregates of partners" in text
     assert "n = count(), all = sum(v)" in text
     assert "prevailing" in text
-    assert "right rows of equal time come in the order of their values, by ts first" in text
+    assert "right rows with equal times are ordered by value, starting with ts" in text
     counts = {**query, "aggs": {"n": agg.count()}}
     text = tidegate.spark.explain(tidegate.spark.interval_join, *sides, **counts)
-    assert "the order of right rows shows in no function" in text
+    assert "no result depends on the order of right rows" in text
     text = tidegate.spark.explain(
         tidegate.spark.band_join, *sides, on="y", within=1, aggs=query["aggs"]
     )
-    assert "right rows come in the order of their values, by y first" in text
+    assert "right rows are ordered by value, starting with y" in text
 
 
 def test_the_left_side_is_never_sent_whole(sides):

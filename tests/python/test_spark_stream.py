@@ -273,7 +273,7 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     )
     assert "by key: 2 buckets" in text
     assert "state store" in text
-    assert "hot keys   the rows of a key are one task's work; parallelism='hybrid'" in text
+    assert "hot keys   one task processes all rows of a key; parallelism='hybrid'" in text
     assert "'tidegate.interval_join' in the observed metrics" in text
     assert "tasks      " not in text
     with settings(spark, spark__sql__shuffle__partitions=200):
@@ -283,7 +283,7 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     assert "tasks      200 by spark.sql.shuffle.partitions" in text
     without = {**streaming.QUERY, "by": None}
     for query, division in (
-        (without, "by time: slices 8 times as wide as pairs reach, in turn to 2 buckets"),
+        (without, "by time: slices 8 times as wide as the reach of pairs, in turn to 2 buckets"),
         ({**streaming.QUERY, "parallelism": "hybrid", "partitions": 5}, "by key and time: slices"),
         ({**without, "lower": None}, "by time: 1 slices in 1 partitions"),
     ):
@@ -296,8 +296,8 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     ("change", "message"),
     [
         ({"parallelism": "broadcast"}, "a stream never ends"),
-        ({"parallelism": "hybrid", "lower": None}, "its pairs may be any distance apart"),
-        ({"late_as": "k"}, "late_as: the result has a column 'k'"),
+        ({"parallelism": "hybrid", "lower": None}, "the rows of a pair can be any distance apart"),
+        ({"late_as": "k"}, "late_as: the result already has a column 'k'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
         ({"on": ("ts", "v")}, "v"),
         ({"partitions": 0}, "partitions"),
@@ -329,5 +329,5 @@ def test_a_stream_needs_rocksdb(spark, tmp_path):
 
 def test_tables_have_no_late_rows(spark):
     table = spark.createDataFrame([("a", 1)], "k string, ts long")
-    with pytest.raises(tidegate.TidegateError, match="no row is late"):
+    with pytest.raises(tidegate.TidegateError, match="has no late rows"):
         tidegate.spark.interval_join(table, table, on="ts", lower=0, upper=0, late_as="late")

@@ -155,7 +155,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
     assert "jobs       before the result is used: collect the left side" in text
     assert "left is sent whole to every task" in text
     assert "right rows stay in their partitions" in text
-    assert "in the micro-batch of the stream's row; the table is read once, by this call" in text
+    assert "in which the stream row arrives; this call reads the table once" in text
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             {**streaming.QUERIES["window_join"], "how": "semi"},
             r"^how='semi': right is a stream.*left is a table.*'inner' or how='right'",
         ),
-        ("interval_join", "right", {**INTERVAL, "aggs": AGGS}, "^aggs: right is a stream.*be the"),
-        ("asof_join", "right", ASOF, "^an as-of join: right is a stream.*let the stream be the le"),
+        ("interval_join", "right", {**INTERVAL, "aggs": AGGS}, "^aggs: right is a stream.*make"),
+        ("asof_join", "right", ASOF, "^an as-of join: right is a stream.*make the stream the left"),
         (
             "interval_join",
             "left",
@@ -191,13 +191,13 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             "interval_join",
             "left",
             {**INTERVAL, "late_as": "late"},
-            "^late_as: in a join of a stream and a table no row is late: leave it out",
+            "^late_as: a join of a stream and a table has no late rows; leave it out",
         ),
         (
             "interval_join",
             "left",
             {**INTERVAL, "max_width": "1s"},
-            "^max_width bounds the rows that are kept .* but here a side is a table.*leave it out",
+            "^max_width limits how long rows of two .* but here one side is a table.*leave it out",
         ),
     ],
 )

@@ -156,7 +156,7 @@ def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
         ({"aggs": IN_SLICES}, "by a hash of time to 2 buckets, whose parts one task merges"),
         (
             {"aggs": IN_ORDER},
-            "by time: slices 8 times as wide as pairs reach, in turn to 2 buckets",
+            "by time: slices 8 times as wide as the reach of pairs, in turn to 2 buckets",
         ),
         ({"aggs": IN_ORDER, **SESSIONS}, "by time: 1 slices in 1 partitions"),
         ({"aggs": IN_SLICES, "parallelism": "time"}, "by time: slices 8 times as wide"),
@@ -172,9 +172,9 @@ def test_explain_tells_how_windows_without_a_key_are_divided(spark, tmp_path, ch
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "hybrid"}, "no key of a stream is known to be heavy"),
+        ({"parallelism": "hybrid"}, "the heavy keys of a stream are not known"),
         ({**SESSIONS, "parallelism": "time"}, "a session must stay whole"),
-        ({"late_as": "n"}, "late_as: the result has a column 'n'"),
+        ({"late_as": "n"}, "late_as: the result already has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
     ],
 )
@@ -201,10 +201,10 @@ def test_a_stream_and_a_table_do_not_mix(spark, tmp_path):
     table = spark.read.parquet(str(tmp_path / "right"))
     query = {**streaming.WINDOWS, "aggs": IN_SLICES}
     for streams, message in (
-        ([left, table], r"streams\[1\] is not a streaming DataFrame and streams\[0\] is"),
-        ([table, left], r"streams\[1\] is a streaming DataFrame and streams\[0\] is not"),
+        ([left, table], r"streams\[1\] is not a streaming DataFrame, but streams\[0\] is"),
+        ([table, left], r"streams\[1\] is a streaming DataFrame, but streams\[0\] is not"),
     ):
         with pytest.raises(tidegate.TidegateError, match=message):
             tidegate.spark.aggregate(streams, **query)
-    with pytest.raises(tidegate.TidegateError, match="no row is late"):
+    with pytest.raises(tidegate.TidegateError, match="has no late rows"):
         tidegate.spark.aggregate(table, **query, late_as="late")

@@ -53,7 +53,7 @@ def taken(join: IntervalJoin, *names: str) -> list[tuple[object, ...]]:
         ({"lateness": "1s"}, SchemaError, "lateness is a duration, but the time columns are int"),
         ({"lateness": (1, 2, 3)}, TypeError, "lateness"),
         ({"parallelism": "both"}, TidegateError, "parallelism"),
-        ({"load_factor": 0.9}, TidegateError, "load_factor must be a number from 1 on, got 0.9"),
+        ({"load_factor": 0.9}, TidegateError, "load_factor must be 1 or more, got 0.9"),
         ({"load_factor": float("nan")}, TidegateError, "load_factor must be .* got NaN"),
         ({"load_factor": "1.5"}, TypeError, "load_factor: expected a number, got .*str"),
         ({"load_factor": 2, "parallelism": "key"}, TidegateError, 'parallelism="hybrid"'),
@@ -108,13 +108,13 @@ def test_a_join_says_what_it_does() -> None:
         "  time       right.ts - left.ts in [-1, 1] integer",
         "  key        k",
         "  where      left.l < right.r, on blocks of candidate pairs",
-        "  balance    keys are split once a thread makes 1.2 times the mean of comparisons",
+        "  balance    keys are split once a thread makes 1.2 times the mean number of comparisons",
         "  sources    2 left, 1 right",
-        "  algorithm  PPOIJ, a key on as many threads as its share of the comparisons needs (HP)",
+        "  algorithm  PPOIJ, each key on as many threads as its share of the comparisons needs (HP)",  # noqa: E501 - a line of the text
         "  index      the rows of each key and side that later rows may match, in time order",
         "  threads    3",
         "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
-        "  output     6 columns, a pair at the place of its later row, once no source can bring an earlier row",  # noqa: E501 - a line of the text
+        "  output     6 columns, a pair at the place of its later row, once no source can deliver an earlier row",  # noqa: E501 - a line of the text
     ]
     with pytest.raises(SchemaError, match="there is no column `at`"):
         explain(IntervalJoin, LEFT, RIGHT, **(QUERY | {"on": "at"}))

@@ -324,7 +324,7 @@ def test_explain_names_the_algorithm():
     assert "  window     left rows stay 1, right rows 2 (integer)\n" in text
     assert "  scan       1 of 1 conjuncts, as ranges of numbers, with " in text
     assert "  algorithm  shared rows (auto): each thread compares a share of the new" in text
-    assert "  index      the rows in blocks by value, where few pairs of a sample" in text
+    assert "  index      rows in blocks by value, if few pairs of a sample" in text
     where = "left.s < right.s"
     text = tidegate.explain(WindowJoin, SCHEMA, SCHEMA, on="ts", window=1, where=where)
     assert "  algorithm  ScaleJoin: each thread has a share of the rows, round robin" in text

@@ -232,7 +232,7 @@ def test_explain_says_who_compares():
     assert "  algorithm  low-latency handshake join: rows rush through a chain of threads" in plan
     assert "  index      a hash table on each thread, of numbers that have to be equal\n" in plan
     plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=5, algorithm="cell")
-    assert "  algorithm  CellJoin: each row's window is cut into a piece a thread\n" in plan
+    assert "  algorithm  CellJoin: each row's window is divided into one piece per thread\n" in plan
     assert "  index      none: every pair in the windows is compared\n" in plan
 
 

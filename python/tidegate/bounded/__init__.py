@@ -1,10 +1,10 @@
 """Joins and aggregations of inputs that are larger than memory.
 
-They run if a call has a `memory_limit`, or if it reads large files in time order. Rows are
-processed in time order. A join processes one slice of left rows at a time: it calls the native join
-of tables on the slice and on the right rows within its reach. An input that is not known to be in
-order is first sorted in temporary files. `tidegate.calls` decides which calls are run this way. It
-passes the result of `joined` or `aggregated` to a native reader, which reads it on a separate
+These modules run a call that has a `memory_limit`, or that reads large files in time order. Rows
+are processed in time order. A join processes one slice of left rows at a time: it calls the native
+join of tables on the slice and on the right rows within its reach. An input that is not known to be
+in order is first sorted in temporary files. `tidegate.calls` decides which calls are run this way.
+The result of `joined` or `aggregated` is passed to a native reader, which reads it on a separate
 thread.
 
 - `limits.py`: the arguments `memory_limit` and `lateness`.
@@ -15,5 +15,5 @@ thread.
 - `ahead.py`: produces batches on a thread while earlier batches are processed.
 - `sorting.py`: sorts rows with temporary files.
 - `shares.py`: divides the memory limit among the parts of the work.
-- `results.py`: the batches of a result, and the table made from them.
+- `results.py`: the batches of a result, and the table built from them.
 """

@@ -40,7 +40,7 @@ def aggregated(
     """
     most_bytes = LARGE if limits is None else limits.of_batches
     shares = Shares(most_bytes)
-    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    schemas = plan._inputs  # noqa: SLF001 - internal to the package
     streams = [typed(one, schema) for one, schema in zip(inputs, schemas, strict=True)]
     reads = [
         pa.schema([schema.field(name) for name in columns])
@@ -85,7 +85,7 @@ def _check_same(name: str, schema: pa.Schema, first: pa.Schema) -> None:
 def _run(
     operator: Operator[Any], ordered: list[Ordered], files: ExitStack, most: int, pushed: int
 ) -> Steps:
-    """Feed the stream that is furthest behind, and yield the final rows."""
+    """Push rows of the stream that is furthest behind, and yield final result rows."""
     with files, operator, ExitStack() as streams:
         rows = [streams.enter_context(closing(_pieces(one, pushed))) for one in ordered]
         behind = dict.fromkeys(range(len(rows)), LOWEST)

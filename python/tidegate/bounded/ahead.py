@@ -18,8 +18,8 @@ END = object()
 def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
     """Yield the same batches, which a separate thread produces up to `most` batches ahead.
 
-    Closing the generator waits for the batch that is being produced. Use this for files, whose
-    reads take bounded time, but not for sources that may block forever.
+    Closing the generator waits for the batch that is being produced. Use this function for files,
+    whose reads take a bounded time, but not for sources that may block forever.
 
     Example:
         >>> [*ahead(iter("abc"), 2)]

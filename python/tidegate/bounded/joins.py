@@ -1,7 +1,8 @@
 """Joins of inputs in time order, slice by slice.
 
 The native join of tables joins a slice of left rows with the right rows within its reach. The
-rows, their values and their order are therefore those of one call on both inputs, sorted by time:
+result is therefore the same, including the order of rows, as for a single call on both inputs
+sorted by time:
 
     left    │ slice 1 │ slice 2 │ slice 3 │
     right  ─┴──window 1──┴──┐
@@ -9,7 +10,7 @@ rows, their values and their order are therefore those of one call on both input
 
 A window holds the right rows that may match, and is read as far as its slice requires. If the
 window would exceed its share of memory, the slice is shortened. Right rows that leave their last
-window without a match are written to a temporary file, and are returned last.
+window unmatched are written to a temporary file, and are returned at the end.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-# Names that no user column has.
+# Column names that do not occur in user data.
 LEFT = "\x1fleft"
 ROW = "\x1frow"
 ROW_NUMBER = pa.field(ROW, pa.int64())
@@ -60,11 +61,12 @@ def joined(
         query: The join.
         plan: The join's plan for these inputs.
         inputs: The left and the right input.
-        limits: The memory limit and the lateness; None for slices of a suitable size without a
-            bound on their reach.
+        limits: The memory limit and the lateness. None means slices of a suitable size without a
+            limit on their windows.
 
     Raises:
-        TidegateError: The join has no time column by which to divide it, or an argument is invalid.
+        TidegateError: The join has no time column by which its rows can be divided, or an argument
+            is invalid.
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.of_batches)
     reach = reach_of(query, plan)
@@ -95,7 +97,7 @@ class Reach:
     upper: int | None
     factors: tuple[int, int]
     looks_back: bool = False
-    """Whether the last right row of a key may match, however old it is."""
+    """Whether the last right row of a key may match regardless of its age."""
 
     advice: str = ""
     """The advice given in the error message when too many right rows are within reach."""
@@ -105,7 +107,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """Return the order of a join and its reach in time.
 
     Raises:
-        TidegateError: The join has no time column by which to divide it.
+        TidegateError: The join has no time column by which its rows can be divided.
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
@@ -120,20 +122,20 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
             for side in (0, 1)
         ):
             message = "memory_limit: the start and the end column of a side have different units; "
-            message += "cast them to one, or leave memory_limit out"
+            message += "cast them to the same unit, or omit memory_limit"
             raise tidegate.SchemaError(message)
         factors = (step_of(kinds[0]) // least, step_of(kinds[2]) // least)
-        return Reach(starts, ends, 0, 0, factors, advice="shorter rows")
+        return Reach(starts, ends, 0, 0, factors, advice="shorter intervals")
     if plan.time is None:
-        message = f"memory_limit: {name} joins by values that have no order in time; leave it out, "
+        message = f"memory_limit: {name} joins by values that have no order in time; omit it, "
         message += 'or write tidegate.window_join(..., window=..., where="abs(left.x - right.x) <= '
         message += '1"), which joins rows that are close in time'
         raise tidegate.TidegateError(message)
     starts, (lower, upper) = plan.time
     if name in {"window_join", "band_join"} and lower is None and upper is None:
-        message = "memory_limit: a window of rows counts the rows of whole inputs, which cannot be "
-        message += 'cut by time; give a window of time, such as window="5s", or leave memory_limit '
-        message += "out"
+        message = "memory_limit: a row-based window counts rows of whole inputs, "
+        message += "which cannot be divided by time; "
+        message += 'give a time-based window, such as window="5s", or omit memory_limit'
         raise tidegate.TidegateError(message)
     steps = [step_of(schemas[side].field(starts[side]).type) for side in (0, 1)]
     factors = (steps[0] // min(steps), steps[1] // min(steps))
@@ -147,7 +149,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
         _whole(upper),
         factors,
         plan.looks_back,
-        advice.get(name, "a lower and an upper that are closer, and the same for all rows"),
+        advice.get(name, "a narrower interval that is the same for all rows"),
     )
 
 
@@ -162,13 +164,13 @@ class _Part:
     batch: pa.RecordBatch
     starts: Integers
     until: Integers
-    """The last place at which each row may match: ascending values, or the end of each row."""
+    """The last place at which each row may match: the row's own place, or its end."""
 
     rows: Integers | None = None
     """The row numbers of right rows, if the join returns unmatched right rows."""
 
     matched: Any = None
-    """Which of these rows have matched."""
+    """Whether each of these rows has matched."""
 
     @functools.cached_property
     def size(self) -> int:
@@ -211,11 +213,11 @@ class _Join:
 
     right_ended: bool = False
     kept_back: int = 0
-    """The size in bytes of the last rows of all keys, as of when these were last determined."""
+    """The size in bytes of the last rows of all keys when they were last determined."""
 
     before: int = 0
-    """The size of the right rows that precede all intervals, in bytes. They are kept because the
-    last row of a key may match."""
+    """The size of the right rows that precede all intervals, in bytes. These rows are kept because
+    the last row of a key may match."""
 
     told: dict[str, Any] = field(default_factory=dict)
     left_done: int = 0
@@ -261,7 +263,7 @@ class _Join:
     def result(self) -> Steps:
         """Yield the batches of the result, and None from time to time."""
         with ThreadPoolExecutor(2) as threads:
-            # In parallel: if no statistics determine the order, all times must be read.
+            # In parallel, because all times must be read if the statistics do not show the order.
             list(threads.map(Ordered.look, (self.left, self.right)))
         lefts, rights = self._parts(self.left, 0), self._parts(self.right, 1)
         with self.files, closing(lefts), closing(rights):
@@ -314,8 +316,9 @@ class _Join:
             message = (
                 f"{side.table.name}: a row has {batch.column(start)[at]} in column `{start}`, "
             )
-            message += f"after {batch.column(end)[at]} in column `{end}`, expected a start that is "
-            message += "not after its end; swap the two, or filter such rows out first"
+            message += f"after {batch.column(end)[at]} in column `{end}`, "
+            message += "expected a start that is not after its end; "
+            message += "swap the two, or filter such rows out first"
             raise tidegate.TidegateError(message)
 
     def _slice(self, held: deque[_Part], rights: Iterator[_Part | None]) -> Steps:
@@ -356,7 +359,7 @@ class _Join:
         return _plus(int(part.starts[-1]), self.reach.upper, HIGHEST)
 
     def _done(self, part: _Part) -> int:
-        """Count the leading left rows whose right rows all lie before the last row read."""
+        """Return the number of leading left rows whose right rows all precede the last row read."""
         if self.reach.ends is not None:
             ends = np.maximum.accumulate(part.until)
             return int(np.searchsorted(ends, self.read_to, "left"))
@@ -384,8 +387,9 @@ class _Join:
                 held.appendleft(part.cut(rows, count))
                 break
         if not kept:
-            message = f"{self.query.function}: the right rows within reach of one left row take "
-            message += f"more than {self.shares.window} bytes, their share of memory_limit; "
+            message = f"{self.query.function}: "
+            message += "the right rows within reach of one left row need more than "
+            message += f"{self.shares.window} bytes, their share of memory_limit; "
             message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return kept
@@ -537,13 +541,10 @@ class _Join:
             found.append(_Part(batch, starts, starts))
         self.kept_back = sum(part.size for part in found)
         if self.shares.is_bound and self.kept_back > self.shares.window // 3:
-            message = f"{self.query.function}: the last right rows of all keys take "
-            message += (
-                f"{self.kept_back} bytes, more than {self.shares.window // 3}, their share of "
-            )
-            message += (
-                f"memory_limit; raise memory_limit, read fewer columns, or give {self.reach.advice}"
-            )
+            message = f"{self.query.function}: the last right rows of all keys need "
+            message += f"{self.kept_back} bytes, more than their share of memory_limit, "
+            message += f"which is {self.shares.window // 3} bytes; "
+            message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return found
 

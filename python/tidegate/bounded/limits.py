@@ -17,20 +17,20 @@ SIDES = 2
 
 @dataclass(frozen=True)
 class Limits:
-    """The memory limit of a call in bytes, and how far its rows may be out of order."""
+    """The memory limit of a call in bytes, and the lateness of its rows."""
 
     memory: int
     lateness: Bound | tuple[Bound, Bound]
     in_batches: bool
-    """Whether the call returns batches. A table of all rows may use half of the limit."""
+    """Whether the call returns batches. Otherwise, the result table may use half of the limit."""
 
     @classmethod
     def of(cls, memory_limit: Bytes | None, lateness: Any, *, in_batches: bool) -> Limits | None:  # noqa: ANN401 - of any kind
         """Return the limits, or None if there is no memory limit.
 
         Raises:
-            TidegateError: Only `lateness` is given or is not one bound or two, or `memory_limit` is
-                too small or not a number of bytes.
+            TidegateError: `lateness` is given without `memory_limit`, or is not one bound or a pair
+                of bounds, or `memory_limit` is too small or not a number of bytes.
         """
         limit = _tidegate.byte_count("memory_limit", memory_limit)
         if isinstance(lateness, tuple) and len(lateness) != SIDES:
@@ -40,22 +40,23 @@ class Limits:
             limits = cls(limit, lateness, in_batches)
             if limits.of_batches < shares.LEAST:
                 least = shares.LEAST if in_batches else 2 * shares.LEAST
-                message = f"memory_limit: {limit} bytes leave no room for the few batches that are "
-                message += f"in work at a time; give {least} or more, or leave it out"
+                message = "memory_limit: "
+                message += f"{limit} bytes leave no room for the batches that are held at a time; "
+                message += f"give {least} or more, or omit the limit"
                 raise _tidegate.TidegateError(message)
             return limits
         if lateness is not None:
-            message = "lateness: without memory_limit, rows may be in any order; leave "
-            message += 'lateness out, or give memory_limit, such as memory_limit="2GB"'
+            message = "lateness: without memory_limit, rows may be in any order; "
+            message += 'omit lateness, or give memory_limit, such as memory_limit="2GB"'
             raise _tidegate.TidegateError(message)
         return None
 
     def of_sides(self) -> tuple[Bound, Bound]:
-        """Return how far the rows of each side of a join may be out of order."""
+        """Return the lateness of the rows on each side of a join."""
         late = self.lateness
         return late if isinstance(late, tuple) else (late, late)
 
     @property
     def of_batches(self) -> int:
-        """The bytes for all work except a table of all rows."""
+        """The number of bytes available for all work except the result table."""
         return self.memory if self.in_batches else self.memory // 2

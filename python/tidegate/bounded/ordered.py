@@ -1,6 +1,7 @@
 """Reads the rows of an input in time order, after determining whether they are in order.
 
-Each batch gets a column `PLACE`: the time as a 64-bit integer, in the finest unit of all inputs.
+A column `PLACE` is added to each batch: the time as a 64-bit integer, in the finest unit of all
+inputs.
 """
 
 import functools
@@ -34,7 +35,7 @@ HIGHEST = np.iinfo(np.int64).max
 
 
 def opened_in_batches(given: object, name: str) -> OpenTable:
-    """Open an input of any kind. Its rows are read later, a few batches at a time."""
+    """Open an input of any kind, whose rows are read later, a few batches at a time."""
     if hasattr(given, "__arrow_c_stream__") and not _is_relation(given):
         return _of_stream(given, name)
     if hasattr(given, "__arrow_c_array__"):
@@ -51,7 +52,7 @@ def _of_stream(value: Any, name: str) -> OpenTable:  # noqa: ANN401 - any of man
         return _of_table(value, name)
     if type(value).__module__.startswith(("polars.", "pandas")):
         return _of_table(_imported(value, name), name)
-    stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
+    stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - internal to the package
 
     def selected(columns: list[str]) -> Iterator[pa.RecordBatch]:
         return (batch.select(columns) for batch in stream)
@@ -61,7 +62,7 @@ def _of_stream(value: Any, name: str) -> OpenTable:  # noqa: ANN401 - any of man
 
 def _imported(value: object, name: str) -> pa.Table:
     """Return in-memory rows as a pyarrow table, validated before pyarrow imports them."""
-    stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
+    stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - internal to the package
     return pa.Table.from_batches(stream, stream.schema)
 
 
@@ -141,10 +142,10 @@ class Ordered:
         columns: The columns that are read.
         on: The time column.
         factor: The number of `PLACE` units per unit of the time column.
-        lateness: How far rows may be out of order; None if this is unknown.
+        lateness: The maximum time by which rows may be out of order; None if it is unknown.
         shares: The shares of the memory limit.
-        files: Closes temporary files.
-        nullable: Whether a time may be null; such rows then come first.
+        files: The stack that closes temporary files.
+        nullable: Whether times may be null; rows with a null time are sorted first.
         may_code: Whether strings may be dictionary-encoded.
     """
 
@@ -171,7 +172,7 @@ class Ordered:
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
-        """The stretches of Parquet files whose statistics include times; otherwise None."""
+        """The stretches of Parquet files whose statistics include times; None for other inputs."""
         table = self.table
         if self.lateness is not None or table.is_in_order:
             return None
@@ -251,9 +252,9 @@ class Ordered:
 
     def _check_statistics(self, batch: pa.RecordBatch, last: int) -> None:
         if batch.column(PLACE)[0].as_py() < last:
-            message = f"{self.table.name}: a row has {batch.column(self.on)[0]} in column "
-            message += f"`{self.on}`, which the statistics of its row group rule out; write the "
-            message += "file again"
+            message = f"{self.table.name}: a row has {batch.column(self.on)[0]} "
+            message += f"in column `{self.on}`, which the statistics of its row group rule out; "
+            message += "rewrite the file"
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
@@ -294,7 +295,7 @@ class Ordered:
         except tidegate.OrderError as error:
             told = str(error).replace("streams[0]", self.table.name)
             told = told.partition("; sort the stream")[0]
-            message = f"{told}; raise lateness, or leave it out, so that the input is sorted"
+            message = f"{told}; raise lateness, or omit it, so that the input is sorted"
             raise tidegate.OrderError(message) from None
         except tidegate.TidegateError:
             if failed:

@@ -1,4 +1,4 @@
-"""The batches of a result, as the native reader requests them, and the table made from them."""
+"""The batches of a result, as the native reader requests them, and the table built from them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,10 +14,11 @@ class Result:
     """Batches that are produced as they are read.
 
     Args:
-        schema: The schema of every batch. Dictionaries get 32-bit indices, since the total number
-            of distinct values is unknown.
-        batches: Yields the batches, and None from time to time so that a closed reader is noticed.
-        stats: Returns numbers that describe the progress so far.
+        schema: The schema of every batch. Dictionaries have 32-bit indices, because the total
+            number of distinct values is unknown.
+        batches: An iterator of batches that sometimes yields None, so that a closed reader is
+            noticed.
+        stats: A function that returns statistics about the progress so far.
         max_rows: The maximum number of rows.
     """
 
@@ -46,7 +47,7 @@ class Result:
             message = (
                 f"the result has at least {rows} rows, more than max_rows = {self._max_rows}; "
             )
-            message += "raise it, or ask for fewer rows"
+            message += "raise it, or request fewer rows"
             raise tidegate.MemoryLimitError(message)
         self._rows = rows
         return self._as_told(batch) if batch.num_rows else None
@@ -66,7 +67,7 @@ class Result:
             close()
 
     def stats(self) -> dict[str, Any]:
-        """Return numbers that describe the progress so far."""
+        """Return statistics about the progress so far."""
         return {**self._stats(), "rows": self._rows}
 
 
@@ -81,7 +82,7 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
     Args:
         reader: The reader.
         limit: The memory limit of the call; the table may use half of it.
-        batches: The name of the function that returns batches, for use in the error message.
+        batches: The name of the function that returns batches, for error messages.
 
     Raises:
         MemoryLimitError: The table would exceed half of the limit.
@@ -92,9 +93,9 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
         for batch in reader:
             size += size_of(batch)
             if size > limit // 2:
-                message = f"the result takes more than {limit // 2} bytes, half of memory_limit; "
-                message += f"raise memory_limit, or write tidegate.{batches}(...), whose result "
-                message += "may be larger than memory"
+                message = f"the result needs more than {limit // 2} bytes, half of memory_limit; "
+                message += f"raise memory_limit, or write tidegate.{batches}(...), "
+                message += "whose result may be larger than memory"
                 raise tidegate.MemoryLimitError(message)
             found.append(batch)
         return pa.Table.from_batches(found, reader.schema)

@@ -1,4 +1,4 @@
-"""How much of a memory limit each part of the work may use."""
+"""Divides a memory limit among the parts of the work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGE = 1 << 30
 """Without a memory limit, files with at least this many bytes are processed slice by slice."""
 
 LEAST = 128_000_000
-"""Below this limit, not even the few batches that are read and produced at a time would fit."""
+"""The smallest limit that leaves room for the few batches that are processed at a time."""
 
 # The maximum number of sorted runs of one side, and of streams of both sides, that are merged at
 # once.
@@ -31,20 +31,21 @@ PUSHES = 8
 VALUE_BYTES = 32
 
 
-# Larger slices take longer, because their memory is not in any cache and is often newly mapped: two
-# sides of 23 million rows took 2.4 s of system time with slices of 194 MB, and 1.2 s with these.
+# Larger slices take longer, because their memory is not cached and is often newly mapped. Two sides
+# of 23 million rows took 2.4 s of system time with slices of 194 MB, and 1.2 s with these.
 GOOD_SLICE = 32_000_000
 
-# The bytes of a side to read ahead: a few row groups of typical size. Two sides of 23 million rows
-# took 5.4 s of wall-clock time when reading one slice ahead, and 4.2 s with this value.
+# The number of bytes of one side to read ahead: a few row groups of typical size. Two sides of 23
+# million rows took 5.4 s of wall-clock time when reading one slice ahead, and 4.2 s with this
+# value.
 GOOD_AHEAD = 128_000_000
 
-# The rows of a batch that is read: a whole row group of typical size. Two sides of 23 million rows
-# took 5.7 s of processor time with a quarter of this value, and 5.1 s with this value.
+# The number of rows to read per batch: a whole row group of typical size. Two sides of 23 million
+# rows took 5.7 s of processor time with a quarter of this value, and 5.1 s with this value.
 GOOD_ROWS = 1 << 18
 
-# The memory that allocators, threads and file readers need in addition to the rows, measured with
-# Parquet files and two threads.
+# The memory that allocators, threads and file readers need in addition to the rows. It was measured
+# with Parquet files and two threads.
 BESIDE = 64_000_000
 
 
@@ -59,7 +60,7 @@ class Shares:
 
     limit: int
     is_bound: bool = True
-    """Whether exceeding the limit is an error."""
+    """Whether it is an error to exceed the limit."""
 
     streams: int = 1
     """The number of streams sorted and merged side by side; each share applies to one stream."""
@@ -75,9 +76,10 @@ class Shares:
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """Return the bytes of a slice whose window takes `carried` bytes over from the last one.
+        """Return the size of a slice whose window inherits `carried` bytes from the last window.
 
-        These bytes are processed again for each slice, so a slice should be at least this large.
+        The inherited bytes are processed again for each slice, so a slice should be at least as
+        large.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 
@@ -88,19 +90,19 @@ class Shares:
 
     @property
     def sorted(self) -> int:
-        """The number of bytes of rows to sort at a time; sorting needs the same amount again."""
+        """The size in bytes of the rows to sort at a time; sorting needs the same amount again."""
         return self._rows // 4
 
     @property
     def sorted_beside(self) -> int:
-        """The number of bytes of rows to sort at a time while the other side is also sorted."""
+        """The size in bytes of the rows to sort at a time while the other side is also sorted."""
         return self._rows // 8
 
     @property
     def sorted_in_memory(self) -> int:
         """The size in bytes up to which one side's rows are sorted without temporary files.
 
-        Sorting needs as much again, on top of the rows of the slice and the window.
+        Sorting needs the same amount again, in addition to the rows of the slice and the window.
         """
         return self._rows // 16
 
@@ -110,11 +112,11 @@ class Shares:
         return self._rows * 2 // 5
 
     def rows_read(self, schema: pa.Schema) -> int:
-        """Return how many rows to read per batch."""
+        """Return the number of rows to read per batch."""
         return rows_in(self._rows // 64, schema, GOOD_ROWS)
 
     def batches_ahead(self, schema: pa.Schema) -> int:
-        """Return how many batches to read ahead on one side.
+        """Return the number of batches to read ahead on one side.
 
         All rows of a row group arrive at once. If there is room for only one row group, one side's
         thread is idle while the join waits for the other side.
@@ -128,16 +130,16 @@ class Shares:
         return max(1, self.state // (PUSHES * PUSHED_BYTES))
 
     def rows_merged(self, schema: pa.Schema) -> int:
-        """Return the rows per batch of a sorted run; memory holds about three per run."""
+        """Return the number of rows per batch of a sorted run; memory holds about three batches."""
         return rows_in(self._rows // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
-        """Return the rows per batch of a result; each thread works on about four batches."""
+        """Return the number of rows per result batch; each thread works on about four batches."""
         return rows_in(self._rows // (8 * 4 * threads), schema, 1 << 16)
 
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
-    """Return approximately how many rows fit in this number of bytes."""
+    """Return the approximate number of rows that fit into a number of bytes."""
     return max(LEAST_ROWS, min(most, size // row_bytes(schema)))
 
 

@@ -2,7 +2,7 @@
 
 Rows are sorted in memory, in runs that each use a share of the limit. A small input is sorted
 entirely in memory. Otherwise, each sorted run is written to a file, and the runs are merged. The
-files have no directory entry, so they disappear however the process ends.
+files have no directory entry, so they disappear when the process ends, even if it is killed.
 """
 
 import tempfile
@@ -40,7 +40,7 @@ class Run:
         self.schema = schema
         self._folder = tempfile.gettempdir()
         with self._told():
-            self._file: IO[bytes] = tempfile.TemporaryFile(buffering=BUFFER_BYTES)  # noqa: SIM115 - it outlives this
+            self._file: IO[bytes] = tempfile.TemporaryFile(buffering=BUFFER_BYTES)  # noqa: SIM115 - it outlives this call
             self._writer = pa.ipc.new_stream(self._file, schema, options=COMPRESSED)
 
     @contextmanager
@@ -50,7 +50,7 @@ class Run:
             with naming(self._folder, failure):
                 yield
         except TidegateError as error:
-            message = f"{error}; make room, or let TMPDIR name a folder of a larger disk"
+            message = f"{error}; free space, or set TMPDIR to a folder on a larger disk"
             raise TidegateError(message) from error.__cause__
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -76,7 +76,7 @@ class Run:
 
 
 class Runs:
-    """Sorted runs, in the order of the rows they were built from.
+    """Sorted runs, in the order of the rows from which they were built.
 
     Once there are many runs of the same size, they are merged into one to limit the number of open
     files.
@@ -90,7 +90,7 @@ class Runs:
         self._levels: list[list[Run]] = []
 
     def add(self, run: Run, level: int = 0) -> Steps:
-        """Add a run after the others."""
+        """Add a run after the existing runs."""
         if level == len(self._levels):
             self._levels.append([])
         self._levels[level].append(run)
@@ -171,21 +171,21 @@ def is_sorted(keys: pa.ChunkedArray) -> bool:
     return True
 
 
-def sort(  # noqa: PLR0913, PLR0917 - each is one thing
+def sort(  # noqa: PLR0913, PLR0917 - each has a separate role
     batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: ExitStack, most: int
 ) -> Steps:
     """Sort rows by a column; rows with equal keys keep their original order.
 
     Args:
-        batches: The rows, and None from time to time.
+        batches: The rows, with an occasional None.
         schema: The schema of the rows.
         key: A column of 64-bit integers without nulls.
         shares: The shares of the memory limit.
-        files: Closes the temporary files.
-        most: How many bytes of rows to sort at a time.
+        files: The stack that closes the temporary files.
+        most: The maximum number of bytes of rows to sort at a time.
 
     Yields:
-        The sorted batches, and None from time to time.
+        The sorted batches, with an occasional None.
     """
     runs = Runs(schema, key, shares, files)
     held: list[pa.RecordBatch] = []

@@ -1,8 +1,8 @@
 """Stretches of Parquet files: row groups, or sets of row groups, that follow one another in time.
 
 The statistics of a file contain the first and last time of each row group. Row groups that overlap
-in time form one stretch; every other row group forms a stretch of its own. Each stretch can
-therefore be put in time order on its own, and no times need to be read beforehand:
+in time form one stretch, and every other row group forms a separate stretch. Each stretch can
+therefore be put in time order independently, and no times need to be read beforehand:
 
     row groups  ├─a─┤├──b──┤   ├─d─┤
                           ├─c─┤
@@ -46,7 +46,7 @@ def parted(found: Sequence[Span]) -> list[list[int]]:
         [[1, 2], [3], [0]]
     """
     order = sorted(range(len(found)), key=lambda at: (*found[at], at))
-    # The lowest number of the spans from here on that begin at the same time.
+    # The lowest number among the following spans that begin at the same time.
     lowest = [*order]
     for place in range(len(order) - 2, -1, -1):
         if found[order[place]][0] == found[order[place + 1]][0]:

@@ -1,12 +1,12 @@
-"""Calls on tables and files: the steps from a caller's inputs to the result, in one direction.
+"""Calls on tables and files, with all steps from a caller's inputs to the result.
 
-A call opens its inputs, builds one query, asks it for one plan, and chooses a way to run it:
+A call opens its inputs, builds one query, computes one plan from it, and chooses how to run it:
 
     arguments ──▶ query ──▶ plan ──▶ way ──┬─ whole: the native function on all rows
         │                    ▲             ├─ pruned: without row groups that match nothing
         └──▶ inputs ─────────┘             └─ in slices: `tidegate.bounded`, slice by slice in time
 
-For Arrow inputs, the native function builds its own plan, so small calls skip these steps.
+For Arrow inputs, the native function builds the plan itself, so small calls skip these steps.
 
 - `functions.py`: the functions that users call.
 - `arguments.py`: errors for unknown arguments, each with the line to write instead.

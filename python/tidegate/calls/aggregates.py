@@ -1,4 +1,4 @@
-"""Aggregates streams: all steps from a call's arguments to its result."""
+"""Aggregates streams, with all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def table(arguments: dict[str, Any]) -> pa.Table:
-    """Aggregate streams; `arguments` holds the call's arguments by name."""
+    """Aggregate streams; `arguments` maps names to the arguments of the call."""
     streams, query, limits = _taken(arguments, in_batches=False)
     if limits is None and are_arrow(streams):
         check_streams(streams)

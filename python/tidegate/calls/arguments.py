@@ -1,9 +1,9 @@
 """Errors for unknown or unsupported arguments, each of which shows the line to write instead.
 
 Other libraries name the same arguments differently. In tidegate, each argument has only one name,
-so a call that uses another library's name is rejected. The error shows the caller's own values
-under the correct name. Spark DataFrames also export Arrow data, but the driver must first collect
-all their rows. They are therefore rejected before any data is requested.
+so a call that uses another library's name is rejected. The error shows the caller's values under
+the correct name. Spark DataFrames also export Arrow data, but Spark's driver would first have to
+collect all their rows. Such DataFrames are therefore rejected before any data is requested.
 """
 
 import functools
@@ -98,7 +98,7 @@ def told_class(kind: type) -> type:
         Traceback (most recent call last):
         TypeError: IntervalJoin() has no argument tolerance; write lower='-5s', upper='5s'
     """
-    # Without right sources, a band join joins the rows of the left sources with each other.
+    # If `right` is None, a band join joins the rows of the left sources with each other.
     lacking = "right" if kind is _tidegate.BandJoin else None
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
@@ -169,7 +169,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """The error message for this kind of DataFrame, including the call to use instead."""
+    """Return the error message for this kind of DataFrame, with the call to use instead."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")
@@ -182,9 +182,9 @@ def _instead(name: str, kind: str) -> str:
 
 
 def _of_spark(value: object) -> str | None:
-    """The kind of a Spark value: `Spark`, `pandas-on-Spark` or `Column`; None for other values.
+    """Return the kind of a Spark value (`Spark`, `pandas-on-Spark` or `Column`), or None.
 
-    Only the name of its type is checked, so PySpark does not have to be installed.
+    Only the name of the value's type is checked, so PySpark does not have to be installed.
     """
     for kind in type(value).__mro__:
         room, _, rest = kind.__module__.partition(".")
@@ -197,7 +197,7 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """The error to raise if an argument of a rejected call is a Spark Column; None otherwise."""
+    """Return an error if an argument of a rejected call is a Spark Column, or None."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]
@@ -229,12 +229,12 @@ COLUMN_INSTEAD = {
 def of_unknown(
     function: Callable[..., Any], given: tuple[Any, ...], named: Given
 ) -> TypeError | None:
-    """The error to raise if a rejected call has unknown arguments; None otherwise."""
+    """Return an error if a rejected call has unknown arguments, or None."""
     known = inspect.signature(function).parameters
     unknown = [name for name in named if name not in known]
     name = function.__name__
     if not unknown and len(given) > 1 and "streams" in known:
-        message = f"{name}() takes its streams as one list; write {name}([first, second, ...])"
+        message = f"{name}() accepts its streams as one list; write {name}([first, second, ...])"
         return TypeError(message)
     if not unknown:
         return None
@@ -243,7 +243,7 @@ def of_unknown(
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
-    """Return advice on what to write instead of these arguments."""
+    """Return what to write instead of the unknown arguments."""
     wanted = {name: named[name] for name in unknown}
     lines, rest = _of_pairs(known, wanted)
     notes = []
@@ -256,7 +256,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """Return advice on `every` and per-side names such as `left_on`, and the remaining names."""
+    """Return advice on `every` and on per-side names such as `left_on`, and the remaining names."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):
@@ -271,7 +271,7 @@ def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
 
 
 def _sides(argument: str, left: object, right: object) -> str:
-    """Return the value to pass as `on` or `by` for these names on each side."""
+    """Return the value of `on` or `by` that combines the names given for each side."""
     lefts, rights = _names(left), _names(right)
     lefts = lefts or ["<the left name>"] * len(rights)
     rights = rights or ["<the right name>"] * len(lefts)
@@ -281,7 +281,7 @@ def _sides(argument: str, left: object, right: object) -> str:
 
 
 def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
-    """Return the names on one side, or an empty list if the argument was not given."""
+    """Return the names given for one side, or an empty list if there are none."""
     if side is None:
         return []
     return list(side) if isinstance(side, list | tuple) else [side]
@@ -295,13 +295,13 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
     if name in {"tolerance", "within"} and "window" in known and "within" not in known:
         return f"window={_shown(value)}", ""
     if name == "allow_exact_matches" and "closed" in known and not value:
-        return "closed='neither'", "the ends of the interval then do not belong to it"
+        return "closed='neither'", "this excludes the ends of the interval"
     if name in {"direction", "strategy", "allow_exact_matches"} and "strategy" not in known:
-        return "", f"asof_join gives the row nearest in time, {function} all rows in reach"
+        return "", f"asof_join returns the row nearest in time, {function} all rows within reach"
     if name == "period" and "size" in known:
         return f"size={_shown(value)}", ""
     if name == "suffixes" and "suffix" in known and isinstance(value, list | tuple) and value:
-        return f"suffix={_shown(value[-1])}", "right columns get it whose name is on the left, too"
+        return f"suffix={_shown(value[-1])}", "right columns get it if the left has their name"
     if SAME.get(name) in known:
         return f"{SAME[name]}={_shown(value)}", ""
     if near := get_close_matches(name, known, 1):

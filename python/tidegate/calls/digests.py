@@ -1,4 +1,4 @@
-"""Digests of any kind of input."""
+"""Computes digests of inputs of any kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def digest(data: Any, *, ordered: bool, threads: int | None) -> str:  # noqa: AN
 
 
 def update(self: _tidegate.Digest, data: Any, *, threads: int | None = None) -> None:  # noqa: ANN401 - any input
-    """Add rows to a digest; this implements the method `Digest.update`."""
+    """Add rows to a digest, as the method `Digest.update`."""
     self._update(arrow(data), threads)
 
 

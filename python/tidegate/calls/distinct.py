@@ -1,4 +1,4 @@
-"""Rejects a stream that is passed twice in one call, because it can be read only once."""
+"""Rejects streams that are passed twice in one call, because a stream can be read only once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tidegate._tidegate import ClosedError
 def check_sides(left: object, right: object) -> None:
     """Reject the same stream for both sides of a join."""
     if left is right and _is_stream(left):
-        message = "left and right are the same stream, which can be read only once; read it into a "
-        message += "table first"
+        message = "left and right are the same stream, which can be read only once; "
+        message += "read it into a table first"
         raise ClosedError(message)
 
 
@@ -23,8 +23,8 @@ def check_streams(streams: Any) -> None:  # noqa: ANN401 - any streams
     for number, stream in enumerate(streams):
         first = seen.setdefault(id(stream), number)
         if first != number and _is_stream(stream):
-            message = f"streams[{first}] and streams[{number}] are the same stream, which can be "
-            message += "read only once; read it into a table first"
+            message = f"streams[{first}] and streams[{number}] are the same stream, "
+            message += "which can be read only once; read it into a table first"
             raise ClosedError(message)
 
 

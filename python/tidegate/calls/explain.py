@@ -88,7 +88,7 @@ def of_aggregation(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain an aggregation and, if it runs in batches, how its files are read."""
+    """Explain an aggregation; for an aggregation in batches, also explain how files are read."""
     # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
@@ -111,12 +111,14 @@ def of_aggregation(
 
 
 OF_JOIN = (
-    "  limit      {} bytes: rows in time order, one slice of left rows at a time with the right "
-    "rows within its reach; an input that is not known to be in order is sorted in temporary files"
+    "  limit      {} bytes: rows in time order, "
+    "one slice of left rows at a time with the right rows within its reach; "
+    "an input that is not known to be in order is sorted in temporary files"
 )
 OF_AGGREGATION = (
-    "  limit      {} bytes: rows in time order, so that each window is dropped once it is "
-    "complete; a stream that is not known to be in order is sorted in temporary files"
+    "  limit      {} bytes: rows in time order, "
+    "so that each window is dropped once it is complete; "
+    "a stream that is not known to be in order is sorted in temporary files"
 )
 
 
@@ -187,10 +189,9 @@ _PLANNERS: dict[object, Planner] = {
 
 
 def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
-    """Explain what a call would do: its algorithm and why, index, threads and memory bound.
+    """Explain what a call would do: the chosen algorithm, its index, its threads and its memory.
 
-    Only the schemas of the inputs are read. If a reader does not expose its schema, determining the
-    schema consumes the reader.
+    Only the schemas of the inputs are read. A reader that does not expose its schema is consumed.
 
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
@@ -199,18 +200,18 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
             `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
             `tidegate.Aggregate`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
-            of an aggregation or a merge. For a class, give schemas, or data that has them.
+            of an aggregation or a merge. For a class, give schemas, or data with these schemas.
         **arguments: The other arguments of the function.
 
     Returns:
-        A few lines of text. If a function that ends in `_batches` reads files, one line says
-        whether they are read whole or slice by slice. With a `memory_limit`, the line says how the
-        rows of each input are put in time order. Writing this line requires reading the statistics
-        of Parquet files.
+        A description of a few lines. If a function whose name ends in `_batches` reads files, one
+        line shows whether the files are read whole or slice by slice. With a `memory_limit`, the
+        line shows how the rows of each input are put in time order. For this line, the statistics
+        of Parquet files are read.
 
     Raises:
         TypeError: `function` is not in the list above, or does not accept such inputs.
-        TidegateError: The function would raise this error because of its arguments or the schemas.
+        TidegateError: The call itself would fail because of its arguments or the schemas.
 
     Example:
         >>> import pyarrow as pa, tidegate as tg

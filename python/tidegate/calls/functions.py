@@ -1,6 +1,6 @@
 """The functions that users call: one per query, plus a variant that returns batches.
 
-Each function passes its arguments on unchanged, by name. An option therefore appears only in the
+Each function passes its arguments on by name, unchanged. An option therefore appears only in the
 signature, the docstring and the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
@@ -79,8 +79,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as earlier, unless `strategy` is `forward`.
 
-    This corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas, with an
-    optional condition.
+    The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
+    with an optional condition.
 
     Example:
         Each trade with the last quote for its symbol:
@@ -91,7 +91,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         [{'ts': 10, 'sym': 'A', 'ts_right': 10, 'bid': 8},
          {'ts': 20, 'sym': 'B', 'ts_right': None, 'bid': None}]
 
-        The last quote before each trade that has a high enough bid and is at most 25 older:
+        The last quote with a high enough bid in the 25 time units before each trade:
 
         >>> tg.asof_join(
         ...     trades, quotes, on="ts", by="sym", allow_exact_matches=False, tolerance=25,
@@ -100,31 +100,31 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -133,23 +133,23 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Each left row produces at most one result row. Rows are in left
-        row order, regardless of the number of threads.
+        on both sides appears once. Each left row produces at most one result row. Rows are in the
+        order of the left rows, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
-            malformed, or `tolerance` is an integer although times are dates or timestamps, or a
-            duration although times are integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
+            times, also raises this error.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
@@ -165,11 +165,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
         With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
         next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
-        one.
+        row.
 
-        The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 80 with
-        `where`.
+        The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
+        per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
+        or up to 80 with `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 
@@ -202,8 +202,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
     counts as earlier, unless `strategy` is `forward`.
 
-    Matching rows are found before the call returns. Columns are built as you read batches, so the
-    result may be larger than memory.
+    Matching rows are found before the call returns. Result columns are built as you read batches,
+    so the result may be larger than memory.
 
     Example:
         >>> reader = tg.asof_join_batches(trades, quotes, on="ts", by="sym", batch_rows=2)
@@ -211,31 +211,31 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         [[8, None], [7]]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
@@ -244,25 +244,25 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Each left row
-        produces at most one result row. Rows are in left row order, regardless of the number of
-        threads.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Each left
+        row produces at most one result row. Rows are in the order of the left rows, regardless of
+        the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, the Arrow data is
-            malformed, or `tolerance` is an integer although times are dates or timestamps, or a
-            duration although times are integers.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
+            times, also raises this error.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read or is passed twice.
@@ -272,9 +272,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs, a few batches that have been produced but not read,
-        and 12 bytes per left row and 4 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, or up to 80 with `where`.
+        The call needs memory for the inputs and a few batches that have been produced but not read,
+        plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time order,
+        the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -305,11 +305,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
-    each other's sliding windows; a row-based window counts the rows of all keys. Without a window,
-    times do not matter. This is the band join of Shahvarani and Jacobsen, section 5, over whole
-    tables or windows.
+    each other's sliding windows. A row-based window counts the rows of all keys. Without a window,
+    times do not matter. The function computes the band join of Shahvarani and Jacobsen, section 5,
+    over whole tables or windows.
 
-    The join never looks at pairs of rows that are far apart, so neither time nor memory grows with
+    The join never examines pairs of rows that are far apart, so neither time nor memory grows with
     the product of the input sizes.
 
     Example:
@@ -321,8 +321,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         1  30   A    3.0        29         A    7
         2  30   A    3.0        31         C    6
 
-        With two columns, each with a separate band; in the second column, the right value must not
-        be lower:
+        Two columns with separate bands, where the right value of the second column must not be
+        lower:
 
         >>> tg.band_join(
         ...     trades, quotes, on=["ts", ("price", "bid")], within=[2, (0, 8)],
@@ -330,7 +330,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 10, 20, 30, 30], 'ts_right': [8, 10, None, 29, 31]}
 
-        Only with the last quote before each trade, and the last trade before each quote:
+        Only the last quote before each trade, and the last trade before each quote:
 
         >>> tg.band_join(
         ...     trades, quotes, on=[("price", "bid")], within=4.5, time="ts", window=tg.rows(1)
@@ -338,81 +338,83 @@ def band_join(  # noqa: PLR0913 - the options of the query
         [7, 6]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
+            None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None selects the values that were fastest in benchmarks.
+            only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found. All algorithms return the same rows in the same
-            order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
-            and `round-robin`) process the rows in time order and look up each row in an index of
-            the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
-            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
-            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`, unless there is a window and a sample shows that
-            `sort` would have to check more than about a thousand pairs per left row; then it is
-            `buckets`.
+        algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
+            the same order. `sort` sorts the right rows by a band column, and treats the window as
+            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
+            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
+            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
+            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
+            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
+            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
+            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
+            left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -425,18 +427,18 @@ def band_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if the
-        sum of a value and the distance does not fit in 64 bits. Floats are subtracted and compared
-        according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
-        0.3 are not. Two equal infinities do not match, because their difference is NaN.
+        Null and NaN values match nothing. Integers, decimals and times are compared exactly, even
+        if the sum of a value and the distance does not fit in 64 bits. Floats are subtracted and
+        compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but
+        0.4 and 0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
-        If one side has signed and the other unsigned integers, they are compared as int64. Before
-        decimals are compared, both sides are converted to the larger number of decimal places. A
-        number that does not fit in 64 bits after this conversion raises an error, as do decimals
-        that together need more than 38 digits.
+        If one side has signed integers and the other side unsigned integers, they are compared as
+        int64. Before decimals are compared, both sides are converted to the larger number of
+        decimal places. A number that does not fit in 64 bits after this conversion raises an error,
+        as do decimals that together need more than 38 digits.
 
-        With several columns, a sample determines which band leaves the fewest pairs. That column is
-        indexed, and the others are checked pair by pair.
+        With several columns, a sample determines which band leaves the fewest pairs. The column of
+        that band is indexed, and the other columns are checked pair by pair.
     """
     return joins.table(_tidegate.band_join_query, locals())
 
@@ -470,8 +472,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
     each other's sliding windows.
 
-    With one band column, pairs are found before the call returns. With several, the other
-    columns are checked as batches are produced.
+    With one band column, pairs are found before the call returns. With several band columns, the
+    other columns are checked as batches are produced.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -481,85 +483,87 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         [[6, 7], [6]]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
-            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
+            None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if it has
             different names on the two sides.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
             `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
             accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None selects the values that were fastest in benchmarks.
+            only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found. All algorithms return the same rows in the same
-            order. `sort` sorts the right rows by a band column, and treats the window as another
-            band. The others (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
-            and `round-robin`) process the rows in time order and look up each row in an index of
-            the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
-            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
-            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
-            are never merged. `auto` is `sort`, unless there is a window and a sample shows that
-            `sort` would have to check more than about a thousand pairs per left row; then it is
-            `buckets`.
+        algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
+            the same order. `sort` sorts the right rows by a band column, and treats the window as
+            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
+            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
+            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
+            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
+            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
+            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
+            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
+            left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -598,8 +602,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     """Match rows of two inputs that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
-    `l.on + lower <= r.on <= l.on + upper`, and `where` holds. This is the online interval join of
-    PPOIJ, section 2.2, applied to whole tables.
+    `l.on + lower <= r.on <= l.on + upper`, and `where` holds. The function computes the online
+    interval join of PPOIJ, section 2.2, over whole tables.
 
     Example:
         The quotes for a trade's symbol in the two seconds up to the trade:
@@ -610,7 +614,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  10   A    1.0        10    8
         2  30   A    3.0        29    7
 
-        The same, but with every trade, and only quotes with a high enough bid:
+        Every trade, with only those quotes that have a high enough bid:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0,
@@ -618,7 +622,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 20, 30], 'bid': [9, None, None]}
 
-        One row per trade, with the number of quotes and the mean bid in these two seconds:
+        One row per trade, with the number of quotes and the mean bid in the two seconds before it:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, columns=["ts", "sym"],
@@ -640,42 +644,43 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  15   A        30        30    3.0
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        lower: The start of the interval, relative to the left time; a negative value starts the
-            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        lower: The start of the interval, relative to the left row's time. A negative value starts
+            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then serves as
-            the start. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left time. It accepts the same values as
-            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-            than its start, the row matches nothing. None sets no bound.
+            sets no bound. To set the start for each row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then the start itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
+            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
+            row's interval before its start, the row matches nothing. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
-            bounds that are the same for all rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
+            `lower` bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -684,23 +689,23 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. The cost per left row does not depend on the number of partners, unless `where` reads
-        both sides or an end is an expression.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. The cost per left row does not depend on the number of partners, unless
+        `where` reads both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -717,9 +722,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         time plus a bound is compared exactly, even if the sum does not fit in 64 bits. Neither side
         needs to be sorted, but sorted inputs are faster.
 
-        The call needs memory for the inputs, the result, and 12 bytes per left row and 8 per right
-        row. For rows that are not in time order, it needs up to 60 bytes per row, or up to 126 if
-        an end is an expression. If the result is too large for memory, use `interval_join_batches`.
+        The call needs memory for the inputs and the result, plus 12 bytes per left row and 8 bytes
+        per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
+        or up to 126 if an end is an expression. If the result is too large for memory, use
+        `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
 
@@ -750,7 +756,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. Pairs are found before the call
-    returns. Their columns are built as you read batches, so the result may be larger than memory.
+    returns. Result columns are built as you read batches, so the result may be larger than memory.
 
     Example:
         >>> reader = tg.interval_join_batches(
@@ -772,71 +778,72 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         3
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        lower: The start of the interval, relative to the left time; a negative value starts the
-            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        lower: The start of the interval, relative to the left row's time. A negative value starts
+            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
             "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start row by row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
-            integer. An expression over left columns may also return a time, which then serves as
-            the start. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left time. It accepts the same values as
-            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
-            than its start, the row matches nothing. None sets no bound.
+            sets no bound. To set the start for each row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+            duration or an integer. An expression over left columns may also return a time, which is
+            then the start itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
+            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
+            row's interval before its start, the row matches nothing. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs`, a `lower` bound, and
-            bounds that are the same for all rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
+            `lower` bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. The cost per left row does not depend on the number of partners, unless `where` reads
-        both sides or an end is an expression.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. The cost per left row does not depend on the number of partners, unless
+        `where` reads both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -849,9 +856,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs, a few batches that have been produced but not read,
-        and 12 bytes per left row and 8 per right row. For rows that are not in time order, it needs
-        up to 60 bytes per row, or up to 126 if an end is an expression.
+        The call needs memory for the inputs and a few batches that have been produced but not read,
+        plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time order,
+        the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -881,11 +888,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
-    Neither time nor memory grows with the product of the input sizes. A few very long rows do not
-    slow the others down. At selected times, the join lists the right rows that are open. A left row
-    is therefore compared with at most twice as many rows as it matches, or seven more (the window
-    lists of Chazelle, "Filtering Search", 1986). If all `aggs` are counts, no pairs are examined
-    unless `where` reads both sides.
+    Neither time nor memory grows with the product of the input sizes. A few very long intervals do
+    not slow down the other rows. At selected times, the join lists the right rows whose intervals
+    are open. A left row is therefore compared with at most twice as many rows as it matches, or
+    with seven more rows than it matches (the window lists of Chazelle, "Filtering Search", 1986).
+    If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -925,32 +932,34 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-            its rows then match the intervals that contain that time. The columns must contain
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
+            twice. A row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Whether intervals include their end; they always include their start. `both`: they
-            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
-            overlap, and an empty interval overlaps nothing.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
+        closed: Whether intervals include their end. They always include their start. `both`:
+            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
+            their end, so intervals that touch do not overlap, and an empty interval overlaps
+            nothing.
         min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
             such as "5s", or an integer if the columns contain integers. None accepts any overlap,
             even a single point.
@@ -962,22 +971,22 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1023,7 +1032,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
     `<` replaces `<=`. A row with a null start or end matches nothing.
 
-    Pairs are found as batches are produced, so a result may have more pairs than fit in memory.
+    Pairs are found as batches are produced, so the result may have more pairs than fit in memory.
 
     Example:
         >>> alarms = pa.table({"start": [10, 20], "end": [15, 29], "alarm": ["A", "B"]})
@@ -1033,32 +1042,34 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         [['x', 'y', 'z'], ['x', 'z']]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
         on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-            its rows then match the intervals that contain that time. The columns must contain
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
+            twice. A row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Whether intervals include their end; they always include their start. `both`: they
-            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
-            overlap, and an empty interval overlaps nothing.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
+        closed: Whether intervals include their end. They always include their start. `both`:
+            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
+            their end, so intervals that touch do not overlap, and an empty interval overlaps
+            nothing.
         min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
             such as "5s", or an integer if the columns contain integers. None accepts any overlap,
             even a single point.
@@ -1068,28 +1079,28 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1128,17 +1139,17 @@ def window_join(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. This uses the
-    merged order: by time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row. Rows are in merged
+    order: by time, left before right, then by row.
 
-    The pairs are those of Kang's three-step procedure applied to whole tables, as in the handshake
-    join of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is
-    compared, unless `by` rules it out. A scan evaluates numeric comparisons between the two sides,
-    such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, using the widest SIMD
-    instructions that the processor supports.
+    The result contains the same pairs as Kang's three-step procedure applied to whole tables, as in
+    the handshake join of Teubner and Mueller and in ScaleJoin (section II). Every pair of rows
+    within the windows is compared, unless the rows differ in `by`. A scan evaluates numeric
+    comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y
+    > 3`, using the widest SIMD instructions that the processor supports.
 
     Example:
-        Trades and quotes at most two seconds apart whose prices are near each other:
+        Trades and quotes that are at most two seconds apart and have similar prices:
 
         >>> near = abs(tg.left.price - tg.right.bid) <= 7
         >>> tg.window_join(trades, quotes, on="ts", window=2, where=near).to_pandas()
@@ -1162,64 +1173,66 @@ def window_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` uses an index on `by`
-            to find the window of each left row as a range of right rows, and compares all rows in
-            that range. If `where` compares numbers, and a sample of pairs shows that an index of
-            such a number is faster, `auto` uses that index instead. The others are published
-            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
-            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
-            eight bytes per pair, and compare keys like other numbers.
+        algorithm: The algorithm that finds matching rows. All algorithms return the same result.
+            `auto` uses an index on `by` to find the window of each left row as a range of right
+            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
+            pairs shows that an index on one of these numbers is faster, `auto` uses that index
+            instead. The other algorithms are from papers, and process both tables as streams:
+            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
 
     Returns:
         A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in left row order, then right row order, regardless of
-        the number of threads. Unmatched right rows come last.
+        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. With time windows, the cost per left row does not depend on the number of partners,
-        unless `where` reads both sides.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. With time windows, the cost per left row does not depend on the number
+        of partners, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1232,8 +1245,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs, the result, up to 60 bytes per row, up to 17 bytes per
-        row for each comparison that is scanned, and up to 84 bytes per right row to find matches.
+        The call needs memory for the inputs and the result. It also needs up to 60 bytes per row,
+        up to 17 bytes per row for each comparison that is scanned, and up to 84 bytes per right row
+        to find matches.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1263,11 +1277,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
     `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
     right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. This uses the
-    merged order: by time, left before right, then by row.
+    rows must be among the last n rows of its side that precede the later row. Rows are in merged
+    order: by time, left before right, then by row.
 
-    Windows are found before the call returns. Conditions are tested and columns are built as you
-    read batches.
+    Windows are determined before the call returns. Conditions are evaluated and columns are built
+    as you read batches.
 
     Example:
         >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
@@ -1275,68 +1289,70 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         [2, 2]
 
     Args:
-        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
-            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
+            or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call needs are read from files and lazy inputs.
-        right: The right input. It can be of any kind that `left` accepts.
-        on: The time column, or a pair of names if it has different names on the two sides. It must
-            contain integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The two sides may use different units.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            arrays. Only the columns that the call uses are read from files and lazy inputs.
+        right: The right input. Any kind of input that `left` accepts is allowed.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column must contain integers, dates or timestamps. Timestamps with time zones are
+            compared as instants. The time units of the two sides may differ.
+        window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
-            pair to give each side its own window, left first.
+            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
+            their keys. Use a pair to give each side its own window, left first.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
             or give it as SQL text. If the condition is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order; ties keep the order of the right rows.
+            Partners are aggregated in time order. Partners with equal times keep the order of the
+            right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How matching rows are found; the result is the same. `auto` uses an index on `by`
-            to find the window of each left row as a range of right rows, and compares all rows in
-            that range. If `where` compares numbers, and a sample of pairs shows that an index of
-            such a number is faster, `auto` uses that index instead. The others are published
-            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
-            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
-            eight bytes per pair, and compare keys like other numbers.
+        algorithm: The algorithm that finds matching rows. All algorithms return the same result.
+            `auto` uses an index on `by` to find the window of each left row as a range of right
+            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
+            pairs shows that an index on one of these numbers is faster, `auto` uses that index
+            instead. The other algorithms are from papers, and process both tables as streams:
+            `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before the
+            while batches are produced, as with `where`, you may receive some batches before an
             error is raised.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
-            they had been sorted by time first. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. Use a pair to give each side its own value, left first. A row that is further
-            out of order raises an `OrderError`. With None, an input that is not known to be in
-            order is sorted in temporary files.
+            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
+            order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. Use a pair to give each side its own value, left first. A row that
+            is further out of order raises an `OrderError`. With None, an input that is not known to
+            be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, they form one table with the left columns, then the right
-        columns. A key column that has the same name on both sides appears once. Rows are in
-        left row order, then right row order, regardless of the number of threads. Unmatched right
-        rows come last.
+        A reader of the batches. Together, the batches form one table with the left columns, then
+        the right columns. A key column that has the same name on both sides appears once. Rows are
+        in the order of the left rows, then of the right rows, regardless of the number of threads.
+        Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in left row order. If a row has no partners, counts are 0 and other aggregates are
-        null. With time windows, the cost per left row does not depend on the number of partners,
-        unless `where` reads both sides.
+        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
+        aggregates are null. With time windows, the cost per left row does not depend on the number
+        of partners, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1373,12 +1389,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows: a window starts at a row, and ends `session` after the last row that falls into it. The
+    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
     result has one row for each combination of window and key that contains rows.
 
-    This is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
-    Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
-    and new abstract data types", section 2, applied to streams that have ended.
+    The function computes the multiway aggregate of Cederman, Gulisano, Nikolakopoulos,
+    Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation through concurrent
+    algorithmic designs and new abstract data types", section 2, applied to streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
@@ -1397,50 +1413,50 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
             The inputs are numbered from 0 in the order given.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means `size`. If it is greater than `size`, there are gaps
-            between windows.
+        advance: The time from the start of one window to the start of the next. `advance` accepts
+            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
+            are gaps between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. It accepts the same values as `size`, and may also be negative or 0. None means
-            0.
-        session: How long a session stays open after its last row. It accepts the same values as
-            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts the next session.
+            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
+            means 0.
+        session: The time that a session stays open after its last row. `session` accepts the same
+            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
+            of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
-            windows share, keeps separate states for each stream, and combines slices into windows.
-            The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
-            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
-            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
-            independently. These designs process rows one by one, and need far more time and memory.
-            Sessions always use a separate algorithm.
+        algorithm: The algorithm that assigns rows to windows. All algorithms return the same
+            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
+            time that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are the designs from section 5 of the
+            paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
+            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
+            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
+            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
+            each updates the windows independently. The designs from the paper process rows one by
+            one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. A row that is further out of order raises an `OrderError`. With None, a stream
-            that is not known to be in order is sorted in temporary files.
+            the limit. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. A row that is further out of order raises an `OrderError`. With
+            None, a stream that is not known to be in order is sorted in temporary files.
 
     Returns:
         A table with the columns `window_start` and `window_end`, the key columns, and one column
-        per aggregate. The first two are int64 if times are integers, date32 if they are dates, and
-        otherwise timestamps in the finest unit. Rows are ordered by window, then by key in
-        ascending order, with nulls last.
+        per aggregate. The type of `window_start` and `window_end` is int64 if times are integers,
+        date32 if they are dates, and otherwise timestamp in the finest unit. Rows are ordered by
+        window, then by key in ascending order, with nulls last.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1457,20 +1473,21 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     Note:
         Streams do not need to be in time order. A stream that is out of order is sorted first,
         which takes time and requires a copy. `first` and `last` order rows by time, then stream,
-        then position. The time columns may have different units, which are reconciled without loss.
-        Either all time columns have a time zone, or none has.
+        then position. The time columns may have different units, which are converted without loss.
+        Either all time columns or none of them must have a time zone.
 
-        Results depend on the data alone: floats are added in an order that does not depend on
-        threads or batches. Within a slice of time, the rows of each stream are added in time order,
-        and the streams are combined in order. The slices of a window are then combined in two
-        parts, which meet at the last multiple of the number of slices per window: slices before
-        that point are combined from latest to earliest, the others from earliest to latest. The
-        rows of a session are added one by one, by time, then stream, then position.
+        Results depend only on the data, because floats are added in an order that does not depend
+        on threads or batches. Within a slice of time, the rows of each stream are added in time
+        order, and the streams are combined in order. The slices of a window are then combined in
+        two parts, which meet at the last multiple of the number of slices per window. Slices before
+        that point are combined from latest to earliest, and the other slices from earliest to
+        latest. The rows of a session are added one by one, in order of time, then stream, then
+        position.
 
-        The running time is proportional to the number of input and result rows, regardless of how
-        many windows contain a row. The call needs memory for the inputs, 8 bytes per row, and 4 to
-        24 bytes for each combination of function, slice and key. Sessions take O(n log n) time and
-        56 bytes per row.
+        The running time is proportional to the number of input and result rows, regardless of the
+        number of windows that contain each row. The call needs memory for the inputs, plus 8 bytes
+        per row and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n
+        log n) time and 56 bytes per row.
     """
     return aggregates.table(locals())
 
@@ -1497,7 +1514,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows: a window starts at a row, and ends `session` after the last row that falls into it. The
+    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
     result has one row for each combination of window and key that contains rows.
 
     With `memory_limit`, the streams and the result may be larger than memory: once no further row
@@ -1515,50 +1532,50 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
             record arrays or dicts of arrays. The columns of different inputs are matched by name.
             The inputs are numbered from 0 in the order given.
-        on: The time column. It must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. It accepts the same
-            values as `size`. None means `size`. If it is greater than `size`, there are gaps
-            between windows.
+        advance: The time from the start of one window to the start of the next. `advance` accepts
+            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
+            are gaps between windows.
         offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. It accepts the same values as `size`, and may also be negative or 0. None means
-            0.
-        session: How long a session stays open after its last row. It accepts the same values as
-            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
-            session starts the next session.
+            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
+            means 0.
+        session: The time that a session stays open after its last row. `session` accepts the same
+            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
+            of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
-        algorithm: How rows are assigned to windows; all algorithms return the same result. `auto`
-            is `slices`, the fastest algorithm. It aggregates rows into slices of time that all
-            windows share, keeps separate states for each stream, and combines slices into windows.
-            The other algorithms are the designs from section 5 of the paper, included for
-            comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows;
-            its queues have locks in `mq`, and are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a
-            gate merges the streams, and the windows are updated by one thread in `tumlsc` and by
-            many in `tumlmc`. In `wiml`, nothing is merged, and each stream updates the windows
-            independently. These designs process rows one by one, and need far more time and memory.
-            Sessions always use a separate algorithm.
+        algorithm: The algorithm that assigns rows to windows. All algorithms return the same
+            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
+            time that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are the designs from section 5 of the
+            paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
+            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
+            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
+            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
+            each updates the windows independently. The designs from the paper process rows one by
+            one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
             bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            it. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
-            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-            integers. A row that is further out of order raises an `OrderError`. With None, a stream
-            that is not known to be in order is sorted in temporary files.
+            the limit. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
+            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
+            times are integers. A row that is further out of order raises an `OrderError`. With
+            None, a stream that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A reader of the batches. Together, they form the table that `aggregate` returns, with the
-        columns `window_start` and `window_end`, the key columns, and one column per aggregate. Rows
-        are ordered by window, then by key in ascending order, with nulls last. With `memory_limit`,
-        sessions are ordered by their end, then by key.
+        A reader of the batches. Together, the batches form the table that `aggregate` returns, with
+        the columns `window_start` and `window_end`, the key columns, and one column per aggregate.
+        Rows are ordered by window, then by key in ascending order, with nulls last. With
+        `memory_limit`, sessions are ordered by their end, then by key.
 
     Raises:
         SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
@@ -1573,8 +1590,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Temporary files are created in the folder given by `TMPDIR`. They have no directory entry,
-        so they disappear however the process ends.
+        Temporary files are created in the folder given by `TMPDIR`. These files have no directory
+        entry, so they disappear when the process ends, even if it is killed.
     """
     return aggregates.batches(locals())
 
@@ -1609,18 +1626,18 @@ def merge(
         streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
             arrays or dicts of arrays. There must be at least one, and all must have the same
             columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in this order.
-        on: The time column. It must contain integers, dates or timestamps.
-        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
-            both mean that they are in order.
+            numbered from 0 in the order given.
+        on: The time column, which must contain integers, dates or timestamps.
+        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
+            and 0 both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of it. None sets no limit.
+            use half of the limit. None sets no limit.
 
     Returns:
-        The rows of all streams. The columns are those of the first stream; their names, types and
+        The rows of all streams. The columns are those of the first stream. Their names, types and
         order must be the same in all streams.
 
     Raises:
@@ -1651,8 +1668,8 @@ def merge_batches(
     """Merge sorted streams into one, batch by batch.
 
     The result is ordered by `(on, stream number, row number within the stream)`. The next batch of
-    a stream is read only when no more rows can be merged without it, so streams may be larger than
-    memory.
+    a stream is read only when no more rows can be merged without that batch, so streams may be
+    larger than memory.
 
     Example:
         >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
@@ -1664,19 +1681,19 @@ def merge_batches(
         streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
             arrays or dicts of arrays. There must be at least one, and all must have the same
             columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in this order.
-        on: The time column. It must contain integers, dates or timestamps.
-        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer if times are integers. None and 0
-            both mean that they are in order.
+            numbered from 0 in the order given.
+        on: The time column, which must contain integers, dates or timestamps.
+        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
+            and 0 both mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of it. None sets no limit.
+            use half of the limit. None sets no limit.
 
     Returns:
-        A reader of the batches. Together, they contain the rows of all streams. The columns are
-        those of the first stream; their names, types and order must be the same in all streams.
+        A reader of the batches. Together, the batches contain the rows of all streams. The columns
+        are those of the first stream. Their names, types and order must be the same in all streams.
         After an error, the reader is closed.
 
     Raises:
@@ -1705,21 +1722,20 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     or on the layout of the values:
 
     - The width of integers or floats makes no difference. NaN equals NaN, and -0.0 equals 0.0.
-    - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
-      dates, lists and maps.
+    - Strings are equal in all layouts, including dictionaries. Binary values, dates, lists and maps
+      are also equal in all layouts.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
       time zone are compared as instants.
 
-    Values of other types differ even if they look alike: 1 equals neither 1.0 nor "1". Column names
-    and column order matter. Metadata and the nullability of columns do not matter.
+    Values of different types differ even if they look alike: 1 equals neither 1.0 nor "1". Column
+    names and column order matter. Metadata and the nullability of columns do not matter.
 
-    The digest detects accidental differences. It does not protect against someone who deliberately
-    constructs different rows with the same digest.
+    The digest detects accidental differences, but does not protect against someone who
+    deliberately constructs different rows with the same digest.
 
     Args:
-        data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
-        ordered: Whether the order of the rows matters. Even if it does not, duplicate rows are
-            counted separately.
+        data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by batch.
+        ordered: Whether the order of the rows matters. In either case, duplicate rows are counted.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Returns:
@@ -1727,7 +1743,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
 
     Raises:
         TidegateError: `threads` is out of range, or the data cannot be read.
-        TypeError: The data is of an unsupported kind.
+        TypeError: The data has an unsupported type.
 
     Example:
         >>> tg.digest(trades)

@@ -60,17 +60,17 @@ def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: A
 
 
 def of_sides(left: Any, right: Any) -> tuple[Input, Input]:  # noqa: ANN401 - any inputs
-    """Read the sides of a join that are Arrow data; open the others."""
+    """Read the sides of a join that are Arrow data, and open other inputs."""
     sides = _read({"left": left, "right": right})
     return sides[0], sides[1]
 
 
 def _read(every: dict[str, Any]) -> list[Input]:
-    """Read Arrow data; open any other input.
+    """Read inputs that are Arrow data, and open other inputs.
 
-    Files are opened first: if one is missing, no stream has been consumed. Arrow data is read one
-    input after the other, because a DuckDB connection cannot return another result while one is
-    open.
+    Files are opened first, so that no stream has been consumed if a file is missing. Arrow inputs
+    are read one after the other, because a DuckDB connection cannot return a result while another
+    is open.
     """
     found = [given if is_arrow(given) else opened(name, given) for name, given in every.items()]
     return [
@@ -101,7 +101,7 @@ def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
 
 
 def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
-    """Return the schema of an open table; other objects are returned unchanged."""
+    """Return the schema of an open table, or any other object unchanged."""
     return given.schema if isinstance(given, OpenTable) else given
 
 
@@ -125,7 +125,7 @@ def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
 
 
 def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
-    """Return the streams of an aggregation; a CSV column gets the same type in all files."""
+    """Return the streams of an aggregation; each CSV column has the same type in all files."""
     every = listed(streams)
     return _with_one_type(_read(dict(zip(names(len(every)), every, strict=True))))
 
@@ -156,7 +156,7 @@ def _with_one_type(tables: list[Any]) -> list[Any]:
 
 
 def read_streams(streams: Sequence[Any]) -> list[Any]:
-    """Return the rows of streams; open tables are read now."""
+    """Return the rows of streams, after reading those that are open tables."""
     return [
         rows_of(f"streams[{at}]", one, one.schema.names) if isinstance(one, OpenTable) else one
         for at, one in enumerate(streams)
@@ -164,7 +164,7 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
 
 
 def names(streams: int) -> list[str]:
-    """Return the names of the given number of streams, as used in messages."""
+    """Return the names that messages use for this number of streams."""
     return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
 
 

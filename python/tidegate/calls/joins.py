@@ -1,4 +1,4 @@
-"""Joins two inputs: all steps from the arguments of a call to its result."""
+"""Joins two inputs, with all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
 def batches(
     making: Making, arguments: dict[str, Any]
 ) -> _tidegate.BatchReader[_tidegate._JoinStats]:
-    """Join two inputs, batch by batch; the arguments are those of `table`."""
+    """Join two inputs, batch by batch; see `table` for the arguments."""
     left, right, limits = _taken(arguments, in_batches=True)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):

@@ -1,4 +1,4 @@
-"""Merges streams: every step from the arguments of a call to its result."""
+"""Merges streams, with all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def batches(
 
 
 def are_arrow(streams: Any) -> bool:  # noqa: ANN401 - any streams
-    """Return whether native functions accept all streams as they are."""
+    """Return whether native functions accept all streams without conversion."""
     if isinstance(streams, list | tuple):
         return all(map(_tidegate.is_arrow, streams))
     return _tidegate.is_arrow(streams)

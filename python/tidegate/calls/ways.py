@@ -1,9 +1,9 @@
 """Decides whether the inputs of a call are read whole, in part, or slice by slice.
 
-A call with a `memory_limit` processes its rows slice by slice. A call without one does so only if
-the result has the same rows in the same order as with whole inputs: all inputs are large Parquet
-files in time order, and the reach of rows in time is bounded. Smaller files are read whole, which
-is faster. A join then skips row groups whose rows cannot match.
+A call with a `memory_limit` processes its rows slice by slice. A call without a limit does so only
+if the result has the same rows in the same order as with whole inputs. For this, all inputs must be
+large Parquet files in time order, and rows must match only within a bounded distance in time.
+Smaller files are read whole, which is faster. A join then skips row groups whose rows cannot match.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SIDES = ("left", "right")
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether inputs are read slice by slice, and why."""
+    """The decision to read inputs slice by slice or whole, with its reason."""
 
     is_sliced: bool
     why: str
@@ -111,7 +111,7 @@ def _join_in_slices(
 def _whole(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input]
 ) -> list[pa.Table | _tidegate.InputRows]:
-    """Return the relevant rows of both sides, with the columns that the join needs."""
+    """Return the rows of both sides that may match, with the columns that the join needs."""
     left, right = inputs
     # Only rows that have not been read yet can be skipped.
     if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
@@ -149,7 +149,7 @@ def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
     """Return the columns that order the rows of each side.
 
     Raises:
-        TidegateError: The join has no time column by which it can be divided.
+        TidegateError: The join has no time column by which its rows can be divided.
     """
     return bounded_joins.reach_of(query, plan).starts
 
@@ -213,7 +213,7 @@ def of_aggregation(
     *,
     reads_times: bool = True,
 ) -> Choice:
-    """Choose how to read the inputs of an aggregation; for the arguments, see `of_join`."""
+    """Choose how to read the inputs of an aggregation; see `of_join` for the arguments."""
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
         return Choice(is_sliced=False, why="a stream is already in memory")
@@ -243,7 +243,7 @@ def _whole_algorithm(algorithm: str) -> str:
 def check_lateness(
     plan: JoinPlan | AggregationPlan, times: Sequence[str], late: Sequence[Any]
 ) -> None:
-    """Reject an invalid lateness, as a call would."""
+    """Raise the error that a call would raise for an invalid lateness."""
     for schema, on, lateness in zip(plan._inputs, times, late, strict=True):  # noqa: SLF001 - internal to the package
         check_lateness_of(lateness, on, schema)
 
@@ -251,13 +251,13 @@ def check_lateness(
 def in_time_order(
     tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], late: Sequence[Any]
 ) -> str:
-    """Return a line that says how the rows of each input are put in time order.
+    """Return a line that shows how the rows of each input are put in time order.
 
     Args:
         tables: The inputs.
         of_each: The names of the inputs.
         times: The time column of each input.
-        late: How far the rows of each input may be out of order.
+        late: The maximum time by which rows of each input may be out of order.
     """
     told = []
     for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):
@@ -266,8 +266,8 @@ def in_time_order(
         elif found := stretches(one, on):
             groups = sum(map(len, found))
             told.append(
-                f"{name}: {groups} row groups in {len(found)} stretches of time, each sorted as it "
-                "is read"
+                f"{name}: {groups} row groups in {len(found)} stretches of time, "
+                "each sorted as it is read"
             )
         else:
             told.append(f"{name}: sorted as a whole, unless its times ascend")

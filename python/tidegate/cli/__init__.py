@@ -1,12 +1,12 @@
-"""The command `tidegate`. The extra `tidegate[cli]` installs its libraries.
+"""The command `tidegate`; the extra `tidegate[cli]` installs the libraries that it needs.
 
-- `app.py`: the subcommands by name; `commands/`: their options, and their help.
+- `app.py`: the subcommands by name; `commands/`: their options and their help.
 - `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: the work of the subcommands;
-  `tables.py`: the files that they read and write; `doctor.py`: the report.
+  `tables.py`: the files that they read and write; `doctor.py`: the bug report.
 - `following.py`: joins and aggregates files as they grow; `feeding.py`: the threads that push their
   rows.
-- `checkpoints.py`: when the state is written; `saved.py`: the content of a state, and why no row is
-  lost or doubled.
+- `checkpoints.py`: writes the state at intervals; `saved.py`: the content of a state, and why no
+  row is lost or duplicated.
 """
 
 import os
@@ -20,16 +20,16 @@ INTERRUPTED = 130
 
 
 class _NoPandas:
-    """Pandas is not found, whether it is installed or not.
+    """Hides pandas from imports, even if it is installed.
 
-    pyarrow imports it before it makes its first value, which may be one of pandas. The command has
-    none, and would start in one and a half times the time.
+    pyarrow imports pandas before it converts its first value, which may be a pandas object. The
+    command uses no pandas objects, and would take 1.5 times as long to start with pandas.
     """
 
     @staticmethod
     def find_spec(fullname: str, _path: object, _target: object = None) -> None:
         if fullname == "pandas":
-            message = "the command goes without pandas"
+            message = "the command does not use pandas"
             raise ModuleNotFoundError(message, name=fullname)
 
 
@@ -41,7 +41,7 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _terminate)
     try:
         try:
-            # Here, so that a missing library is told in one line.
+            # Imported here, so that a missing library is reported in one line.
             from tidegate.cli.app import app  # noqa: PLC0415
         except ModuleNotFoundError as error:
             if error.name not in {"typer", "tqdm"}:
@@ -55,15 +55,15 @@ def main() -> None:
 
 @contextmanager
 def _told_what_is_full() -> Iterator[None]:
-    """End in one line where standard output takes no more, such as a file on a full disk."""
+    """Report in one line that standard output cannot be written, such as a file on a full disk."""
     try:
         try:
             yield
         finally:
-            # Here, as Python itself ends with a traceback.
+            # Flushed here, because Python itself would print a traceback.
             sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has enough of it.
+        # The reader has closed the pipe.
         _forget_output()
     except OSError as error:
         _forget_output()
@@ -71,11 +71,11 @@ def _told_what_is_full() -> Iterator[None]:
 
 
 def _forget_output() -> None:
-    """Let what is still held back go to the null device."""
+    """Send the output that is still buffered to the null device."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - quick to start
         os.dup2(nowhere.fileno(), 1)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    """End as after an error, so that no temporary file stays behind."""
+    """Exit as after an error, so that temporary files are removed."""
     sys.exit(128 + number)

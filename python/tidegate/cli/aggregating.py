@@ -14,7 +14,7 @@ from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
 from tidegate.io.open_tables import of_one_type
 
-# The command line has every function but `udf`, which needs Python code.
+# The command line supports every function except `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]
 OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
 
@@ -23,7 +23,7 @@ FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.
 
 @dataclass(frozen=True)
 class Job:
-    """The tables and how to aggregate them."""
+    """The tables to aggregate, with the query and the limits."""
 
     streams: list[Input]
     query: AggregationQuery
@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was read and written; its text is the last line of the command."""
+    """The number of rows read and written; its string is the last line that the command prints."""
 
     streams: int
     rows: int
@@ -40,7 +40,7 @@ class Counts:
     seconds: float
 
     def __str__(self) -> str:
-        """Tell the counts and the speed in input rows per second."""
+        """Return the counts, and the speed in input rows per second."""
         speed = self.rows / max(self.seconds, 1e-9)
         streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
         return (
@@ -50,10 +50,10 @@ class Counts:
 
 
 def function(text: str) -> Aggregate:
-    """Read `sum(size)`, `corr(x, y)`, `quantile(ms, 0.99)` or `first(price) where size > 10`.
+    """Parse `sum(size)`, `corr(x, y)`, `quantile(ms, 0.99)` or `first(price) where size > 10`.
 
     Raises:
-        ValueError: The text is none of these; it says what was expected.
+        ValueError: The text has another form; the message shows what was expected.
 
     Example:
         >>> function("sum(size) where side = 'B'")
@@ -90,13 +90,13 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 
 
 def plan(job: Job) -> str:
-    """Tell how the rows would be aggregated; of files that say so, only the types are read."""
+    """Describe how the rows would be aggregated; if possible, only the schemas are read."""
     tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
     return explain.of_aggregation(job.query, tables, job.limits.of_call(), in_batches=True)
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
-    """Aggregate files into another."""
+    """Aggregate files and write the result to another file."""
     start = time.perf_counter()
     output.check(job.streams)
     if job.query.arguments["threads"] is not None:

@@ -22,7 +22,7 @@ from tidegate.cli.commands.texts import (
 app = typer.Typer(
     help=HELP,
     no_args_is_help=True,
-    # Plain text: examples can be copied, and one error is one line.
+    # Plain text, so that examples can be copied and each error is one line.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,7 +45,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options that precede the subcommand."""
 
 
 app.command("join", help=JOIN_HELP, short_help="Join two files into a third.")(joins.join)
@@ -67,8 +67,8 @@ app.command("digest", help=DIGEST_HELP, short_help="Print the digest of each fil
 )
 
 
-@app.command("doctor", help=DOCTOR_HELP, short_help="Print versions and what the machine has.")
+@app.command("doctor", help=DOCTOR_HELP, short_help="Print versions and machine features.")
 def _doctor() -> None:
-    """Print the report."""
+    """Print a report about the installation and the machine."""
     for label, text in doctor.report():
         typer.echo(f"{label:<14}{text}")

@@ -1,4 +1,4 @@
-"""Checkpoints of work on growing files; `saved` has their steps, and why they are enough."""
+"""Checkpoints of work on growing files; `saved` explains their steps and guarantees."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from tidegate.io.locks import held
 
 @dataclass(frozen=True)
 class Keeping:
-    """Where a state is kept, and how often it is written."""
+    """The file of a state, and the interval at which it is written."""
 
     state: str
     every_s: float
@@ -30,7 +30,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Kept:
-    """Work of which a state is kept, and the state with which it began, if there was one."""
+    """Work whose state is saved, with the state from which it resumed, if there was one."""
 
     keeping: Keeping
     what: str
@@ -43,19 +43,19 @@ class Kept:
     def begun(
         cls, keeping: Keeping, what: str, inputs: Sequence[Input], output: Output
     ) -> Iterator["Kept"]:
-        """Read the state, which is this run's alone until the block ends.
+        """Read the state, and lock it for this run until the block ends.
 
         Raises:
-            StateError: The state is damaged, of other work, or used by another run.
-            TidegateError: There cannot be a state of such work.
+            StateError: The state is damaged, belongs to other work, or is in use by another run.
+            TidegateError: The state of this work cannot be saved.
         """
         path = Path(keeping.state)
         _check_lasting(inputs, output)
         _check_state(path, inputs, output)
-        # The path of the file itself, and of no link to it.
+        # The lock is next to the file itself, not next to a link to it.
         lock = path.resolve().with_name(f"{path.resolve().name}.lock")
         with ExitStack() as stack:
-            with naming(keeping.state, "cannot be kept"):
+            with naming(keeping.state, "cannot be used"):
                 stack.enter_context(held(lock, keeping.state))
                 lock.with_name(states.temporary_name(path)).unlink(missing_ok=True)
             saved = Saved.load(keeping.state)
@@ -66,17 +66,17 @@ class Kept:
 
     @property
     def places(self) -> Sequence[Place | None]:
-        """How far each file had been read."""
+        """The position up to which each file had been read."""
         return [None] * len(self.inputs) if self.saved is None else self.saved.places
 
     @contextmanager
     def writing(
         self, operator: Operator[Any], feeders: Sequence[Feeder]
     ) -> Iterator["Checkpoints"]:
-        """Begin the output or go on with it, write checkpoints, and a last one.
+        """Create or resume the output, and write checkpoints, including a last one at the end.
 
         Raises:
-            StateError: The state is not of this operator, or not of this output.
+            StateError: The state belongs to another operator or another output.
             TidegateError: The output or the state cannot be written.
         """
         state, output, known = self.keeping.state, self.output, None
@@ -87,7 +87,8 @@ class Kept:
         target = Target(Path(output.name), output.layout, operator.schema, output.force)
         with live_output(target, known) as live:
             checkpoints = Checkpoints(self, operator, feeders, live)
-            # Before the output has rows, as a new run refuses an output with rows and no state.
+            # Written before the output has rows, because a new run rejects an output that has rows
+            # but no state.
             checkpoints.write()
             yield checkpoints
             checkpoints.write()
@@ -97,7 +98,7 @@ class Kept:
 
 
 class Checkpoints:
-    """Writes checkpoints while rows are pushed; only one thread writes them and the output."""
+    """Writes checkpoints while rows are pushed; one thread writes both them and the output."""
 
     def __init__(
         self, kept: Kept, operator: Operator[Any], feeders: Sequence[Feeder], live: Live
@@ -110,16 +111,16 @@ class Checkpoints:
         self._due_s = 0.0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows, which the next checkpoint counts."""
+        """Write rows, which the next checkpoint will include."""
         self._live.write_batch(batch)
 
     def write_if_due(self) -> None:
-        """Write a checkpoint if the time for it has come."""
+        """Write a checkpoint if it is due."""
         if time.monotonic() >= self._due_s:
             self.write()
 
     def write(self) -> None:
-        """Bind what was read, what is held of it and what was written, if any of that is new."""
+        """Save input positions, snapshot and output position together, if any has changed."""
         with ExitStack() as stack:
             for feeder in self._feeders:
                 stack.enter_context(feeder.pushing)
@@ -152,15 +153,15 @@ def _closed(operator: Operator[Any]) -> list[Any]:
 
 
 def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
-    """Refuse what cannot be read again or taken back."""
+    """Reject inputs that cannot be read again, and outputs that cannot be truncated."""
     for given in inputs:
         if given.name == STANDARD_STREAM or not Path(given.name).is_file():
-            # One that was renamed may have no successor yet; its state knows it.
+            # A renamed file may not have a successor yet; the state contains its position.
             if given.name != STANDARD_STREAM and not Path(given.name).exists():
                 continue
             label = "standard input" if given.name == STANDARD_STREAM else given.name
-            message = f"{label}: --state needs files, and a pipe cannot be read again; write "
-            message += "the pipe to a file first"
+            message = f"{label}: --state needs files, and a pipe cannot be read again; "
+            message += "write the pipe to a file first"
             raise TidegateError(message)
     if output.layout is Format.PARQUET:
         return
@@ -170,7 +171,7 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
     if writes_in_place(output.name):
         label = "standard output" if output.name == STANDARD_STREAM else output.name
         message = (
-            f"{label}: --state needs a file as OUT, because rows cannot be taken back from a pipe; "
+            f"{label}: --state needs a file as OUT, because a pipe cannot be truncated; "
             "give -o FILE"
         )
         raise TidegateError(message)
@@ -185,14 +186,14 @@ def _check_state(path: Path, inputs: Sequence[Input], output: Output) -> None:
         if path.resolve() == Path(name).resolve() or (
             path.exists() and Path(name).exists() and path.samefile(name)
         ):
-            message = f"{path}: is also {name}; give another file to --state"
+            message = f"{path}: is the same file as {name}; give another file to --state"
             raise TidegateError(message)
 
 
 def _check_unforced(keeping: Keeping, output: Output) -> None:
     if output.force:
         message = (
-            f"{keeping.state}: goes on with {output.name}, which --force would replace; leave "
-            "--force out, or remove the state to begin anew"
+            f"{keeping.state}: resumes {output.name}, which --force would replace; "
+            "omit --force, or remove the state to start over"
         )
         raise StateError(message)

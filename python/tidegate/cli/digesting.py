@@ -1,4 +1,4 @@
-"""The work of `tidegate digest`: read a table batch by batch."""
+"""The work of `tidegate digest`: reads a table batch by batch."""
 
 import tidegate
 from tidegate.cli.tables import Input, opened
@@ -10,5 +10,5 @@ def run(given: Input, *, ordered: bool, threads: int | None) -> str:
     try:
         return tidegate.digest(table, ordered=ordered, threads=threads)
     except tidegate.TidegateError as error:
-        # Through Arrow's C interface comes only the text of the error that a reader raised.
+        # Arrow's C interface passes on only the message of a reader's exception.
         raise (error if table.failure is None else table.failure) from error

@@ -13,7 +13,7 @@ from tidegate import _tidegate
 
 
 def report() -> Iterator[tuple[str, str]]:
-    """Yield what is worth knowing about the installation and the machine, label by label."""
+    """Yield facts about the installation and the machine, each with a label."""
     yield "tidegate", tidegate.__version__
     yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
     yield "platform", platform.platform()
@@ -21,12 +21,12 @@ def report() -> Iterator[tuple[str, str]]:
     yield "numpy", np.__version__
     yield "pyspark", _module("pyspark")
     yield "cpu features", _cpu_features()
-    yield "instructions", f"{_tidegate.SIMD}; the variable TIDEGATE_SIMD chooses others"
+    yield "instructions", f"{_tidegate.SIMD}; set TIDEGATE_SIMD to use others"
     yield "threads", f"{tidegate.default_threads()} by default, {os.cpu_count()} cores"
 
 
 def _module(name: str) -> str:
-    """Import a module, as only that shows that it can be used."""
+    """Return the version of a module, after importing it to check that it can be used."""
     try:
         module = import_module(name)
     except ImportError as error:
@@ -35,6 +35,6 @@ def _module(name: str) -> str:
 
 
 def _cpu_features() -> str:
-    """Ask numpy, which looks at the processor on every platform."""
+    """Return the SIMD features that numpy detects, which works on every platform."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
     return " ".join([*simd["baseline"], *simd["found"]])

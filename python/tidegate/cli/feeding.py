@@ -10,10 +10,10 @@ from tidegate.io.followers import Follower, Place
 from tidegate.io.growing import Stopped
 from tidegate.runtime.rows import size_of
 
-# What may be held of a file that is ahead of the others; it waits then.
+# The number of bytes that may be held for a file that is ahead of the others, before it waits.
 HELD_BYTES = 1 << 29
 
-# How long a wait may last before it is looked whether somebody has asked to stop.
+# The longest wait between two checks for a stop request, in seconds.
 PATIENCE_S = 0.1
 
 
@@ -27,17 +27,17 @@ class Feeder(threading.Thread):
         self._source = operator.sources[number]
         self._reading = reading
         self.place = reading.place
-        """Behind the rows that were pushed."""
+        """The position after the rows that were pushed."""
 
         self.pushing = threading.Lock()
-        """Held while rows are pushed, so that operator and place are of the same rows without."""
+        """Held while rows are pushed. While it is not held, operator and place agree."""
 
         self.failure: BaseException | None = None
         self._held: deque[tuple[int, int]] = deque()
-        """Of pushes that are held: the watermark after each, and their bytes."""
+        """The watermark after each push whose rows are held, and their size in bytes."""
 
     def run(self) -> None:
-        """Push until the file ends or somebody asks to stop."""
+        """Push rows until the file ends or a stop is requested."""
         reading = self._reading
         try:
             for piece in reading.follower.pieces():
@@ -46,7 +46,7 @@ class Feeder(threading.Thread):
                     if rows.num_rows:
                         self._source.push(rows)
                     self.place = piece.end
-                    # Late rows are counted; nobody asks for them here.
+                    # Late rows are only counted, so they are discarded here.
                     self._operator.late()
                 reading.news.set()
                 self._wait_for_others(size_of(rows))
@@ -54,12 +54,12 @@ class Feeder(threading.Thread):
                 self._source.close()
         except Stopped:
             pass
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the command ends with it
+        except BaseException as error:  # noqa: BLE001 - the command ends with any error
             self.failure = error
         reading.news.set()
 
     def _wait_for_others(self, pushed: int) -> None:
-        """Wait while many rows of this file are held for files that are behind it."""
+        """Wait while many rows of this file are held because other files are behind it."""
         own = self._operator.stats()["sources"][self._number]["watermark"]
         if own is not None:
             self._held.append((own, pushed))
@@ -75,7 +75,7 @@ class Feeder(threading.Thread):
 
 @dataclass(frozen=True)
 class Reading:
-    """A file, and what its reader shares with the others."""
+    """A file, and the events that its reader shares with the other readers."""
 
     follower: Follower
     place: Place | None

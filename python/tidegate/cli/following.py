@@ -1,4 +1,4 @@
-"""The work of `--follow`: read files while they grow, join or aggregate them, write final rows."""
+"""The work of `--follow`: reads growing files, joins or aggregates them, and writes final rows."""
 
 import signal
 import threading
@@ -26,7 +26,7 @@ from tidegate.types import Length
 
 @dataclass(frozen=True)
 class Counts:
-    """What was read and written; its text is the last line of the command."""
+    """The number of rows read and written; its string is the last line that the command prints."""
 
     rows: int
     late: int
@@ -34,18 +34,18 @@ class Counts:
     seconds: float
 
     def __str__(self) -> str:
-        """Tell the counts."""
+        """Return the counts as text."""
         late = f" ({self.late:,} of them late)" if self.late else ""
         return f"{self.rows:,} rows in{late}, {self.out:,} rows out, {self.seconds:.2f} s"
 
 
 Made = tuple[tidegate.Operator[Any], list[list[str]]]
-"""An operator, and the columns of each file that it reads."""
+"""An operator, and the columns that it reads from each file."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with growing files, and by what that is called in messages."""
+    """Work on growing files, with its name for messages."""
 
     name: str
     inputs: Sequence[Input]
@@ -53,7 +53,7 @@ class Work:
 
 
 def joined(job: joining.Job, lateness: Length | None, max_width: Length | None = None) -> Work:
-    """The join of two files."""
+    """Create the `Work` that joins two growing files."""
 
     def make(schemas: list[pa.Schema]) -> Made:
         left, right = schemas
@@ -63,7 +63,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
             _selected(right, right_names),
             max_width=max_width,
             lateness=lateness,
-            # Beside others that run on this machine.
+            # Other processes may run on this machine.
             pin=False,
         )
         return made, [left_names, right_names]
@@ -72,7 +72,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
 
 
 def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
-    """The aggregation of files, all of which have the columns of the first."""
+    """Create the `Work` that aggregates growing files, all with the columns of the first file."""
 
     def make(schemas: list[pa.Schema]) -> Made:
         first, names = schemas[0], [given.name for given in job.streams]
@@ -92,8 +92,8 @@ def _check_column(field: pa.Field, schema: pa.Schema, name: str, first: str) -> 
     found = schema.field(field.name).type
     if found != field.type:
         message = (
-            f"{name}: column `{field.name}` is {found}, but {field.type} in {first}; give CSV one "
-            f"type, as in --types {field.name}=string"
+            f"{name}: column `{field.name}` is {found}, but {field.type} in {first}; for CSV, "
+            f"specify one type, as in --types {field.name}=string"
         )
         raise tidegate.SchemaError(message)
 
@@ -103,7 +103,7 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
 
 
 def plan(work: Work) -> str:
-    """Tell how the files would be worked on; only their first rows are read."""
+    """Describe how the files would be processed; only their first rows are read."""
     followers = _followers(work, (None,) * len(work.inputs), threading.Event())
     operator, _ = work.make([follower.schema for follower in followers])
     try:
@@ -127,7 +127,7 @@ def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event
 
 
 def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
-    """Work on files as they grow, until all have ended or Ctrl-C."""
+    """Process files as they grow, until all have ended or Ctrl-C is pressed."""
     start = time.perf_counter()
     stop, news = threading.Event(), threading.Event()
     with ExitStack() as stack:
@@ -168,7 +168,7 @@ def _feed_and_write(
     news: threading.Event,
     stop: threading.Event,
 ) -> None:
-    """Write what is final until all sources have ended, or until the stop."""
+    """Write final rows until all sources have ended or a stop is requested."""
     try:
         for feeder, source in zip(feeders, operator.stats()["sources"], strict=True):
             if not source["closed"]:
@@ -176,7 +176,7 @@ def _feed_and_write(
         is_over = False
         while not is_over:
             news.clear()
-            # Looked at before the poll, which then has all that was pushed.
+            # Checked before the poll, so that the last poll sees all rows that were pushed.
             is_over = not any(feeder.is_alive() for feeder in feeders)
             _write(operator, writer)
             _check(feeders)
@@ -203,7 +203,7 @@ def _check(feeders: list[Feeder]) -> None:
 
 
 def _stopping() -> list[signal.Signals]:
-    """The signals that ask to stop; a hang-up that is ignored, as by nohup, stays so."""
+    """Return the signals that request a stop; an ignored SIGHUP, as with nohup, stays ignored."""
     wanted = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
@@ -212,11 +212,12 @@ def _stopping() -> list[signal.Signals]:
 
 @contextmanager
 def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
-    """Set the events at the first signal to stop; the second does what it always does.
+    """Set the events on the first stop signal; a second signal has its usual effect.
 
     A handler runs between two steps of the main thread, which may hold the lock of an event, for
-    example at the end of a wait. A handler that set the event would wait for that lock for ever.
-    So a thread sets the events, and the handler tells it by a queue that takes no lock.
+    example at the end of a wait. A handler that set the event itself would wait for this lock
+    forever. Therefore, a thread sets the events, and the handler notifies the thread through a
+    queue that needs no lock.
     """
     told: SimpleQueue[int | None] = SimpleQueue()
 

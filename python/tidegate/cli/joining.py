@@ -1,4 +1,4 @@
-"""The work of the commands that join two files: read, join, write, count."""
+"""The work of the commands that join two files: reads, joins, writes and counts rows."""
 
 import time
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
 
 @dataclass(frozen=True)
 class Job:
-    """Two tables and how to join them."""
+    """Two tables to join, with the query and the limits."""
 
     left: Input
     right: Input
@@ -23,7 +23,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a join read and wrote; its text is the last line of the command."""
+    """The number of rows read and written; its string is the last line that the command prints."""
 
     left: int
     right: int
@@ -31,7 +31,7 @@ class Counts:
     seconds: float
 
     def __str__(self) -> str:
-        """Tell the counts and the speed in input rows per second."""
+        """Return the counts, and the speed in input rows per second."""
         speed = (self.left + self.right) / max(self.seconds, 1e-9)
         return (
             f"{self.left:,} rows left, {self.right:,} rows right, {self.out:,} rows out, "
@@ -40,13 +40,13 @@ class Counts:
 
 
 def plan(job: Job) -> str:
-    """Tell how the join would be done; of files that say so, only the columns' types are read."""
+    """Describe how the files would be joined; if possible, only their schemas are read."""
     left, right = opened([job.left, job.right], streamed=job.limits.streamed)
     return explain.of_join(job.query, left, right, job.limits.of_call(), in_batches=True)
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
-    """Join two files into a third, a batch at a time."""
+    """Join two files and write the result to a third, one batch at a time."""
     start = time.perf_counter()
     output.check([job.left, job.right])
     if job.query.arguments["threads"] is not None:
@@ -61,13 +61,13 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
         for batch in batches:
             writer.write_batch(batch)
             rows += batch.num_rows
-            # Known in steps only, and in one step for a join without a condition.
+            # Progress advances in steps, and in a single step for a join without a condition.
             stats = batches.stats()
             if done := stats["left_rows_done"]:
                 bar.set_postfix_str(f"{done / stats['left_rows']:.0%} of left rows", refresh=False)
             bar.update(batch.num_rows)
         stats = batches.stats()
-    # Row groups that no row of the result is made of have not been read.
+    # Row groups that do not contribute to the result have not been read.
     of_left = left.row_count() or stats["left_rows"]
     of_right = right.row_count() or stats["right_rows"]
     return Counts(of_left, of_right, rows, time.perf_counter() - start)

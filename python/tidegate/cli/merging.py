@@ -1,4 +1,4 @@
-"""The work of `tidegate merge`: read as far as needed, merge, write, count."""
+"""The work of `tidegate merge`: reads rows as needed, and merges, writes and counts them."""
 
 import re
 import signal
@@ -19,7 +19,7 @@ from tidegate.types import Length
 
 @dataclass(frozen=True)
 class Job:
-    """Files and how to merge them."""
+    """The files to merge, with the options of the merge."""
 
     inputs: Sequence[Input]
     on: str
@@ -29,21 +29,21 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a merge read and wrote; its text is the last line of the command."""
+    """The number of files and rows merged; its string is the last line that the command prints."""
 
     files: int
     rows: int
     seconds: float
 
     def __str__(self) -> str:
-        """Tell the counts and the speed."""
+        """Return the counts, and the speed in rows per second."""
         speed = self.rows / max(self.seconds, 1e-9)
         files = "1 file" if self.files == 1 else f"{self.files:,} files"
         return f"{self.rows:,} rows of {files}, {self.seconds:.2f} s, {speed:,.0f} rows/s"
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
-    """Merge files into one, a batch at a time."""
+    """Merge files into one, one batch at a time."""
     start = time.perf_counter()
     output.check(job.inputs)
     if job.threads is not None:
@@ -54,7 +54,7 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
         try:
             rows = _merge(job, streams, output, show_progress=show_progress)
         except tidegate.TidegateError as error:
-            # Through Arrow's C interface comes only the text of what was raised in a stream.
+            # Arrow's C interface passes on only the message of a stream's exception.
             failures = (stream.failure for stream in streams if stream.failure is not None)
             named = _naming_files(error, streams)
             raise next(iter([*signals, *failures]), None) or named from error
@@ -82,7 +82,7 @@ def _merge(job: Job, streams: Sequence[OpenTable], output: Output, *, show_progr
 
 @contextmanager
 def _noting_signals() -> Iterator[list[BaseException]]:
-    """Collect what the handlers of signals raise, wherever they do."""
+    """Collect the exceptions that signal handlers raise, wherever they interrupt."""
     raised: list[BaseException] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -108,7 +108,7 @@ def _noting_signals() -> Iterator[list[BaseException]]:
 def _naming_files(
     error: tidegate.TidegateError, streams: Sequence[OpenTable]
 ) -> tidegate.TidegateError:
-    """Say the names of files, where a message has the numbers of streams."""
+    """Replace the numbers of streams in a message with the names of their files."""
 
     def name(number: re.Match[str]) -> str:
         return streams[int(number[1])].label

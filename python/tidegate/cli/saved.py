@@ -1,34 +1,36 @@
-"""The state of a command on growing files: one file that binds inputs, operator and output.
+"""The state of a command on growing files: one file that ties inputs, operator and output together.
 
-A state counts a prefix of each input, the rows that the operator holds after these prefixes, and
-the output that it has given for them. A run that goes on restores the operator, reads each input
-behind its prefix, and cuts the output to the bytes or parts that the state counts. Results are a
-function of the rows alone, and not of the time at which rows are read. So any number of runs write
-the output of one.
+A state records a prefix of each input, the rows that the operator holds after these prefixes, and
+the output that was written for them. A resumed run restores the operator, reads each input after
+its prefix, and truncates the output to the bytes or parts that the state records. Results depend
+only on the rows, and not on the time at which rows are read. Therefore, several runs together write
+the same output as a single run.
 
 A checkpoint has four steps:
 
-1. While no source is pushed to, all final results are written to the output, and the operator's
-   snapshot and the inputs' places are taken.
+1. While no rows are pushed, all final results are written to the output. Then the operator's
+   snapshot and the positions in the inputs are taken.
 2. The output is synced (`Live.prepare`).
-3. The state is written under a temporary name and synced; it is renamed, which replaces the state
-   before it; the folder is synced.
-4. A new part of the output gets its name (`Live.publish`).
+3. The state is written under a temporary name and synced. It is then renamed, which replaces the
+   previous state, and the folder is synced.
+4. A new part of the output receives its name (`Live.publish`).
 
-A kill or a loss of power leaves one of two cases, as a rename happens or does not:
+A kill or a power failure leaves one of two cases, depending on whether the rename happened:
 
-- Before the rename of step 3, the former state is there. Its own step 2 came before its rename, so
-  the output has all that it counts. The next run cuts off the rest and reads the rows again.
-- After the rename, the new state is there, and step 2 has made the output that it counts last. If
-  step 4 is missing, the next run does it.
+- Before the rename in step 3, the previous state exists. The output was synced before that state
+  was renamed, so it contains everything that the state records. The next run truncates the output
+  to this point and reads the remaining rows again.
+- After the rename, the new state exists, and step 2 has synced the output that it records. If
+  step 4 is missing, the next run repeats it.
 
-Where a step fails, as on a full disk, the run ends with an error and leaves one of these two cases.
-A new output is created before its first state. A kill in between leaves an output without rows,
-with which a new run may begin. At the end of all inputs the output gets its end mark and is synced,
-and then the state is removed; a kill in between leaves a state whose run has only that to do again.
+If a step fails, for example on a full disk, the run ends with an error and leaves one of these two
+cases. A new output is created before its first state. A kill in between leaves an output without
+rows, which a new run accepts. When all inputs have ended, the output receives its end mark and is
+synced, and then the state is removed. A kill in between leaves a state whose run only has to repeat
+these steps.
 
-The file begins with a line that has its version and the digest of all other bytes. A line of JSON
-follows, and then the operator's snapshot.
+The file begins with a line that contains its version and the digest of all other bytes. A line of
+JSON follows, and then the operator's snapshot.
 """
 
 import hashlib
@@ -55,7 +57,7 @@ T = TypeVar("T", Mark, Parts)
 
 @dataclass(frozen=True)
 class Saved:
-    """An operator's snapshot, how far each file had been read, and what of the output counts."""
+    """An operator's snapshot, with the positions in the inputs and in the output."""
 
     what: str
     inputs: tuple[Input, ...]
@@ -76,10 +78,10 @@ class Saved:
 
     @classmethod
     def load(cls, state: str) -> "Saved | None":
-        """Read a state; there is none before the first run.
+        """Read a state; before the first run, there is none.
 
         Raises:
-            StateError: The file is damaged, none of this version, or something else.
+            StateError: The file is damaged, has another version, or is not a state.
         """
         path = Path(state)
         if not path.exists():
@@ -89,17 +91,17 @@ class Saved:
         first, _, rest = content.partition(b"\n")
         magic, version, digest = [*first.split(b" "), b"", b""][:3]
         if magic != MAGIC:
-            message = f"{state}: is not a state of tidegate; give --state a file of its own"
+            message = f"{state}: is not a state of tidegate; give another file to --state"
             raise StateError(message)
         if version != VERSION:
             message = (
-                f"{state}: is a state of version {version.decode(errors='replace')!r}, and this "
-                f"tidegate reads version {VERSION.decode()!r}; go on with the tidegate that wrote "
-                f"it, or {ANEW}"
+                f"{state}: is a state of version {version.decode(errors='replace')!r}, "
+                f"but this tidegate reads version {VERSION.decode()!r}; "
+                f"resume with the tidegate that wrote it, or {ANEW}"
             )
             raise StateError(message)
         if digest.decode(errors="replace") != _digest(rest):
-            message = f"{state}: is damaged: its digest does not fit its bytes; {ANEW}"
+            message = f"{state}: is damaged, because its digest does not match its content; {ANEW}"
             raise StateError(message)
         about, _, snapshot = rest.partition(b"\n")
         try:
@@ -114,16 +116,16 @@ class Saved:
                 _output(layout, known["output"]),
                 snapshot,
             )
-        # Arrow tells of a schema that is damaged by an `OSError`.
+        # Arrow raises an `OSError` for a damaged schema.
         except (ValueError, OSError, RecursionError, pa.ArrowException) as error:
             message = f"{state}: is not a state that this version can read ({error}); {ANEW}"
             raise StateError(message) from error
 
     def check_inputs(self, state: str, what: str, inputs: Sequence[Input]) -> None:
-        """Look whether this is a state of these inputs.
+        """Check that this is a state of these inputs.
 
         Raises:
-            StateError: It is of others, or of other work.
+            StateError: The state belongs to other inputs or to other work.
         """
         if self.what != what or self.inputs != tuple(inputs):
             names = " and ".join(_named(one) for one in self.inputs)
@@ -131,21 +133,21 @@ class Saved:
             raise StateError(message)
 
     def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
-        """Look whether this is a state of such an output.
+        """Check that this is a state of an output with this format and these columns.
 
         Raises:
-            StateError: It is of another.
+            StateError: The state belongs to another output.
         """
         if (self.layout, self.columns) != (layout, columns):
             message = (
-                f"{state}: belongs to an output as {self.layout} with {_columns(self.columns)}; "
-                f"found {layout} with {_columns(columns)}; give the same options as before, "
-                f"or {ANEW}"
+                f"{state}: belongs to {_a(self.layout)} output with {_columns(self.columns)}; "
+                f"found {layout} with {_columns(columns)}; "
+                f"give the same options as before, or {ANEW}"
             )
             raise StateError(message)
 
     def save(self, state: str) -> None:
-        """Write the state in the place of the one before it."""
+        """Write the state, replacing the previous one."""
         about = {
             "what": self.what,
             "inputs": [_told(one) for one in self.inputs],
@@ -157,7 +159,7 @@ class Saved:
         rest = json.dumps(about).encode() + b"\n" + self.snapshot
         first = b" ".join([MAGIC, VERSION, _digest(rest).encode()])
         path = Path(state)
-        # One name, which only the run that holds the state's lock uses: a kill leaves one at most.
+        # Only the run that holds the lock uses this name, so kills leave at most one such file.
         with (
             naming(state, "cannot be written"),
             replaced_whole(path, temporary_name(path)) as file,
@@ -166,12 +168,12 @@ class Saved:
 
 
 def temporary_name(path: Path) -> str:
-    """Tell the name that a state has until it is whole."""
+    """Return the name under which a state is written until it is complete."""
     return f".{path.resolve().name}.tmp"
 
 
 def remove(state: str) -> None:
-    """Forget a state, if there is one; should it come back, its run has nothing left to do."""
+    """Remove a state, if it exists. If it reappears, a run has nothing left to do."""
     with naming(state, "cannot be removed"):
         Path(state).unlink(missing_ok=True)
 
@@ -207,10 +209,10 @@ def _schema(given: str) -> pa.Schema:
 
 
 def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Check that JSON gave just these fields, each of its kind; whole numbers are not negative.
+    """Check that a JSON object has exactly these fields with these types, and no negative integers.
 
     Raises:
-        ValueError: It gave others.
+        ValueError: The object has other fields or values.
     """
     if not isinstance(given, dict) or given.keys() != kinds.keys():
         message = f"expected the fields {', '.join(kinds)}"
@@ -224,7 +226,7 @@ def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _made(kind: type[T], given: object) -> T:
-    """Make one of a data class of texts and whole numbers from what JSON gave."""
+    """Create an instance of a data class of strings and integers from a JSON object."""
     return kind(**_fields(given, get_type_hints(kind)))
 
 
@@ -233,7 +235,7 @@ def _output(layout: Format, given: object) -> Mark | Parts:
 
 
 def _told(given: Input) -> dict[str, Any]:
-    """An input as JSON; `csv_types` is omitted if empty, as in older state files."""
+    """Return an input as JSON; `csv_types` is omitted if empty, as in older state files."""
     told = asdict(given)
     if not given.csv_types:
         del told["csv_types"]

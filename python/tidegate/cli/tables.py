@@ -33,27 +33,27 @@ class Input:
 
     name: str
     layout: Format | None
-    """The format, if it is not that of the files' endings."""
+    """The format, unless the extensions of the files determine it."""
 
     csv_nulls: tuple[str, ...]
     csv_types: tuple[tuple[str, str], ...] = ()
-    """The names of CSV columns and the names of their types."""
+    """Pairs of the name of a CSV column and the name of its type."""
 
     @property
     def known_layout(self) -> Format:
         """The format of a single file.
 
         Raises:
-            TidegateError: It is not known.
+            TidegateError: The format is not known.
         """
         if self.layout is None:
-            message = f"{self.name}: expected one file, whose ending names a format"
+            message = f"{self.name}: expected a single file whose extension is a format"
             raise tidegate.TidegateError(message)
         return self.layout
 
     @property
     def csv(self) -> Dialect:
-        """How CSV values are read."""
+        """The options for parsing CSV values."""
         return Dialect(self.csv_nulls, dict(self.csv_types))
 
     def open(self, *, streamed: bool = False) -> OpenTable:
@@ -61,11 +61,11 @@ class Input:
         return open_table(self.name, how=Reading(self.layout, self.csv, streamed=streamed))
 
     def streams(self) -> list[OpenTable]:
-        """Open the files, each to be read batch by batch."""
+        """Open the files as separate tables that are read batch by batch."""
         return open_files(self.name, how=Reading(self.layout, self.csv, streamed=True))
 
     def local_files(self) -> list[str]:
-        """The files of this machine that are read."""
+        """Return the local files that are read."""
         return [self.name] if self.name == STANDARD_STREAM else local_files(self.name)
 
 
@@ -81,13 +81,13 @@ def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable
 
 
 def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
-    """The schemas of the CSV files."""
+    """Return the schemas of the CSV files among the tables."""
     pieces = (piece for table in tables for piece in table.pieces or [])
     return [piece.schema for piece in pieces if piece.layout is Format.CSV]
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
-    """Reject types for columns that are missing from all CSV inputs; other formats store types."""
+    """Reject types for columns that no CSV input has; other formats store the types themselves."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
         if not of_csv:
@@ -102,7 +102,7 @@ def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the work may take, and how far rows may be out of order."""
+    """The memory limit, and the lateness of rows."""
 
     memory_limit: str | int | None = None
     lateness: Length | None = None
@@ -128,7 +128,7 @@ class Output:
     layout: Format
     force: bool
     partition_by: tuple[str, ...] = ()
-    """The columns by whose values rows are put into folders; a single file without."""
+    """The columns by whose values rows are divided into folders; if empty, one file is written."""
 
     def writer(self, schema: pa.Schema) -> AbstractContextManager[BatchWriter]:
         """Open the table."""
@@ -137,7 +137,7 @@ class Output:
         return batch_writer(self.name, self.layout, schema)
 
     def check(self, inputs: Sequence[Input]) -> None:
-        """Raise before the work begins if the result could not be put in its place."""
+        """Raise an error before the work starts if the result could not be written to its place."""
         self.check_place(inputs)
         path = Path(self.name)
         if self.partition_by and path.exists():
@@ -150,19 +150,19 @@ class Output:
         return not self.partition_by and writes_in_place(self.name)
 
     def _check_folder(self, path: Path, inputs: Sequence[Input]) -> None:
-        """Raise if a folder is there that holds anything but a partitioned table."""
+        """Raise an error if the folder contains anything other than a partitioned table."""
         first = f"{self.partition_by[0]}="
         if not path.is_dir() or any(not one.name.startswith(first) for one in path.iterdir()):
-            message = f"{self.name}: holds more than folders such as {first}..., and --force "
-            message += "replaces only such folders; give another -o"
+            message = f"{self.name}: contains more than folders such as {first}..., "
+            message += "and --force replaces only such folders; give another -o"
             raise tidegate.TidegateError(message)
         for name in (name for given in inputs for name in given.local_files()):
             if path.resolve() in Path(name).resolve().parents:
-                message = f"{self.name}: is the folder of {name}, which is read; give another -o"
+                message = f"{self.name}: is a folder of the input {name}; give another -o"
                 raise tidegate.TidegateError(message)
 
     def check_place(self, inputs: Sequence[Input]) -> None:
-        """Raise if the result would go where an input is, or into no folder."""
+        """Raise an error if the result would replace an input, or its folder does not exist."""
         own = _regular(self.name, 1)
         for name in (name for given in inputs for name in given.local_files()):
             other = _regular(name, 0)
@@ -188,7 +188,7 @@ def _label(name: str, kind: str) -> str:
 
 
 def _regular(name: str, standard: int) -> os.stat_result | None:
-    """Tell which file a name is of, through all links; nothing for a pipe or a device."""
+    """Return the status of the file that a name refers to, or None for a pipe or a device."""
     try:
         found = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)  # noqa: PTH116
     except OSError:

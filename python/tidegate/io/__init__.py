@@ -9,14 +9,13 @@ and write files.
 - `addresses.py`: finds the files that a path, a folder, a pattern or a URL refers to.
 - `http.py`: reads files over HTTP.
 - `csv_rows.py`: reads CSV files.
-- `files.py`: the file formats, and how files are written.
-- `json_lines.py`: rows as JSON lines.
+- `files.py`: the file formats; writes files.
+- `json_lines.py`: writes rows as JSON lines.
 - `partitioned.py`: writes a table as a folder of files.
 - `growing.py`: reads growing files, even if they are renamed, and identifies them by marks.
-- `followers.py`: the rows of growing files.
+- `followers.py`: reads rows from growing files.
 - `lines.py`: finds the line ends in CSV files.
-- `live.py`: outputs that can be read while they are being written, and truncated to a saved
-  state.
+- `live.py`: writes outputs that can be read while they grow, and truncated to a saved state.
 - `leftovers.py`: removes the temporary files of processes that were killed.
 - `locks.py`: file locks, which are released even if the process is killed.
 """

@@ -1,7 +1,7 @@
-"""Addresses of tables: which files a path, a folder, a pattern or a URL stands for.
+"""Addresses of tables: finds the files that a path, a folder, a pattern or a URL refers to.
 
-Every place is a file system of `pyarrow.fs`, so that a folder on this machine and one in an object
-store are listed by the same code.
+All places are accessed through file systems of `pyarrow.fs`, so that the same code lists local
+folders and folders in an object store.
 """
 
 import errno
@@ -22,9 +22,9 @@ from tidegate.io.http import HttpFiles
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https", "file")
 
-# What a name begins with that is no data, such as `_SUCCESS` and `.part-0.crc`.
+# Prefixes of file names that contain no data, such as `_SUCCESS` and `.part-0.crc`.
 HIDDEN = (".", "_")
-# Folders of tables whose files have more rows than the table.
+# Log folders of table formats, in which the files may have more rows than the table.
 TABLE_LOGS = {"_delta_log": ("Delta", "deltalake.DeltaTable(path).to_pyarrow_dataset()")}
 
 
@@ -43,23 +43,23 @@ class Place:
     filesystem: pafs.FileSystem
     path: str
     address: str
-    """The path as it was given, without secrets, for messages."""
+    """The address as given, without secrets, for messages."""
 
     scheme: str = ""
 
     def named(self, path: str) -> str:
-        """The address of another path of the same file system, for messages."""
+        """Return the address of another path in the same file system, for messages."""
         return self.address if path == self.path else self.scheme + path
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that make up a table, in the order of their paths."""
+    """The files of a table, ordered by path."""
 
     place: Place
     paths: tuple[str, ...]
     base: str | None
-    """The folder below which folders such as `day=2024-01-31` are columns."""
+    """The folder in which subfolders such as `day=2024-01-31` encode columns."""
 
     @property
     def names(self) -> list[str]:
@@ -68,12 +68,12 @@ class Files:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path has a character that stands for others."""
+    """Return whether a path contains a wildcard character."""
     return any(character in path for character in "*?[")
 
 
 def names_one_file(address: str) -> bool:
-    """Whether an address is that of one file on this machine, which need not exist.
+    """Return whether an address refers to a single local file, which need not exist.
 
     Example:
         >>> names_one_file("trades.csv"), names_one_file("trades-*.csv"), names_one_file("/")
@@ -88,7 +88,7 @@ def names_one_file(address: str) -> bool:
 
 
 def stat_of(path: str) -> os.stat_result | None:
-    """The status of a path; None if no such file exists or can exist."""
+    """Return the status of a path, or None if no such file exists or can exist."""
     try:
         return os.stat(path)  # noqa: PTH116 - the path may be invalid
     except (OSError, ValueError):
@@ -96,14 +96,14 @@ def stat_of(path: str) -> os.stat_result | None:
 
 
 def find(address: str, *, mapped: bool) -> Files:
-    """List the files that an address stands for.
+    """List the files that an address refers to.
 
     Args:
         address: A file, a folder, a pattern with `*`, `?`, `[...]` or `**`, or the URL of one.
-        mapped: Whether files of this machine are mapped into memory.
+        mapped: Whether local files are mapped into memory.
 
     Raises:
-        TidegateError: There is no such file, or the place cannot be reached; the text names it.
+        TidegateError: There is no such file, or the place cannot be reached; the message names it.
     """
     place = _place(address, mapped=mapped)
     with naming(place.address, "cannot be read"):
@@ -119,7 +119,7 @@ def find(address: str, *, mapped: bool) -> Files:
 
 
 def local_files(address: str) -> list[str]:
-    """The paths of the files of this machine that an address stands for, as far as they exist."""
+    """Return the paths of the existing local files that an address refers to."""
     scheme = SCHEME.match(address)
     if scheme and scheme[1].lower() != "file":
         return []
@@ -133,20 +133,20 @@ def local_files(address: str) -> list[str]:
 
 
 def _place(address: str, *, mapped: bool) -> Place:
-    """The file system of an address, and the path in it."""
+    """Return the file system of an address, and the path in it."""
     if not address:
-        message = "the path is empty; give a file, a folder, a pattern or a URL, or . for the "
-        message += "working directory"
+        message = "the path is empty; "
+        message += "give a file, a folder, a pattern or a URL, or . for the working directory"
         raise TidegateError(message)
     scheme = SCHEME.match(address)
     if scheme is None:
-        path = os.path.expanduser(address)  # noqa: PTH111 - a trailing slash stays
+        path = os.path.expanduser(address)  # noqa: PTH111 - keeps a trailing slash
         path = path.replace(os.sep, "/") if os.sep != "/" else path
         return Place(pafs.LocalFileSystem(use_mmap=mapped), _without_slash(path), address)
     kind = scheme[1].lower()
     if kind not in SCHEMES:
         names = ", ".join(f"{known}://" for known in SCHEMES)
-        message = f"{address:.200}: {kind}:// is not known, expected a path, or one of {names}"
+        message = f"{address:.200}: {kind}:// is not supported; give a path, or one of {names}"
         raise TidegateError(message)
     rest = address[scheme.end() :]
     if kind in {"http", "https"}:
@@ -156,7 +156,7 @@ def _place(address: str, *, mapped: bool) -> Place:
         return Place(
             pafs.LocalFileSystem(use_mmap=mapped), _without_slash(rest), address, "file://"
         )
-    # A question mark begins options such as the region, and is no pattern.
+    # A question mark separates options such as the region, so it is not a wildcard.
     rest, mark, options = rest.partition("?")
     root, _, path = rest.partition("/")
     shown = f"{kind}://{_without_secrets(rest)}"
@@ -166,7 +166,7 @@ def _place(address: str, *, mapped: bool) -> Place:
 
 
 def _remote(kind: str, root: str, options: str) -> tuple[pafs.FileSystem, str]:
-    """The file system of an object store, and the path of `root` in it."""
+    """Return the file system of an object store, and the path of `root` in it."""
     if kind == "az":
         if "@" not in root:
             return _azure(), root
@@ -176,7 +176,7 @@ def _remote(kind: str, root: str, options: str) -> tuple[pafs.FileSystem, str]:
 
 
 def _azure() -> pafs.FileSystem:
-    """The Azure account that the environment names, as Azure's own tools read it."""
+    """Return the Azure account from the same environment variables that Azure's tools use."""
     account = os.environ.get("AZURE_STORAGE_ACCOUNT")
     if account is None:
         message = "no account: set AZURE_STORAGE_ACCOUNT, or write az://CONTAINER@ACCOUNT."
@@ -190,7 +190,7 @@ def _without_slash(path: str) -> str:
 
 
 def _without_secrets(rest: str) -> str:
-    """The rest of an address after its scheme, without a password and without options."""
+    """Return an address without its scheme, its password and its options."""
     parts = urlsplit(f"//{rest}")
     host = parts.netloc
     if ":" in host.rpartition("@")[0]:
@@ -202,17 +202,17 @@ def _without_secrets(rest: str) -> str:
 
 
 def _of_folder(place: Place) -> Files:
-    """All files below a folder that are not hidden."""
+    """Return all files below a folder that are not hidden."""
     paths = _below(place, place.path)
     if not paths:
-        message = f"{place.address}: the folder has no file of a table; expected "
-        message += f"names that end in {', '.join(ENDINGS)}"
+        message = f"{place.address}: the folder contains no tables; "
+        message += f"expected names that end in {', '.join(ENDINGS)}"
         raise TidegateError(message)
     return Files(place, tuple(paths), place.path)
 
 
 def _below(place: Place, folder: str) -> list[str]:
-    """The paths of the files below a folder, sorted."""
+    """Return the paths of the files below a folder, sorted."""
     found = place.filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     paths = []
     for info in found:
@@ -220,8 +220,8 @@ def _below(place: Place, folder: str) -> list[str]:
         for name in inside:
             if name in TABLE_LOGS:
                 kind, call = TABLE_LOGS[name]
-                message = f"{place.named(folder)}: is a {kind} table, whose files have more rows "
-                message += f"than the table; read it as {call}"
+                message = f"{place.named(folder)}: is a {kind} table, "
+                message += f"whose files have more rows than the table; read it as {call}"
                 raise TidegateError(message)
         if info.type == pafs.FileType.File and not any(name.startswith(HIDDEN) for name in inside):
             paths.append(info.path)
@@ -229,20 +229,20 @@ def _below(place: Place, folder: str) -> list[str]:
 
 
 def _of_pattern(place: Place) -> Files:
-    """The files whose paths have the form of a pattern, and those below folders that have it."""
+    """Return the files whose paths match a pattern, and all files below folders that match it."""
     segments = place.path.split("/")
     first = next(at for at, segment in enumerate(segments) if is_pattern(segment))
     base = "/".join(segments[:first]) or ("/" if first else ".")
     found = set(_matching(place, base, segments[first:]))
     paths = sorted(path.removeprefix("./") for path in found)
     if not paths:
-        message = f"{place.address}: no file has a path of this form"
+        message = f"{place.address}: no file matches this pattern"
         raise TidegateError(message)
     return Files(place, tuple(paths), "" if base == "." else base)
 
 
 def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:
-    """The files below a folder whose paths from there match the segments."""
+    """Yield the files below a folder whose relative paths match the segments."""
     if not segments:
         yield from _below(place, folder)
         return
@@ -264,6 +264,6 @@ def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:
 
 
 def _inside(place: Place, folder: str) -> list[pafs.FileInfo]:
-    """What a folder holds, in the order of the names; nothing if there is none."""
+    """Return the entries of a folder, ordered by name, or nothing if the folder does not exist."""
     selector = pafs.FileSelector(folder, allow_not_found=True)
     return sorted(place.filesystem.get_file_info(selector), key=lambda info: info.path)

@@ -1,7 +1,7 @@
-"""Rows of CSV files, with specified or inferred column types.
+"""Reads rows of CSV files, with specified or inferred column types.
 
 pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
-becomes a string column, since numbers have no leading zeros. If rows are read block by block, the
+becomes a string column, because numbers have no leading zeros. If rows are read block by block, the
 first block determines the types. Numeric columns are then read as strings and converted here, so a
 code in a later block raises an error instead of losing its zeros.
 """
@@ -41,7 +41,7 @@ GUESSES = [
     pa.binary(),
 ]
 NUMBERS = {pa.int64(), pa.float64()}
-# Types that are widened without reading the values again, from narrow to wide.
+# Types that can be widened without rereading the values, from narrow to wide.
 WIDENINGS = [
     [pa.int64(), pa.float64()],
     [pa.date32(), pa.timestamp("s"), pa.timestamp("ns")],
@@ -49,7 +49,7 @@ WIDENINGS = [
 ]
 
 CODE = r"^[ \t]*0[0-9]"
-# For each byte: whether a number may begin after it. pyarrow ignores spaces and tabs there.
+# For each byte, whether a number may begin after it. pyarrow ignores spaces and tabs there.
 BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r" \t'])
 NO_TYPES: Mapping[str, pa.DataType] = {}
 
@@ -74,7 +74,7 @@ KNOWN = (
 
 @dataclass(frozen=True)
 class Dialect:
-    """How CSV values are read."""
+    """The options for parsing CSV values."""
 
     nulls: Sequence[str] = ("",)
     """The unquoted strings that represent null."""
@@ -85,7 +85,7 @@ class Dialect:
     def conversion(
         self, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
     ) -> pyarrow.csv.ConvertOptions:
-        """Options for pyarrow, which reads all columns if `columns` is empty."""
+        """Return the options for pyarrow, which reads all columns if `columns` is empty."""
         return pyarrow.csv.ConvertOptions(
             null_values=list(self.nulls),
             strings_can_be_null=True,
@@ -95,9 +95,9 @@ class Dialect:
         )
 
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
-        """The specified types of the columns that the file contains.
+        """Return the specified types of the columns that the file contains.
 
-        A plain `timestamp` gets a time zone if the first values have one.
+        A plain `timestamp` has a time zone if the first values have one.
         """
         found = {}
         for name, text in self.types.items():
@@ -112,7 +112,7 @@ PLAIN = Dialect()
 
 
 def type_named(text: str) -> pa.DataType:
-    """The Arrow type with this name.
+    """Return the Arrow type with this name.
 
     Raises:
         ValueError: The name is not that of a type; the message lists common types.
@@ -133,7 +133,7 @@ def type_named(text: str) -> pa.DataType:
 
 
 def advice(column: str) -> str:
-    """What to do if an inferred type is wrong."""
+    """Return advice on what to do if the inferred type of a column is wrong."""
     return (
         f"give the type of the column: --types {column}=string (or double, timestamp) in the "
         "command, or column_types of pyarrow.csv in Python"
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """Read all rows of a file, since types can be inferred only from all values."""
+    """Read all rows of a file, because correct types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns inferred as numbers; empty if a column name is repeated, which is an error."""
+    """Return the columns inferred as numbers, or none if a name is repeated, which is an error."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -166,7 +166,7 @@ def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def retyped(
     opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    """The same rows, with some columns reread from the file as other types.
+    """Return the same rows, after rereading some columns from the file as other types.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column.
@@ -204,7 +204,7 @@ def _read(
 
 
 def larger_block(block: int, error: pa.ArrowInvalid) -> int:
-    """The block size to try after a row did not fit in a block.
+    """Return the block size to try after a row did not fit in a block.
 
     Raises:
         ArrowInvalid: The error has another cause, or blocks cannot be any larger.
@@ -212,13 +212,13 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
     if "straddl" not in str(error):
         raise error
     if block >= LARGEST_BLOCK_BYTES:
-        message = f"a row takes more than {LARGEST_BLOCK_BYTES:,} bytes, the most that can be read"
+        message = f"a row has more than {LARGEST_BLOCK_BYTES:,} bytes, which is the maximum"
         raise pa.ArrowInvalid(message) from error
     return block * 8
 
 
 def _has_code(text: pa.NativeFile) -> bool:
-    """Whether a quick scan, which may report false positives, finds a code in a file."""
+    """Return whether a quick scan, which may report false positives, finds a code in a file."""
     last = b"\n"
     while more := text.read(BLOCK_BYTES):
         codes = np.frombuffer(last + more, np.uint8)
@@ -235,11 +235,11 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """A file's columns, and its rows in blocks.
+    """Return the columns of a file, and its rows in blocks.
 
     Args:
-        opener: Opens the file.
-        dialect: How values are read.
+        opener: The function that opens the file.
+        dialect: The options for parsing values.
         types: The types of some columns; other types are inferred from the first block.
     """
     schema = guessed_schema(opener, dialect, types or {})
@@ -252,7 +252,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with types that are specified or inferred from the first values."""
+    """Return the columns of a file, with types specified or inferred from the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -303,7 +303,7 @@ def first_block(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.RecordBatch:
-    """The first rows of a file, with specified or inferred types."""
+    """Return the first rows of a file, with specified or inferred types."""
     while True:
         try:
             found = pyarrow.csv.open_csv(
@@ -320,7 +320,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """The specified types, plus string for columns with codes in the first block."""
+    """Return the specified types, and string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
@@ -329,18 +329,18 @@ def _guesses(
 
 
 def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether any string is a number with a leading zero."""
+    """Return whether any string is a number with a leading zero."""
     return bool(pc.any(pc.match_substring_regex(texts, CODE)).as_py())
 
 
 def plain_schema(schema: pa.Schema, given: Collection[str]) -> pa.Schema:
-    """The columns as pyarrow reads them: inferred numbers are read as strings first."""
+    """Return the columns as pyarrow reads them, with strings instead of inferred numbers."""
     numbers = {*_guessed_numbers(schema, given)}
     return pa.schema([one.with_type(pa.string()) if one.name in numbers else one for one in schema])
 
 
 def as_guessed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows, converted to the types of the first block.
+    """Convert rows to the types of the first block.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column; the message names the column.
@@ -357,20 +357,20 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
     if pc.any(codes).as_py():
         value = texts.filter(codes)[0].as_py()
         message = (
-            f"column `{one.name}` is {one.type} in its first rows, but the value {value!r:.80} "
+            f"column `{one.name}` is {one.type} in its first rows, "
+            f"but the value {value!r:.80} has a leading zero; {advice(one.name)}"
         )
-        message += f"has a leading zero; {advice(one.name)}"
         raise pa.ArrowInvalid(message)
     try:
         return pc.utf8_trim(texts, " \t").cast(one.type)
     except pa.ArrowInvalid as error:
-        message = f"column `{one.name}` is {one.type} in its first rows, but a later value is not: "
-        message += f"{error}; {advice(one.name)}"
+        message = f"column `{one.name}` is {one.type} in its first rows, "
+        message += f"but a later value is not: {error}; {advice(one.name)}"
         raise pa.ArrowInvalid(message) from error
 
 
 def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
-    """The same error, with the column name and advice added."""
+    """Return the same error with the column name and advice added."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
         return error
@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """The type that the user specified, deduced from the types in the files; None if inferred.
+    """Deduce the type that the user specified from the types in the files; None if inferred.
 
     A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
     infers microseconds.
@@ -396,9 +396,9 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 
 
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that would be inferred if one file contained values of all these types.
+    """Return the type that would be inferred if one file contained values of all these types.
 
-    None if only strings can represent them all; the values must then be reread.
+    If only strings can represent all of them, the result is None, and the values must be reread.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:
@@ -410,5 +410,5 @@ def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def guesses_from(kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """The types to try, in order, for a column whose inferred type differs between files."""
+    """Return the types to try, in order, for a column whose inferred types differ between files."""
     return GUESSES[max(map(GUESSES.index, kinds)) :]

@@ -1,4 +1,4 @@
-"""The formats of event tables in files: Parquet, CSV, Arrow IPC and JSON lines; their writers."""
+"""The file formats of event tables (Parquet, CSV, Arrow IPC and JSON lines), and their writers."""
 
 import gzip
 import io
@@ -27,20 +27,20 @@ STANDARD_STREAM = "-"
 
 Change: TypeAlias = Callable[[pa.DataType], pa.DataType]
 
-# Large enough that a reader can skip and compress well, small enough to hold while it fills.
+# Large enough for skipping and for good compression, and small enough to buffer in memory.
 ROW_GROUP_ROWS = 1 << 18
 
 
 class Format(StrEnum):
-    """How a table is laid out in a file."""
+    """The format of a table in a file."""
 
     PARQUET = "parquet"
     CSV = "csv"
     ARROW = "arrow"
-    """Arrow IPC: the file layout in a file, the stream layout on standard output."""
+    """Arrow IPC: the file format in files, and the stream format on standard output."""
 
     JSON = "jsonl"
-    """A JSON object a line."""
+    """One JSON object per line."""
 
 
 ENDINGS = {
@@ -61,7 +61,7 @@ ENDINGS = {
 
 
 def format_of(name: str) -> Format | None:
-    """Tell the format from the ending of a file's name; None when the ending is not known.
+    """Return the format for the extension of a file's name, or None if the extension is unknown.
 
     Example:
         >>> format_of("trades.csv.gz")
@@ -74,7 +74,7 @@ def format_of(name: str) -> Format | None:
 
 
 def is_compressed(name: str) -> bool:
-    """Whether a file of text is compressed, by its name.
+    """Return whether a text file is compressed, judging by its name.
 
     Example:
         >>> is_compressed("trades.csv.zst"), is_compressed("trades.csv")
@@ -85,14 +85,14 @@ def is_compressed(name: str) -> bool:
 
 @contextmanager
 def naming(name: str, failure: str) -> Iterator[None]:
-    """Turn an error of pyarrow or of the operating system into one that names the file."""
+    """Convert errors of pyarrow and the operating system to errors that name the file."""
     try:
         yield
     except BrokenPipeError:
-        # Who reads the result has enough of it: not a failure, and not for this file to judge.
+        # The reader has closed the pipe. The caller decides whether that is an error.
         raise
     except OSError as error:
-        # pyarrow's text repeats the file's name and the number; the number's own text is enough.
+        # pyarrow's message repeats the file's name and the error number.
         reason = os.strerror(error.errno) if error.errno else str(error)
         message = f"{name}: {failure}: {reason}"
         raise TidegateError(message) from error
@@ -105,23 +105,23 @@ def naming(name: str, failure: str) -> Iterator[None]:
 
 
 def reading(name: str, layout: Format) -> AbstractContextManager[None]:
-    """Turn what fails while a file is read into an error that names it."""
+    """Convert errors while a file is read to errors that name the file."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
 
 
 def read_whole(stream: IO[bytes]) -> pa.NativeFile:
-    """Copy a stream into Arrow's own memory."""
+    """Copy a stream into memory that Arrow manages."""
     memory = pa.BufferOutputStream()
     shutil.copyfileobj(stream, memory, 1 << 20)
     return pa.BufferReader(memory.getvalue())
 
 
 def in_arrow_memory(content: bytes) -> pa.NativeFile:
-    """Copy bytes into Arrow's own memory, to be read as a file.
+    """Copy bytes into memory that Arrow manages, and return it as a file.
 
-    Arrow's threads may let go of a file after Python has begun to exit, and a thread that then
-    needs the interpreter, to free Python's memory, aborts the process.
+    Arrow's threads may release a file after Python has started to exit. If such a thread needs the
+    interpreter to free Python's memory, the process aborts.
     """
     return read_whole(io.BytesIO(content))
 
@@ -130,26 +130,26 @@ def in_arrow_memory(content: bytes) -> pa.NativeFile:
 
 
 class BatchWriter(Protocol):
-    """Writes record batches one after the other; the result is whole once it is closed."""
+    """Writes record batches one after the other; the result is complete once it is closed."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch."""
 
     def close(self) -> None:
-        """Write what ends the format, such as the footer of a Parquet file."""
+        """Write the end of the format, such as the footer of a Parquet file."""
 
 
 @contextmanager
 def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[BatchWriter]:
-    """Write a table to file `name`, or to standard output when the name is `-`.
+    """Write a table to the file `name`, or to standard output if the name is `-`.
 
-    A file appears under its name only when the block ends without an error, with all of its rows
-    on the disk; until then, and after an error, there is the old file or none. A pipe or a device
-    is written directly.
+    The file appears under its name only when the block ends without an error and all of its rows
+    are on disk. Until then, and after an error, any old file remains. A pipe or a device is written
+    directly.
 
     Raises:
-        TidegateError: The format cannot hold a column, or the file cannot be written; the text
-            names it.
+        TidegateError: The format cannot represent a column, or the file cannot be written. The
+            message names the column or the file.
     """
     label = "standard output" if name == STANDARD_STREAM else name
     with naming(label, f"cannot be written as {layout}"), _sink(name) as file:
@@ -159,7 +159,7 @@ def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batch
             writer.close()
             file.flush()
         except BaseException:
-            # Closing adds an end mark, which would make a result that was cut off look whole.
+            # Closing adds an end mark, which would make a truncated result look complete.
             send_to_nowhere(file)
             with suppress(Exception):
                 writer.close()
@@ -167,7 +167,7 @@ def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batch
 
 
 def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -> BatchWriter:
-    """A writer into a file that is open."""
+    """Return a writer for an open file."""
     if layout is Format.PARQUET:
         return _ParquetWriter(file, schema)
     if layout is Format.CSV:
@@ -181,7 +181,7 @@ def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -
 
 
 class _ParquetWriter:
-    """Gathers batches into row groups of a good size."""
+    """Combines batches into row groups of a suitable size."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         # All batches together may have more distinct values than the index type can address.
@@ -207,10 +207,10 @@ class _ParquetWriter:
 
 
 class _ArrowFileWriter:
-    """Writes an Arrow file, which can hold only one dictionary per column.
+    """Writes an Arrow file, which can contain only one dictionary per column.
 
-    If a later batch has a different dictionary, the file is rewritten with plain values, since not
-    all readers support growing dictionaries.
+    If a later batch has a different dictionary, the file is rewritten with plain values, because
+    some readers do not support growing dictionaries.
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
@@ -247,7 +247,7 @@ class _ArrowFileWriter:
 
 
 def _have_same_dictionaries(first: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
-    """Whether two batches have equal dictionaries; nested dictionaries count as different."""
+    """Return whether two batches have equal dictionaries; nested ones count as different."""
     for one, other in zip(first.columns, batch.columns, strict=True):
         if isinstance(one, pa.DictionaryArray):
             if not one.dictionary.equals(other.dictionary):
@@ -264,7 +264,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 class _TextWriter:
-    """Writes rows as text, through gzip or zstd where the name of the file says so."""
+    """Writes rows as text, compressed with gzip or zstd if the file name has that extension."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _TextWriter:
 
 def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutputStream | None:
     if name.lower().endswith(".gz"):
-        # No name and no time in the header: equal rows make equal files.
+        # Without a name and a time in the header, equal rows result in equal files.
         return gzip.GzipFile("", "wb", 6, file, mtime=0)
     if name.lower().endswith(".zst"):
         return pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), "w"), "zstd")
@@ -296,7 +296,7 @@ def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutp
 
 
 class _LeftOpen:
-    """A file that does not close with the stream that compresses into it."""
+    """A file that stays open when the compressed stream that writes to it is closed."""
 
     closed = False
 
@@ -321,8 +321,8 @@ def _check_csv_columns(schema: pa.Schema) -> None:
             pyarrow.csv.write_csv(nothing, pa.MockOutputStream())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             message = (
-                f"column `{field.name}`: CSV cannot hold {field.type}; "
-                "write Parquet or Arrow, or leave the column out with --columns"
+                f"column `{field.name}`: CSV cannot represent {field.type}; "
+                "write Parquet or Arrow, or omit the column with --columns"
             )
             raise TidegateError(message) from error
 
@@ -343,7 +343,7 @@ def _without_view(given: pa.DataType) -> pa.DataType:
 
 
 def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows, in the types of a schema."""
+    """Convert a batch to the types of a schema."""
     columns = [
         column if column.type == field.type else _cast(column, field.type)
         for column, field in zip(batch.columns, schema, strict=True)
@@ -364,12 +364,12 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def decoded(schema: pa.Schema) -> pa.Schema:
-    """The same columns, with plain values instead of dictionaries."""
+    """Return the schema with plain values instead of dictionaries."""
     return _with_dictionaries(schema, lambda kind: kind.value_type)
 
 
 def with_wide_indices(schema: pa.Schema) -> pa.Schema:
-    """The same columns, with dictionary indices of at least 32 bits.
+    """Return the schema with dictionary indices of at least 32 bits.
 
     Example:
         >>> narrow = pa.dictionary(pa.int8(), pa.string())
@@ -394,7 +394,7 @@ def _with_kinds(schema: pa.Schema, change: Change) -> pa.Schema:
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
-    """The type with each dictionary type in it replaced by the result of `change`."""
+    """Return the type after replacing each dictionary type in it by the result of `change`."""
     if pa.types.is_dictionary(kind):
         return change(kind)
     if pa.types.is_struct(kind):
@@ -413,7 +413,7 @@ def writes_in_place(name: str) -> bool:
     if name == STANDARD_STREAM:
         return True
     try:
-        return not stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116 - any string, even no path
+        return not stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116 - any string, even an invalid path
     except (OSError, ValueError):
         return False
 
@@ -434,15 +434,15 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
 def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO[bytes]]:
     """Open a new file that replaces `path` when the block ends without an error.
 
-    The new file gets the permissions of the file that it replaces.
+    The new file receives the permissions of the file that it replaces.
 
     Args:
-        path: The file.
-        temporary_name: Its name until then, in the same folder, if nobody else uses that.
+        path: The file to replace.
+        temporary_name: A name in the same folder to use until then, if it is not used otherwise.
     """
     target = path.resolve()
     name = temporary_name or temporary_stem() + FILE_SUFFIX
-    # In the same folder, as a file cannot be renamed into another file system.
+    # In the same folder, because a file cannot be renamed into another file system.
     temporary = target.with_name(name)
     if temporary_name is None:
         remove_leftovers(target.parent)
@@ -454,7 +454,7 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
             # The lock shows other runs that the file is not a leftover.
             try_lock(file.fileno())
             yield file
-            # Buffered data is written now, so that a full disk raises an error here.
+            # Buffered data is written now, so that a full disk raises an error before the rename.
             file.flush()
             if replaced is not None:
                 take_permissions(file.fileno(), replaced)
@@ -467,14 +467,14 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that only its owner can access until it gets its final permissions."""
+    """Open a file that only its owner can access until it receives its final permissions."""
     return os.open(path, flags, 0o600)
 
 
 def take_permissions(made: int, replaced: os.stat_result) -> None:
     """Copy the mode and, if permitted, the owner of a file or folder to an open one.
 
-    If the group cannot be copied, the new group gets no permissions.
+    If the group cannot be copied, the group of the new file has no permissions.
     """
     if os.name != "posix":
         return
@@ -493,7 +493,7 @@ def take_permissions(made: int, replaced: os.stat_result) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename last through a loss of power; Windows has no such call."""
+    """Make renames in a folder survive a power failure; Windows has no such call."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -503,6 +503,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def send_to_nowhere(file: IO[bytes]) -> None:
-    """Let what is still written to `file`, its buffer included, go to the null device."""
+    """Redirect further writes to `file`, including its buffer, to the null device."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), file.fileno())

@@ -1,6 +1,6 @@
-"""Event tables that are read while they are written.
+"""Reads event tables while they are being written.
 
-A file has no end until the reading is stopped. An Arrow stream ends with its end mark. A pipe and
+A file has no end until reading is stopped. An Arrow stream ends with its end mark. A pipe and
 standard input end when they are closed.
 """
 
@@ -33,16 +33,16 @@ from tidegate.io.files import (
 from tidegate.io.growing import Edges, GrowingFile, Mark
 from tidegate.io.lines import LineEnds, count_breaks, first_end, open_quote
 
-# How each message of an Arrow stream begins.
+# The first bytes of each message in an Arrow stream.
 STREAM_HEAD = b"\xff\xff\xff\xff"
 
-# A line that is longer has an open quote, most likely, or is none of CSV.
+# A longer line most likely contains an unclosed quote, or is not CSV.
 LONGEST_LINE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reading of a file has come to, the columns that it has, and the lines before."""
+    """A position in a file, with the file's columns and the number of lines before it."""
 
     mark: Mark
     schema: pa.Schema
@@ -51,21 +51,21 @@ class Place:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows that were read together, and the place behind them; a pipe has no places."""
+    """Rows that were read together, and the position after them, which a pipe does not have."""
 
     rows: pa.Table
     end: Place | None
 
 
 class Follower(Protocol):
-    """A table that is read as it is written."""
+    """A table that is read while it is being written."""
 
     schema: pa.Schema
     begin: Place | None
-    """Before the first piece; a pipe has no places."""
+    """The position before the first piece; None for a pipe."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Read on."""
+        """Yield rows as they are written, until the end."""
 
 
 def follow(
@@ -81,14 +81,14 @@ def follow(
     Args:
         name: A file, a named pipe, or `-` for standard input.
         layout: `csv` or `arrow` (the stream layout).
-        stop: Ends all waiting when it is set.
-        csv: How to parse CSV values.
-        place: Where to resume in a file.
+        stop: The event that ends all waits when it is set.
+        csv: The options for parsing CSV values.
+        place: The position at which to resume in a file.
 
     Raises:
-        TidegateError: The file cannot be followed; the text names it.
-        StateError: The file is not the one that the place is of.
-        Stopped: The reading was stopped.
+        TidegateError: The file cannot be followed; the message names it.
+        StateError: The position belongs to another file.
+        Stopped: A stop was requested.
     """
     if layout in {Format.PARQUET, Format.JSON} or is_compressed(name):
         message = f"{name}: cannot be followed: expected CSV or an Arrow stream, uncompressed"
@@ -101,7 +101,7 @@ def follow(
 
 
 class _ArrowFollower:
-    """An Arrow stream. Batches come whole, as they were written."""
+    """Reads an Arrow stream. Batches are complete, as they were written."""
 
     def __init__(self, name: str, file: GrowingFile, place: Place | None) -> None:
         self._name = name
@@ -115,7 +115,7 @@ class _ArrowFollower:
     def _open(self) -> None:
         head = self._file.read(len(STREAM_HEAD))
         if head != STREAM_HEAD:
-            # Read on, other bytes would be taken for the length of what is to come.
+            # Other bytes would be interpreted as the length of a message.
             message = (
                 f"{self._name}: expected an Arrow stream, found a file that begins with {head!r}"
             )
@@ -125,7 +125,7 @@ class _ArrowFollower:
 
     def _go_to(self, position: int) -> None:
         if any(pa.types.is_dictionary(each) for each in _types(self.schema)):
-            # The batches before have the dictionaries.
+            # The earlier batches contain the dictionaries.
             while self._file.position < position:
                 self._reader.read_next_batch()
         else:
@@ -149,7 +149,7 @@ class _ArrowFollower:
 
 
 def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
-    """Go through the types of all columns, and what they consist of."""
+    """Yield the types of all columns, including nested types."""
     left = list(schema.types)
     while left:
         found = left.pop()
@@ -158,7 +158,7 @@ def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
 
 
 class _CsvFollower:
-    """Lines of CSV. The lines present at the start determine the column types."""
+    """Reads lines of CSV. The lines present at the start determine the column types."""
 
     def __init__(self, name: str, file: GrowingFile, dialect: Dialect, place: Place | None) -> None:
         self._name = name
@@ -173,7 +173,7 @@ class _CsvFollower:
             self.begin = self._end()
             return
         lines = self._next_lines()
-        # Without a row, nothing is known of the columns but their names.
+        # Without a row, only the names of the columns are known.
         while lines.rstrip().count(b"\n") == 0 and (more := self._next_lines()):
             lines += more
         self.schema = self._schema_of(lines)
@@ -184,17 +184,17 @@ class _CsvFollower:
         if not self._file.may_grow:
             return None
         edges = Edges()
-        # Empty lines before are passed over.
+        # Empty lines before the header are skipped.
         start = len(lines) - len(lines.lstrip(b"\r\n"))
         edges.add(lines[: first_end(lines, start)])
         count = lines.count(b"\n", 0, edges.position)
         return Place(self._file.mark(edges), self.schema, count)
 
     def _begin(self) -> None:
-        """Be at the beginning of a file."""
+        """Reset the position to the beginning of a file."""
         self._unread = b""
         self._ends = LineEnds()
-        # Of the lines that were handed on.
+        # The edges of the lines that were returned, and their number.
         self._edges = Edges()
         self._lines = 0
 
@@ -212,7 +212,7 @@ class _CsvFollower:
                 yield self._entered()
 
     def _entered(self) -> Piece:
-        """Go on with the file that has the name now, which begins with the same names."""
+        """Continue with the new file of this name, which must begin with the same column names."""
         self._file.enter_successor()
         self._begin()
         rows = self._parsed(self._next_lines(), pyarrow.csv.ReadOptions(), self.schema)
@@ -221,7 +221,7 @@ class _CsvFollower:
         return Piece(rows, self._end())
 
     def _schema_of(self, lines: bytes) -> pa.Schema:
-        """The columns of the first lines, with specified or inferred types."""
+        """Return the columns of the first lines, with specified or inferred types."""
         with self._naming_lines(lines):
             return guessed_schema(
                 lambda: in_arrow_memory(lines), self._dialect, block=len(lines) + 1
@@ -232,7 +232,7 @@ class _CsvFollower:
     ) -> pa.Table:
         plain = plain_schema(schema, self._dialect.types)
         conversion = self._dialect.conversion(dict(zip(plain.names, plain.types, strict=True)))
-        # Parse all lines in one block, so that no line is split, however long it is.
+        # Parse all lines in one block, so that even a long line is not split.
         options.block_size = len(lines) + 1
         with self._naming_lines(lines):
             try:
@@ -260,7 +260,7 @@ class _CsvFollower:
         return Place(self._file.mark(self._edges), self.schema, self._lines)
 
     def _next_lines(self) -> bytes:
-        """The lines that are complete; at the end of a pipe, the rest; then nothing."""
+        """Return the complete lines; at the end of a pipe, the rest of the bytes, then nothing."""
         while more := self._file.next_bytes():
             end = self._ends.last(more)
             if end:
@@ -285,8 +285,8 @@ class _CsvFollower:
         advice = (
             "expected a line feed at the end of each line"
             if place is None
-            else f"line {line:,} opens a quote that nothing closes; close it, or write a quote "
-            'within a quoted value as ""'
+            else f"line {line:,} opens a quote that is never closed; "
+            'close it, or write a quote within a quoted value as ""'
         )
         message = f"{self._name}: line {self._lines + 1:,} {fault}: {advice}"
         raise TidegateError(message)
@@ -294,8 +294,8 @@ class _CsvFollower:
 
 def _raise_other_columns(name: str, found: pa.Schema, wanted: pa.Schema) -> NoReturn:
     message = (
-        f"{name}: the file that has this name now has other columns than the one before: found "
-        f"{_columns(found)}; expected {_columns(wanted)}"
+        f"{name}: the new file with this name has other columns than the previous one: "
+        f"found {_columns(found)}; expected {_columns(wanted)}"
     )
     raise TidegateError(message)
 

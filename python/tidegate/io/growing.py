@@ -1,9 +1,9 @@
-"""The bytes of files that grow, through renames, and from one run of a reader to the next.
+"""Reads the bytes of growing files, even if they are renamed, and across runs of a reader.
 
-A file is recognised by its device and inode, if the system has them, and by its first and last
-bytes before a position. A renamed file is read to its end; then the file that has its name now is
-read from its beginning. A file that was cut, overwritten, removed or replaced is an error, because
-rows would be lost or come twice.
+A file is recognized by its device and inode, if the system has them, and by its first and last
+bytes before a position. A renamed file is read to its end. Then the new file with the original name
+is read from its beginning. A file that was truncated, overwritten, removed or replaced is an error,
+because rows would be lost or duplicated.
 """
 
 import hashlib
@@ -22,24 +22,24 @@ from tidegate import StateError, TidegateError
 from tidegate.bugs import bug
 from tidegate.io.files import STANDARD_STREAM
 
-# How long a reader sleeps at the end of a file that may yet grow.
+# How long a reader sleeps at the end of a file that may still grow, in seconds.
 PATIENCE_S = 0.05
 
 CHUNK_BYTES = 1 << 20
 
-# How much of the beginning of a file, and before a position, tells it from others.
+# The number of bytes at the beginning of a file, and before a position, that identify the file.
 EDGE_BYTES = 1 << 12
 
-ADVICE = "rename a full file, and begin another under its name"
-ANEW = "give another state and another OUT to begin anew"
+ADVICE = "rename a full file, and create a new file under its name"
+ANEW = "give another state and another OUT to start over"
 
 
-class Stopped(Exception):  # noqa: N818 - no error, but how a reader that waits is ended
-    """Somebody has stopped the reading."""
+class Stopped(Exception):  # noqa: N818 - not an error: it ends a waiting reader
+    """A stop was requested while a reader was waiting."""
 
 
 class Edges:
-    """The first and the last bytes before a position."""
+    """The first bytes of a file, and the last bytes before a position."""
 
     def __init__(self) -> None:
         self.position = 0
@@ -47,18 +47,18 @@ class Edges:
         self._tail = b""
 
     def add(self, more: bytes) -> None:
-        """Go on behind more bytes."""
+        """Advance the position past more bytes."""
         self.position += len(more)
         self._head += more[: EDGE_BYTES - len(self._head)]
         self._tail = (self._tail + more[-EDGE_BYTES:])[-EDGE_BYTES:]
 
     def digest(self) -> str:
-        """Tell them in few bytes."""
+        """Return a short digest of these bytes."""
         return hashlib.blake2b(self._head + self._tail, digest_size=16).hexdigest()
 
     @classmethod
     def of(cls, descriptor: int, position: int) -> "Edges":
-        """Read the edges of a file; a shorter file has other edges."""
+        """Read the edges of a file before a position; a shorter file has different edges."""
         edges = cls()
         edges.position = position
         edges._head = _read_at(descriptor, 0, min(position, EDGE_BYTES))
@@ -69,7 +69,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Mark:
-    """A position in a file, and by what it is known again."""
+    """A position in a file, with the data by which the file is recognized."""
 
     position: int
     device: int
@@ -77,20 +77,20 @@ class Mark:
     edges: str
 
     def is_in(self, descriptor: int) -> bool:
-        """Tell whether a file has the bytes before the position."""
+        """Return whether a file contains the bytes before the position."""
         if os.fstat(descriptor).st_size < self.position:
             return False
         return Edges.of(descriptor, self.position).digest() == self.edges
 
 
 class GrowingFile:
-    """The bytes of a file, from its beginning or from a mark on."""
+    """Reads the bytes of a file from its beginning or from a mark."""
 
     def __init__(self, name: str, stop: threading.Event, mark: Mark | None = None) -> None:
         self._name = name
         self._stop = stop
         self.may_grow = name != STANDARD_STREAM and (mark is not None or Path(name).is_file())
-        """Whether more may come behind the end, and the file can be known again."""
+        """Whether the file may grow beyond its end and can be recognized later."""
 
         if mark is not None:
             self._descriptor = _marked(name, mark)
@@ -102,36 +102,36 @@ class GrowingFile:
             self._descriptor = _open_pipe(name, stop)
         self._unread = b""
         self.edges = Edges()
-        """Of what was read."""
+        """The edges of the bytes that were read."""
 
         self._was_renamed = False
         self._successor: int | None = None
-        # The file before this one, and how long it was at its end.
+        # The previous file with this name, and its final size.
         self._before: tuple[int, int] | None = None
 
     @property
     def position(self) -> int:
-        """How many bytes have been read, or passed over."""
+        """The number of bytes that have been read or skipped."""
         return self.edges.position - len(self._unread)
 
     @property
     def has_successor(self) -> bool:
-        """Whether this is the end, as another file has the name and has begun."""
+        """Whether this file has ended, because a new, non-empty file has its name."""
         return self._successor is not None
 
     def seek(self, position: int) -> None:
-        """Go on from another position."""
+        """Continue from another position."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
         self._unread, self.edges = b"", Edges.of(self._descriptor, position)
 
     def mark(self, edges: Edges | None = None) -> Mark:
-        """Tell how this file is known again behind what was read, or behind some of that."""
+        """Return a mark at the current position, or at the position of other edges."""
         of = os.fstat(self._descriptor)
         known = self.edges if edges is None else edges
         return Mark(known.position, of.st_dev, of.st_ino, known.digest())
 
     def enter_successor(self) -> None:
-        """Go on with the file that has the name now."""
+        """Continue with the new file that has this name."""
         if self._successor is None:
             bug(f"{self._name} has no successor yet")
         self._forget_before()
@@ -140,11 +140,11 @@ class GrowingFile:
         self.edges, self._was_renamed = Edges(), False
 
     def next_bytes(self, most: int = CHUNK_BYTES) -> bytes:
-        """Wait for more bytes; there are none at the end.
+        """Wait for more bytes and return them; at the end, return no bytes.
 
         Raises:
-            Stopped: The reading was stopped.
-            TidegateError: The file is no longer what it was.
+            Stopped: A stop was requested.
+            TidegateError: The file was truncated, overwritten, removed or replaced.
         """
         if self._unread:
             found, self._unread = self._unread[:most], self._unread[most:]
@@ -152,12 +152,13 @@ class GrowingFile:
         while not self._stop.is_set():
             if not self.may_grow and not self._has_news():
                 continue
-            # Looked at first: a file that has a successor gets no more bytes.
+            # Checked before the read, because a file that has a successor no longer grows.
             is_over = self.may_grow and self._is_over()
             found = os.read(self._descriptor, most)
             if found:
                 if self.may_grow:
-                    # After the read, as a writer that replaces bytes begins with the first.
+                    # Checked after the read, because an overwriting writer starts with the first
+                    # bytes.
                     self._check_edges()
                 self.edges.add(found)
             elif is_over:
@@ -169,15 +170,15 @@ class GrowingFile:
         raise Stopped
 
     def _is_over(self) -> bool:
-        """Look whether another file has the name and has begun.
+        """Return whether a new, non-empty file has this file's name.
 
         Raises:
-            TidegateError: The file was cut, removed or replaced.
+            TidegateError: The file was truncated, removed or replaced.
         """
         self._check_before()
         own = os.fstat(self._descriptor)
         if own.st_size < self.edges.position:
-            self._raise(f"was cut from {self.edges.position:,} bytes to {own.st_size:,}")
+            self._raise(f"was truncated from {self.edges.position:,} bytes to {own.st_size:,}")
         try:
             named = Path(self._name).stat()
         except FileNotFoundError:
@@ -190,41 +191,41 @@ class GrowingFile:
         return named is not None and stat.S_ISREG(named.st_mode) and named.st_size > 0
 
     def _check_before(self) -> None:
-        """Look whether the file before was written to behind its end."""
+        """Raise an error if the previous file was written to after it had ended."""
         if self._before is not None:
             descriptor, size = self._before
             more = os.fstat(descriptor).st_size - size
             if more != 0:
                 self._raise(
-                    f"{more:,} bytes were written to the file that had the name before, after the "
-                    "next one had begun"
+                    f"{more:,} bytes were written to the previous file with this name "
+                    "after the new one had been created"
                 )
 
     def _check_between(self) -> None:
-        """Look whether another file had the name between this one and the one that has it now."""
+        """Raise an error if yet another file had the name between this file and the new one."""
         own = os.fstat(self._descriptor)
         for path in _siblings(self._name):
             with suppress(FileNotFoundError):
                 other, named = path.stat(), Path(self._name).stat()
                 is_own = os.path.samestat(other, own) or os.path.samestat(other, named)
                 if not is_own and other.st_mtime_ns > own.st_mtime_ns:
-                    self._raise(f"was renamed twice, and the file between is now {path},")
+                    self._raise(f"was renamed twice, and the file in between is now {path},")
 
     def _check_edges(self) -> None:
         known = self.edges
         if Edges.of(self._descriptor, known.position).digest() != known.digest():
-            self._raise(f"was written over: its first {known.position:,} bytes have changed")
+            self._raise(f"was overwritten: its first {known.position:,} bytes have changed")
 
     def _raise(self, fault: str) -> None:
         message = f"{self._name}: {fault} while it was followed; {ADVICE}"
         raise TidegateError(message)
 
     def _has_news(self) -> bool:
-        """Wait for a pipe, for a while; on Windows, where no pipe can be waited for, not at all."""
+        """Wait briefly for input from a pipe; on Windows, which does not support this, return."""
         return os.name != "posix" or bool(select.select([self._descriptor], [], [], PATIENCE_S)[0])
 
     def read(self, size: int) -> bytes:
-        """Wait for `size` bytes; fewer come at the end only."""
+        """Wait for `size` bytes and return them; only at the end are there fewer."""
         parts: list[bytes] = []
         missing = size
         while missing and (part := self.next_bytes(missing)):
@@ -233,10 +234,10 @@ class GrowingFile:
         return b"".join(parts)
 
     def unread(self, found: bytes) -> None:
-        """Give back what was read last."""
+        """Put bytes that were just read back into the buffer."""
         self._unread = found + self._unread
 
-    # What pyarrow asks of a file beside `read`.
+    # The members that pyarrow requires of a file in addition to `read`.
     closed = False
 
     def close(self) -> None:
@@ -258,19 +259,20 @@ def _open(name: str) -> int:
 
 
 def _open_pipe(name: str, stop: threading.Event) -> int:
-    """Open what may have to wait, as a named pipe does for its writer.
+    """Open a file that may block, as a named pipe does until it has a writer.
 
-    A thread waits: the system goes on with the wait after a signal whose handler does not raise.
+    A separate thread waits, because the system resumes the wait after a signal whose handler does
+    not raise an exception.
 
     Raises:
-        Stopped: The reading was stopped.
+        Stopped: A stop was requested.
     """
     opened: Future[int] = Future()
 
     def run() -> None:
         try:
             opened.set_result(_open(name))
-        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             opened.set_exception(error)
 
     threading.Thread(target=run, name="tidegate-pipe", daemon=True).start()
@@ -281,7 +283,7 @@ def _open_pipe(name: str, stop: threading.Event) -> int:
 
 
 def _read_at(descriptor: int, first: int, size: int) -> bytes:
-    """Read at a place, and go on where the file was; Windows has no call for that."""
+    """Read at a position without moving the file's own position; Windows has no call for this."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, size, first)
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -293,7 +295,7 @@ def _read_at(descriptor: int, first: int, size: int) -> bytes:
 
 
 def _marked(name: str, mark: Mark) -> int:
-    """Open the file that a mark is of: under its name, or under one that it has now.
+    """Open the file that a mark belongs to, under its name or a new name.
 
     Raises:
         StateError: There is no such file.
@@ -306,18 +308,18 @@ def _marked(name: str, mark: Mark) -> int:
             if mark.is_in(descriptor):
                 return descriptor
             os.close(descriptor)
-    fault = f"the state counts its first {mark.position:,} bytes"
+    fault = f"the state includes its first {mark.position:,} bytes"
     if named is None:
-        message = f"{name}: {fault}, but the file is gone; {ANEW}"
+        message = f"{name}: {fault}, but the file does not exist; {ANEW}"
     elif (size := Path(name).stat().st_size) < mark.position:
-        message = f"{name}: {fault}, but it has {size:,}: it was cut or replaced; {ANEW}"
+        message = f"{name}: {fault}, but it has {size:,}: it was truncated or replaced; {ANEW}"
     else:
         message = f"{name}: {fault}, but these bytes have changed: it was replaced; {ANEW}"
     raise StateError(message)
 
 
 def _siblings(name: str) -> list[Path]:
-    """Find the files that were renamed as logs are: `a.csv.1`, `a.csv-20260102`, `a-1.csv`."""
+    """Return files with names like rotated logs: `a.csv.1`, `a.csv-20260102`, `a-1.csv`."""
     path = Path(name)
     number = r"[-._][-._:T\d]*\d"
     stem, ending = re.escape(path.stem), re.escape(path.suffix)
@@ -334,7 +336,7 @@ def _identity(name: str) -> tuple[int, int] | None:
 
 
 def _renamed(name: str, mark: Mark) -> list[str]:
-    """Look in the file's folder for one that has the inode of the mark."""
+    """Return the files in the same folder that have the inode of the mark."""
     folders = {Path(name).parent, Path(name).resolve().parent}
     return [
         entry.path

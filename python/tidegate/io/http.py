@@ -1,4 +1,4 @@
-"""Single files behind HTTP, as a file system of `pyarrow.fs` that reads parts of them."""
+"""Single files on HTTP servers, as a file system of `pyarrow.fs` that reads parts of them."""
 
 import io
 import urllib.error
@@ -10,48 +10,48 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-# How long a server may be silent.
+# How long a server may take to answer, in seconds.
 TIMEOUT_S = 60
 
-# What is asked for at once; each request costs the way there and back.
+# The number of bytes per request. Each request takes at least one round trip.
 PART_BYTES = 1 << 20
 
 PARTIAL_CONTENT = 206
 
 
 class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
-    """Files by their URLs. HTTP lists no folders and takes no files."""
+    """Files by URL. HTTP can neither list folders nor write files."""
 
     def get_type_name(self) -> str:
-        """The name of this kind of file system."""
+        """Return the name of this kind of file system."""
         return "http"
 
     def normalize_path(self, path: str) -> str:
-        """A URL, as it is."""
+        """Return the URL unchanged."""
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Tell which of the URLs have content."""
+        """Return the type and the size of the file at each URL."""
         return [_info(path) for path in paths]
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> NoReturn:
-        """Refuse to list a folder."""
-        message = f"{selector.base_dir}: HTTP lists no files; give the URLs of the files as a list"
+        """Raise an error, because HTTP cannot list folders."""
+        message = f"{selector.base_dir}: HTTP cannot list files; give the URLs of all files"
         raise OSError(message)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file, such that any part of it can be read."""
+        """Open a file for reading at any position."""
         length, has_parts = _measured(path)
         if length is None or not has_parts:
             return pa.BufferReader(_get(path))
         return pa.PythonFile(io.BufferedReader(_Parts(path, length), PART_BYTES), mode="r")
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file that is read from its beginning to its end."""
+        """Open a file for reading from beginning to end."""
         return self.open_input_file(path)
 
     def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
-        message = "files behind HTTP are only read"
+        message = "files cannot be written over HTTP"
         raise OSError(message)
 
     copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = _refuse
@@ -59,7 +59,7 @@ class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
 
 
 class _Parts(io.RawIOBase):
-    """A file that is read part by part."""
+    """A file that is read in parts."""
 
     def __init__(self, url: str, length: int) -> None:
         self._url = url
@@ -102,7 +102,7 @@ def _info(url: str) -> pafs.FileInfo:
 
 
 def _measured(url: str) -> tuple[int | None, bool]:
-    """The length of a file, if the server tells it, and whether it sends parts."""
+    """Return the length of a file, if the server reports it, and whether parts can be requested."""
     with _ask(url, "bytes=0-0") as answer:
         total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
         if answer.status == PARTIAL_CONTENT and total.isdigit():
@@ -120,11 +120,11 @@ def _ask(url: str, part: str | None) -> HTTPResponse:
     headers = {"Accept-Encoding": "identity", **({} if part is None else {"Range": part})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the caller's own scheme
     try:
-        answer: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310 - likewise
+        answer: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310 - as above
     except urllib.error.HTTPError as error:
         if error.code in {404, 410}:
             raise FileNotFoundError(2, "No such file") from error
-        raise OSError(f"the server answers {error.code} {error.reason}") from error  # noqa: EM102, TRY003 - shorter
+        raise OSError(f"the server returned {error.code} {error.reason}") from error  # noqa: EM102, TRY003 - shorter
     except urllib.error.URLError as error:
         raise OSError(str(error.reason)) from error
     return answer

@@ -1,4 +1,4 @@
-"""Rows as JSON, an object a line. pyarrow reads such files, and does not write them."""
+"""Writes rows as JSON, one object per line. pyarrow can read such files, but cannot write them."""
 
 import json
 from typing import Any
@@ -24,17 +24,17 @@ PLAIN = (
 
 
 class JsonLines:
-    """Writes batches into a file. Times, dates and decimals are written as text.
+    """Writes batches to a file. Times, dates and decimals are written as strings.
 
     Raises:
-        TidegateError: JSON cannot hold a column or a value; the text names the column.
+        TidegateError: JSON cannot represent a column or a value; the message names the column.
     """
 
     def __init__(self, file: Any, schema: pa.Schema) -> None:  # noqa: ANN401 - pyarrow's or Python's
         for field in schema:
             if not _is_held(field.type) and not _is_text(field.type):
-                message = f"column `{field.name}`: JSON cannot hold {field.type}; "
-                message += "write Parquet or Arrow, or leave the column out with --columns"
+                message = f"column `{field.name}`: JSON cannot represent {field.type}; "
+                message += "write Parquet or Arrow, or omit the column with --columns"
                 raise TidegateError(message)
         self._file = file
         self._encode = json.JSONEncoder(
@@ -51,14 +51,14 @@ class JsonLines:
         try:
             lines = [self._encode(row) for row in rows]
         except ValueError as error:
-            message = f"{_not_finite(batch)}: JSON has no NaN or infinity; write Parquet, CSV "
-            message += "or Arrow, or exclude such rows with --where"
+            message = f"{_not_finite(batch)}: JSON has no NaN or infinity; "
+            message += "write Parquet, CSV or Arrow, or exclude such rows with --where"
             raise TidegateError(message) from error
         if lines:
             self._file.write(("\n".join(lines) + "\n").encode())
 
     def close(self) -> None:
-        """Nothing ends the format."""
+        """Do nothing, because the format has no end mark."""
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -74,7 +74,7 @@ def _is_held(kind: pa.DataType) -> bool:
 
 
 def _not_finite(batch: pa.RecordBatch) -> str:
-    """The column that JSON cannot hold."""
+    """Return the name of the column with a value that JSON cannot represent."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _is_text(column.type):
             continue

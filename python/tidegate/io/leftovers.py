@@ -31,14 +31,14 @@ LEFTOVER = re.compile(r"(\.tidegate-[0-9a-f]{16})(\.tmp|\.mark)")
 # A file that was just created may not be locked yet.
 LEFTOVER_AGE_S = 60
 
-# No file system allows longer names.
+# File systems do not allow longer names.
 NAME_BYTES = 1024
 # Enough to recognize a mark that is too long.
 MARK_BYTES = 2 * NAME_BYTES
 
 
 def temporary_stem() -> str:
-    """A unique stem for the names of temporary files, without a suffix."""
+    """Return a unique stem for the names of temporary files, without a suffix."""
     return f".tidegate-{secrets.token_hex(8)}"
 
 
@@ -57,7 +57,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208 - a name may be one that no path can hold
+        return os.listdir(folder)  # noqa: PTH208 - some names are not valid paths
     except OSError:
         # A folder may be writable but not readable.
         return []
@@ -82,7 +82,7 @@ def _abandoned(path: Path) -> Iterator[int | None]:
 
 
 def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Whether a path has this file type and belongs to the current user."""
+    """Return whether a path has this file type and belongs to the current user."""
     return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
 
 
@@ -103,13 +103,13 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """The folder being written, and the temporary path for the folder that it replaces."""
+    """Return the path of the folder being written, and of the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """The contents of the mark for a folder with this final name."""
+    """Return the contents of the mark for a folder with this final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 
@@ -118,7 +118,7 @@ def _mark_head(stem: Path) -> bytes:
 
 
 def _target(stem: Path, content: bytes) -> Path | None:
-    """The path named by a mark, in the same folder as the mark; None if the mark is invalid."""
+    """Return the path that a mark names, in the mark's folder, or None if the mark is invalid."""
     head = _mark_head(stem)
     name = os.fsdecode(content.removeprefix(head))
     if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:

@@ -1,8 +1,8 @@
-"""The ends of the lines of CSV that comes in pieces.
+"""Finds line ends in CSV text that arrives in pieces.
 
-A quote opens a value only at the beginning of the value, as pyarrow reads CSV: the quote in `5"
-pipe` is text. A line break inside an open quote ends no line. Each byte is visited a fixed number
-of times, for any cuts and any quotes.
+As in pyarrow, a quote opens a quoted value only at the beginning of the value. For example, the
+quote in `5" pipe` is text. A line break inside a quoted value does not end the line. Each byte is
+visited a fixed number of times, regardless of the pieces and the quotes.
 """
 
 import re
@@ -10,32 +10,32 @@ import re
 import numpy as np
 
 QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
-# A quoted value where a value begins, and a quote elsewhere, which is text. Before Python 3.11.5 a
-# possessive repetition goes wrong if there is a choice within it. None is needed around one here:
-# a shorter match would be followed by a quote, and a line is not.
+# Matches a quoted value at the beginning of a value, and a quote elsewhere, which is text. Before
+# Python 3.11.5, a possessive repetition is wrong if it contains a choice. The outer repetition need
+# not be possessive: a shorter match would be followed by a quote instead of a line end.
 PART = re.compile(
     rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*',
 )
 LINES = re.compile(rb"(?:" + PART.pattern + rb"\n)*")
 
-# What stands for the text before: nothing is open and a value begins; a quote is open; a quote was
-# closed, which another quote at once would open again.
+# Substitutes for the text before a piece: a value begins and no quote is open; a quote is open; or
+# a quote was closed, and would be reopened by another quote immediately after it.
 BEGIN, OPEN, CLOSED = b"\n", b'\n"', b'\n""'
 
 
-# By byte: whether a quote behind it opens a value, or opens one again.
+# For each byte, whether a quote after it opens or reopens a quoted value.
 BEFORE_QUOTES = np.zeros(256, np.bool_)
 BEFORE_QUOTES[list(b',\n\r"')] = True
 
 
 class LineEnds:
-    """Finds line ends in text that is given piece by piece."""
+    """Finds line ends in text that arrives piece by piece."""
 
     def __init__(self) -> None:
         self._before = BEGIN
 
     def last(self, more: bytes) -> int:
-        """Tell where the last line that is complete ends in `more`; 0 if none ends there."""
+        """Return the end of the last complete line in `more`, or 0 if no line ends there."""
         if not more:
             return 0
         text = self._before + more
@@ -47,7 +47,7 @@ class LineEnds:
         return max(end - (len(text) - len(more)), 0)
 
     def _last_by_pairs(self, text: bytes) -> int | None:
-        """Pair each quote with the next; that is right unless a quote stands within plain text."""
+        """Pair each quote with the next; return None if a quote within plain text prevents this."""
         codes = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(codes == ord('"'))
         if not BEFORE_QUOTES[codes[quotes[::2] - 1]].all():
@@ -65,7 +65,7 @@ class LineEnds:
         return int(ends[-1]) + 1 if len(ends) else 0
 
     def _last_by_values(self, text: bytes) -> int:
-        """Read value by value."""
+        """Find the end of the last line by matching value by value."""
         end = _end(LINES, text)
         rest = PART.match(text, end)
         if rest is None or rest.end() < len(text):
@@ -73,24 +73,24 @@ class LineEnds:
         elif rest.end(1) == len(text):
             self._before = CLOSED
         else:
-            # A quote at the end is text, and so is one that follows it.
+            # A quote at the end is text, and so is another quote after it.
             self._before = text[-1:].replace(b'"', b"x")
         return end
 
 
 def open_quote(text: bytes) -> int | None:
-    """Tell where in a line the quote is that is not closed, if there is one."""
+    """Return the position of the quote that is not closed in a line, if there is one."""
     place = _end(PART, text)
     return place if text[place : place + 1] == b'"' else None
 
 
 def count_breaks(text: bytes) -> int:
-    """Count all line breaks, also the ones between quotes."""
+    """Count all line breaks, including those in quoted values."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
 
 
 def first_end(text: bytes, start: int) -> int:
-    """Tell where the line ends that begins at `start`."""
+    """Return the end of the line that begins at `start`."""
     return min(_end(PART, text, start) + 1, len(text))
 
 

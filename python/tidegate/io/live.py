@@ -1,15 +1,15 @@
-"""Event tables that others can read while they are written, and that outlast a killed writer.
+"""Writes event tables that others can read while they grow, and that survive a killed writer.
 
 Without a state, a CSV file or an Arrow stream is written batch by batch. With a state, an output
-also tells which part of it lasts. The state keeps this, and the output is cut to it when a run goes
-on:
+also reports how much of it has been synced. The state records this, and a resumed run truncates the
+output to it:
 
-- `LiveFile`: CSV or an Arrow stream, known by its length and its first and last bytes.
-- `LiveParts`: a folder of Parquet files, known by their number and sizes. A part gets its name
-  once a state counts it.
+- `LiveFile`: CSV or an Arrow stream, recognized by its length and its first and last bytes.
+- `LiveParts`: a folder of Parquet files, recognized by their number and sizes. A part receives its
+  name once a state includes it.
 
-`prepare` syncs the output and describes it; then the state is written; then `publish` gives a new
-part its name.
+`prepare` syncs the output and describes it. Then the state is written, and `publish` renames the
+new part to its final name.
 """
 
 import hashlib
@@ -38,12 +38,12 @@ from tidegate.io.files import (
 )
 from tidegate.io.growing import ANEW, Edges, Mark
 
-# What ends an Arrow stream.
+# The end mark of an Arrow stream.
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 class Batches(Protocol):
-    """Takes rows."""
+    """An object that accepts batches of rows."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
@@ -51,13 +51,13 @@ class Batches(Protocol):
 
 @contextmanager
 def live_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batches]:
-    """Write a table such that others can read each batch once it was written.
+    """Write a table so that others can read each batch as soon as it has been written.
 
-    The file is there from the beginning, under its own name, as CSV or as an Arrow stream.
+    The file has its final name from the start, and is a CSV file or an Arrow stream.
 
     Raises:
-        TidegateError: The format cannot hold a column, or the file cannot be written; the text
-            names it.
+        TidegateError: The format cannot represent a column, or the file cannot be written. The
+            message names the column or the file.
     """
     label = "standard output" if name == STANDARD_STREAM else name
     with naming(label, f"cannot be written as {layout}"), _opened(name) as file:
@@ -89,7 +89,7 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 @dataclass(frozen=True)
 class _Flushing:
-    """Hands each batch on at once."""
+    """Flushes each batch immediately."""
 
     writer: BatchWriter
     file: IO[bytes]
@@ -99,12 +99,12 @@ class _Flushing:
         self.file.flush()
 
 
-# Outputs that a state knows
+# Outputs that a state describes
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How many parts a folder has, and by what they and the folder are known again."""
+    """The number of parts in a folder, with the data by which the folder is recognized."""
 
     parts: int
     sizes: str
@@ -113,21 +113,21 @@ class Parts:
 
 
 class Live(Batches, Protocol):
-    """An output of which a state says how much of it counts."""
+    """An output that a state describes."""
 
     def prepare(self) -> Mark | Parts:
-        """Make all that was written last, and tell how it is known again."""
+        """Sync everything that was written, and return a description of it."""
 
     def publish(self) -> None:
-        """Show what has no name yet, now that a state counts it."""
+        """Rename a new part to its final name, now that a state includes it."""
 
     def finish(self) -> None:
-        """End the format, and make that last."""
+        """Write the end of the format, and sync it."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where an output goes, and what it is."""
+    """The path, format and columns of an output."""
 
     path: Path
     layout: Format
@@ -137,11 +137,11 @@ class Target:
 
 @contextmanager
 def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
-    """Begin an output, or go on with the one that a state knows.
+    """Create an output, or resume the output that a state describes.
 
     Raises:
-        StateError: The output is not the one that the state is of.
-        TidegateError: There is such a file already, or it cannot be written.
+        StateError: The state belongs to another output.
+        TidegateError: The file already exists, or cannot be written.
     """
     path, layout = target.path, target.layout
     if known is not None and isinstance(known, Parts) != (layout is Format.PARQUET):
@@ -158,8 +158,8 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
             return
         if known is not None and not path.is_file():
             message = (
-                f"{path}: the state belongs to this output, but the output is gone; put it back, "
-                f"or {ANEW}"
+                f"{path}: the state belongs to this output, but the file does not exist; "
+                f"restore it, or {ANEW}"
             )
             raise StateError(message)
         with path.open("r+b" if path.exists() else "x+b") as file:
@@ -172,7 +172,7 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
 
 
 class LiveFile:
-    """CSV or an Arrow stream, which goes on behind what a state counts."""
+    """A CSV file or an Arrow stream, which is continued after the bytes that a state includes."""
 
     def __init__(self, file: IO[bytes], target: Target, known: Mark | None) -> None:
         self._file = file
@@ -189,35 +189,35 @@ class LiveFile:
             file.truncate(known.position)
             file.seek(known.position)
             edges = Edges.of(file.fileno(), known.position)
-        # A writer writes a beginning of its own, and there is one already.
+        # The writer writes the beginning of the format again, although the file already has it.
         self._body = _Body(file, edges, beginning)
         self._writer = _writer(
             cast("IO[bytes]", self._body), target.path.name, target.layout, target.schema
         )
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows; they can be read at once."""
+        """Add rows, which can be read immediately."""
         self._writer.write_batch(batch)
         self._file.flush()
 
     def prepare(self) -> Mark:
-        """Make all that was written last, and tell how it is known again."""
+        """Sync everything that was written, and return a description of it."""
         _sync(self._file)
         sync_folder(self._folder)
         found, edges = os.fstat(self._file.fileno()), self._body.edges
         return Mark(edges.position, found.st_dev, found.st_ino, edges.digest())
 
     def publish(self) -> None:
-        """Do nothing: all has a name."""
+        """Do nothing, because the file already has its name."""
 
     def finish(self) -> None:
-        """Write the end mark of an Arrow stream; a run that goes on cuts it off."""
+        """Write the end mark of an Arrow stream, which a resumed run removes."""
         self._writer.close()
         _sync(self._file)
 
 
 class _Body(io.RawIOBase):
-    """Writes all but some bytes at first into a file, and keeps the edges of what that holds."""
+    """Writes bytes to a file, except for the first ones, and tracks the edges of the file."""
 
     def __init__(self, file: IO[bytes], edges: Edges, passed_over: bytes) -> None:
         super().__init__()
@@ -245,14 +245,14 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _beginning(layout: Format, schema: pa.Schema) -> bytes:
-    """Tell what a file has before its first row."""
+    """Return the bytes of a file before its first row."""
     memory = io.BytesIO()
     _writer(memory, "", layout, schema).close()
     return memory.getvalue().removesuffix(END_MARK if layout is Format.ARROW else b"")
 
 
 def _check_unused(target: Target, beginning: bytes) -> None:
-    """Refuse a file that has rows: a run that is killed before its first state leaves none."""
+    """Reject a file that has rows; a run that is killed before its first state leaves no rows."""
     path = target.path
     size = path.stat().st_size
     if not target.force and not (
@@ -263,30 +263,30 @@ def _check_unused(target: Target, beginning: bytes) -> None:
 
 
 def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> None:
-    """Check that a file has the bytes that the state counts, and no bytes of another writer."""
+    """Check that a file has the bytes that the state includes, and no bytes of another writer."""
     found = os.fstat(descriptor)
-    counted = f"{path}: the state counts its first {mark.position:,} bytes"
+    counted = f"{path}: the state includes its first {mark.position:,} bytes"
     if found.st_size < mark.position:
-        message = f"{counted}, but it has {found.st_size:,}: it was cut or replaced; {ANEW}"
+        message = f"{counted}, but it has {found.st_size:,}: it was truncated or replaced; {ANEW}"
         raise StateError(message)
     if not mark.is_in(descriptor):
         message = f"{counted}, but these bytes have changed: it was replaced; {ANEW}"
         raise StateError(message)
     with path.open("rb") as file:
         if file.read(len(beginning)) != beginning:
-            message = f"{path}: begins with other columns than this command writes; {ANEW}"
+            message = f"{path}: has other columns than this command writes; {ANEW}"
             raise StateError(message)
     is_same = (found.st_dev, found.st_ino) == (mark.device, mark.inode)
     if not is_same and found.st_size > mark.position:
         message = (
-            f"{counted}, but it is a copy or another file and has {found.st_size:,}; cut it to "
-            f"{mark.position} bytes, or {ANEW}"
+            f"{counted}, but it is a copy or another file and has {found.st_size:,}; "
+            f"truncate it to {mark.position} bytes, or {ANEW}"
         )
         raise StateError(message)
 
 
 class LiveParts:
-    """A folder of Parquet files, of which each has the rows of one state to the next."""
+    """A folder of Parquet files, each of which has the rows between two states."""
 
     _NAME = re.compile(r"part-(\d{9})\.parquet|\.part-\d{9}\.parquet\.tmp")
 
@@ -308,7 +308,7 @@ class LiveParts:
         others = [name for name in found if not self._NAME.fullmatch(name)]
         if others or (found and not force):
             advice = "give another -o" if others else "give --force to replace them, or another -o"
-            message = f"{self._folder} has files already, such as {(others or found)[0]}; {advice}"
+            message = f"{self._folder} already has files, such as {(others or found)[0]}; {advice}"
             raise TidegateError(message)
         for name in found:
             (self._folder / name).unlink()
@@ -316,19 +316,19 @@ class LiveParts:
     def _go_on(self, known: Parts) -> None:
         if not self._folder.is_dir():
             message = (
-                f"{self._folder}: the state belongs to this folder, but the folder is gone; {ANEW}"
+                f"{self._folder}: the state belongs to this folder, which does not exist; {ANEW}"
             )
             raise StateError(message)
         if known.parts:
-            # The last one, if the run was killed before it had its name.
+            # The last part may lack its final name if the run was killed.
             with suppress(FileNotFoundError):
                 self._show(known.parts)
         own = {path.name for path in map(self._part, self._numbers(known)) if path.exists()}
         self._sizes += [(self._folder / name).stat().st_size for name in sorted(own)]
         if self._digest() != known.sizes:
             message = (
-                f"{self._folder}: the state counts {known.parts:,} parts, but some of them "
-                f"are missing or have changed; put them back, or {ANEW}"
+                f"{self._folder}: the state includes {known.parts:,} parts, "
+                f"but some of them are missing or have changed; restore them, or {ANEW}"
             )
             raise StateError(message)
         found = self._folder.stat()
@@ -337,14 +337,15 @@ class LiveParts:
             if self._NAME.fullmatch(name) and name not in own:
                 if not is_same:
                     message = (
-                        f"{self._folder}: is a copy or another folder, and the state does not "
-                        f"know {name}; move it away, or {ANEW}"
+                        f"{self._folder}: is a copy or another folder, "
+                        f"and the state does not include {name}; "
+                        f"move this file elsewhere, or {ANEW}"
                     )
                     raise StateError(message)
                 (self._folder / name).unlink()
 
     def _numbers(self, known: Parts) -> range:
-        """Tell the numbers of the parts that a state counts, or of more than there are."""
+        """Return the numbers of the parts that a state includes, limited to one more than exist."""
         return range(1, min(known.parts, len(list(self._folder.iterdir())) + 1) + 1)
 
     def _part(self, number: int) -> Path:
@@ -361,7 +362,7 @@ class LiveParts:
         return hashlib.blake2b(repr(self._sizes).encode(), digest_size=16).hexdigest()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows to the part that the next state will count."""
+        """Add rows to the part that the next state will include."""
         if self._writer is None:
             path = self._unnamed(len(self._sizes) + 1)
             self._file = path.open("wb")
@@ -369,7 +370,7 @@ class LiveParts:
         self._writer.write_batch(batch)
 
     def prepare(self) -> Parts:
-        """Make the part last, and tell how all parts are known again."""
+        """Sync the new part, and return a description of all parts."""
         if self._file is not None and self._writer is not None:
             self._writer.close()
             _sync(self._file)
@@ -380,16 +381,16 @@ class LiveParts:
         return Parts(len(self._sizes), self._digest(), found.st_dev, found.st_ino)
 
     def publish(self) -> None:
-        """Give the part its name."""
+        """Rename the new part to its final name."""
         if self._writer is not None:
             self._file = self._writer = None
             self._show(len(self._sizes))
 
     def finish(self) -> None:
-        """Do nothing: each part has its end."""
+        """Do nothing, because each part is already complete."""
 
     def abandon(self) -> None:
-        """Remove a part that no state can count."""
+        """Remove a part that is not in any state."""
         if self._file is not None and not self._file.closed:
             send_to_nowhere(self._file)
             self._file.close()

@@ -14,7 +14,7 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file, unless another process holds it, or its file system knows no locks."""
+    """Try to lock an open file; return False if it is locked already or locks are unsupported."""
     try:
         if os.name == "posix":
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -27,21 +27,21 @@ def try_lock(descriptor: int) -> bool:
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock that is the file `path`, which is there only for that.
+    """Hold a lock on the file `path`, which exists only for this purpose.
 
     Raises:
-        StateError: Another run holds it; the text says so of `what`.
+        StateError: Another run holds the lock; the message names `what`.
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         if not try_lock(descriptor):
             os.close(descriptor)
             message = (
-                f"{what}: another run is going on with it (it has locked {path}); stop that run, "
-                "or give another state and another OUT"
+                f"{what}: is in use by another run, which has locked {path}; "
+                "stop that run, or give another state and another OUT"
             )
             raise StateError(message)
-        # The run that held it before may have removed it since it was opened here.
+        # The previous holder may have removed the file since it was opened here.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 break
@@ -49,7 +49,7 @@ def held(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is held, where a file that is open can be removed.
+        # Removed while the lock is held, if the system can remove open files.
         if os.name == "posix":
             path.unlink(missing_ok=True)
         os.close(descriptor)

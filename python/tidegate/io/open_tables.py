@@ -1,6 +1,6 @@
 """Opens any input that is not Arrow data as a table: files, datasets, lazy frames and arrays.
 
-Native functions accept Arrow data as it is. For all other inputs, `calls` opens a table with
+Native functions accept Arrow data directly. For all other inputs, `calls` opens a table with
 `open_table`, plans the query for its columns, and reads the columns that the query needs.
 """
 
@@ -31,10 +31,11 @@ from tidegate.io.read_files import (
 )
 
 KINDS = (
-    "Arrow data (a table, batches or a reader of pyarrow, a DataFrame of polars or pandas, a "
-    "relation of DuckDB), a path or a list of paths (a file, a folder, a pattern such as "
-    '"trades/*.parquet", or a URL such as "s3://bucket/trades/"), a Dataset, Scanner or '
-    "ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a dict of arrays"
+    "Arrow data (a pyarrow table, batches or reader, a polars or pandas DataFrame, "
+    "a DuckDB relation), a path or a list of paths (a file, a folder, "
+    'a pattern such as "trades/*.parquet", or a URL such as "s3://bucket/trades/"), '
+    "a pyarrow Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, "
+    "or a dict of arrays"
 )
 
 WHOLE = Reading()
@@ -46,7 +47,7 @@ ArrowRows: TypeAlias = Any
 
 @dataclass
 class OpenTable:
-    """A table whose columns are known, and whose rows are read when they are asked for."""
+    """A table whose columns are known, and whose rows are read on demand."""
 
     schema: pa.Schema
     whole: Callable[[list[str]], ArrowRows]
@@ -60,7 +61,7 @@ class OpenTable:
     not."""
 
     name: str
-    """The argument, with which messages begin."""
+    """The name of the argument, with which messages begin."""
 
     label: str = ""
     """The address of the first file, for messages."""
@@ -69,7 +70,7 @@ class OpenTable:
     """The number of rows, if it is known before they are read."""
 
     rows_read: int = 0
-    """How many rows have been read of files."""
+    """The number of rows that have been read from files."""
 
     is_kept: bool = False
     """Whether the rows can be read more than once, at little cost for few columns."""
@@ -91,7 +92,7 @@ class OpenTable:
                 raise SchemaError(f"{self.label}: {message}" if self.label else message)
 
     def read(self, columns: list[str]) -> ArrowRows:
-        """All rows, with these columns."""
+        """Return all rows, with the given columns."""
         try:
             rows = self.whole(columns)
         except (ValueError, TypeError) as error:
@@ -99,11 +100,11 @@ class OpenTable:
         return self._noting(rows, [self.schema.field(name) for name in columns])
 
     def batches(self) -> ArrowRows:
-        """All rows and columns, batch by batch."""
+        """Return all rows and columns, batch by batch."""
         return self._noting(self.few(self.schema.names, STREAM_BATCH_ROWS), [*self.schema])
 
     def _noting(self, rows: ArrowRows, fields: list[pa.Field]) -> ArrowRows:
-        """The same rows, where they are read in Python; what then fails is kept."""
+        """Return the same rows, after counting them; an error while they are read is stored."""
         if not isinstance(rows, Iterator):
             self.rows_read += rows.num_rows if isinstance(rows, pa.Table) else 0
             return rows
@@ -121,30 +122,30 @@ class OpenTable:
 
 
 def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
-    """The same batches, each validated before it is yielded.
+    """Yield the same batches, each after it has been validated.
 
     If offsets or indices are wrong, as in a damaged file, pyarrow reads out of bounds.
 
     Raises:
-        TidegateError: A batch holds malformed Arrow data; the message names the column.
+        TidegateError: A batch contains malformed Arrow data; the message names the column.
     """
     for batch in rows:
-        _tidegate._check(batch, name)  # noqa: SLF001 - the package's own
+        _tidegate._check(batch, name)  # noqa: SLF001 - internal to the package
         yield batch
 
 
 def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable:
-    """Open anything that is not Arrow data.
+    """Open an input that is not Arrow data.
 
     Args:
-        given: What the caller has.
-        name: The argument, with which messages begin; none on the command line.
-        how: How files are read.
+        given: The input.
+        name: The name of the argument, with which messages begin; empty on the command line.
+        how: The options for reading files.
 
     Raises:
-        TypeError: It is none of the kinds that are known; the text lists them.
-        TidegateError: A file cannot be found or read; the text names it.
-        SchemaError: Files of one table differ in a column; the text names both.
+        TypeError: The input has an unsupported type; the message lists the supported ones.
+        TidegateError: A file cannot be found or read; the message names it.
+        SchemaError: The files of a table differ in a column; the message names both files.
 
     Example:
         >>> open_table({"ts": [1, 2], "x": [0.5, 1.5]}).schema.names
@@ -162,7 +163,7 @@ def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable
 
 
 def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTable]:  # noqa: ANN401 - a path
-    """Open the files that a path stands for, each as a table of its own."""
+    """Open the files that a path refers to, each as a separate table."""
     try:
         found = pieces(os.fspath(given), how)
     except ValueError as error:
@@ -171,7 +172,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
 
 
 def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
-    """The same tables, converted so that each CSV column has the same type in every file."""
+    """Convert tables so that each CSV column has the same type in every file."""
     pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
     found = []
     for table in tables:
@@ -182,7 +183,7 @@ def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
 
 
 def is_table(given: object) -> bool:
-    """Whether it is one table, and not a sequence of tables.
+    """Return whether an input is a single table, not a sequence of tables.
 
     Example:
         >>> is_table("trades.parquet"), is_table([{"ts": [1]}, {"ts": [2]}])
@@ -194,7 +195,7 @@ def is_table(given: object) -> bool:
 
 
 def refused(given: object, name: str) -> TypeError:
-    """The error that says which kinds of inputs there are."""
+    """Return an error that lists the supported kinds of inputs."""
     kind = type(given)
     found = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     if isinstance(given, list | tuple):
@@ -209,7 +210,7 @@ Opener: TypeAlias = Callable[[Any, str, Reading], OpenTable]
 
 
 def _opener(given: object) -> Opener | None:
-    """What opens things of this kind."""
+    """Return the function that opens this input, or None if its type is not supported."""
     if _is_path(given):
         return _of_paths
     if isinstance(given, list | tuple):
@@ -222,7 +223,7 @@ def _opener(given: object) -> Opener | None:
 
 
 def _kinds() -> Iterator[tuple[type, Opener]]:
-    """The classes that are known, of libraries that have been imported."""
+    """Yield the supported classes of libraries that have been imported."""
     yield ds.Dataset, _of_dataset
     yield ds.Scanner, _of_scanner
     yield pq.ParquetFile, _of_parquet_file
@@ -237,13 +238,13 @@ def _is_path(given: object) -> bool:
 
 
 def _with_name(error: Exception, name: str) -> Exception:
-    """The same error, with the name of the argument before its text."""
+    """Return the same error with the name of the argument before its message."""
     if not name or str(error).startswith(f"{name}: "):
         return error
     text = f"{name}: {error}"
     try:
         return type(error)(text)
-    except Exception:  # noqa: BLE001 - a class may ask for other arguments and raise anything
+    except Exception:  # noqa: BLE001 - a constructor with other arguments may raise anything
         return TidegateError(text)
 
 
@@ -257,7 +258,7 @@ def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401
 
 
 def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
-    """The rows of files, one after the other."""
+    """Return a table with the rows of files, one after the other."""
     found = alike(found)
     schema = found[0].schema
     check_same([piece.names[0] for piece in found], [piece.schema for piece in found])
@@ -283,7 +284,7 @@ def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
 
 
 def _with_one_dictionary_each(table: pa.Table) -> pa.Table:
-    """Give each dictionary column one dictionary, as an Arrow file can hold no second one."""
+    """Give each dictionary column a single dictionary, as Arrow files require."""
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(place, field, table.column(place).combine_chunks())
@@ -306,7 +307,7 @@ def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
 
 
 def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
-    """It has columns of its own; other columns than these cannot be asked for."""
+    """Open a scanner, which provides only the columns that it projects."""
     return OpenTable(
         given.projected_schema,
         lambda columns: (batch.select(columns) for batch in given.to_reader()),
@@ -328,7 +329,7 @@ def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTab
 # Frames and relations of other libraries
 
 
-def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
+def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may not be installed
     polars = sys.modules["polars"]
     if not hasattr(given, "collect_batches"):
         message = "expected a LazyFrame of polars 1.34 or later, "
@@ -350,9 +351,9 @@ def _refuse_objects(column: str, dtype: object) -> None:
     """Reject Polars `Object` columns, which would export object addresses as values."""
     if str(dtype) == "Object":
         message = (
-            f"column `{column}` contains Python objects (polars type Object), for which Arrow has "
+            f"column `{column}` contains Python objects (polars type Object), "
+            "for which Arrow has no type; convert it to another type, or remove it with .drop()"
         )
-        message += "no type; convert it to another type, or remove it with .drop()"
         raise SchemaError(message)
 
 
@@ -361,7 +362,7 @@ def _of_frames(frames: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         yield from pa.table(frame).to_batches()
 
 
-def _of_relation(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
+def _of_relation(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may not be installed
     def read(columns: list[str]) -> ArrowRows:
         quoted = (column.replace('"', '""') for column in columns)
         return given.project(", ".join(f'"{column}"' for column in quoted))
@@ -385,8 +386,8 @@ def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
     for column, length in lengths.items():
         first = next(iter(lengths))
         if length != lengths[first]:
-            message = f"column `{column}` has {length} values, but column `{first}` has "
-            message += f"{lengths[first]}; give columns of one length"
+            message = f"column `{column}` has {length} values, "
+            message += f"but column `{first}` has {lengths[first]}; give columns of equal length"
             raise SchemaError(message)
     table = pa.table(columns)
 
@@ -398,7 +399,7 @@ def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
 
 def _array(column: object, values: Any) -> pa.Array | pa.ChunkedArray:  # noqa: ANN401 - any array
     if not isinstance(column, str):
-        message = f"expected the names of columns as the keys of the dict, got {column!r:.80}"
+        message = f"expected column names as the keys of the dict, got {column!r:.80}"
         raise TypeError(message)
     _refuse_objects(column, getattr(values, "dtype", None))
     try:

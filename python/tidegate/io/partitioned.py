@@ -1,7 +1,7 @@
-"""A table as a folder of files, in a folder for each value of some columns.
+"""Writes a table as a folder of files, with a subfolder for each value of some columns.
 
-The folders are named as Hive does, `symbol=A/`, so that a reader of the whole folder gets the
-columns back.
+Subfolders are named as in Hive, for example `symbol=A/`, so that readers of the whole folder can
+restore these columns.
 """
 
 import os
@@ -44,7 +44,7 @@ WRITTEN = {
     Format.CSV: ("csv", "csv"),
     Format.ARROW: ("feather", "arrow"),
 }
-"""What pyarrow calls a format, and the ending of its files."""
+"""pyarrow's name for each format, and the extension of its files."""
 
 # pyarrow's default limit of 1,024 applies per batch, and users do not know the batch size.
 MOST_FOLDERS = 1 << 20
@@ -61,17 +61,17 @@ def partitioned_writer(
 ) -> Iterator[BatchWriter]:
     """Write a table to a folder that appears under its name when the block ends without an error.
 
-    A folder that is there already is replaced.
+    An existing folder is replaced.
 
     Args:
         name: The folder.
-        layout: Of its files.
-        schema: Of all rows.
-        by: The columns by whose values the rows are put into folders.
+        layout: The format of the files.
+        schema: The schema of the rows.
+        by: The columns by whose values the rows are divided into folders.
 
     Raises:
-        SchemaError: There is no such column, or no other one.
-        TidegateError: The folder cannot be written; the text names it.
+        SchemaError: A column is missing, or no other columns are left.
+        TidegateError: The folder cannot be written; the message names it.
     """
     _check(schema, by)
     target = Path(name).resolve()
@@ -117,7 +117,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             message += "use one whose name does not begin with . or _ and does not contain = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
-        message = "--partition-by: no column would be left for the files; leave one of them out"
+        message = "--partition-by: no column would be left for the files; omit one of the columns"
         raise SchemaError(message)
 
 
@@ -133,22 +133,22 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
         is_cut = pc.or_(pc.match_substring(texts, "\0"), pc.equal(texts, NULL_FOLDER))
         if pc.any(is_cut).as_py():
             value = texts.filter(is_cut)[0].as_py()
-            message = f"--partition-by: column `{name}` has the value {value!r:.80}, which no "
-            message += "folder name can represent; exclude such rows with --where"
+            message = f"--partition-by: column `{name}` has the value {value!r:.80}, "
+            message += "which no folder name can represent; exclude such rows with --where"
             raise TidegateError(message)
 
 
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
-    """The schema of the files.
+    """Return the schema of the files.
 
-    An Arrow file holds only one dictionary per column, but batches may have several.
+    An Arrow file contains only one dictionary per column, but batches may have several.
     """
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; if it will replace another, make it private to its owner for now."""
+    """Create the new folder; if it will replace another, only its owner can access it for now."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 
@@ -171,15 +171,15 @@ def _take_permissions(folder: Path, target: Path) -> None:
     """Copy the permissions of the old folder, unless another user has replaced the new one.
 
     In a shared parent folder, another user may replace the new folder with a link, whose target
-    would then get these permissions.
+    would then receive these permissions.
     """
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
-            message = f"{folder}: belongs to another user, who has put it in place of the new "
-            message += "folder; write to a folder in which only you can create files"
+            message = f"{folder}: belongs to another user, who has replaced the new folder; "
+            message += "write to a folder in which only you can create files"
             raise TidegateError(message)
         take_permissions(descriptor, target.stat())
     finally:
@@ -196,12 +196,12 @@ def _sync(folder: Path) -> None:
                 os.fsync(file.fileno())
 
 
-class _Stopped(Exception):  # noqa: N818 - no error
-    """Nobody writes any more."""
+class _Stopped(Exception):  # noqa: N818 - not an error
+    """The writer has been stopped."""
 
 
 class _Writer:
-    """Hands batches to a thread on which pyarrow writes, such that signals are noticed here."""
+    """Passes batches to a thread on which pyarrow writes, so that signals can be handled here."""
 
     def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
         self._schema = schema
@@ -221,7 +221,7 @@ class _Writer:
         self._put(rows)
 
     def close(self) -> None:
-        """Wait for all files."""
+        """Wait until all files have been written."""
         self._put(None)
         while self._thread.is_alive():
             self._thread.join(PATIENCE_S)
@@ -229,7 +229,7 @@ class _Writer:
             raise self._failure
 
     def stop(self) -> None:
-        """End the thread, whatever it has written."""
+        """Stop the thread, even if it has not written all rows."""
         self._stopped.set()
         self._thread.join()
 
@@ -266,5 +266,5 @@ class _Writer:
             )
         except _Stopped:
             pass
-        except Exception as error:  # noqa: BLE001 - it is raised by who writes
+        except Exception as error:  # noqa: BLE001 - the caller of the writer raises it
             self._failure = error if not self._stopped.is_set() else None

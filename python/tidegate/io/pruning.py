@@ -1,7 +1,7 @@
-"""Row groups of Parquet files that a join need not read, by the statistics of the files.
+"""Finds the row groups of Parquet files that a join can skip, using the statistics of the files.
 
-A row group of one side is left out if, by its times, no row group of the other side has a partner
-for its rows. Rows that appear in the result even when unmatched are always read.
+A row group of one side is skipped if, judging by the times, its rows match no rows in the row
+groups of the other side. Rows that appear in the result even if they are unmatched are always read.
 """
 
 import json
@@ -24,13 +24,13 @@ from tidegate.io.open_tables import OpenTable, of_pieces
 from tidegate.io.read_files import ASKED_AT_ONCE, Piece, few_of_row_groups
 
 Span: TypeAlias = tuple[int, int]
-"""The first and the last time of some rows; in steps of `step_of`."""
+"""The first and the last time of some rows, in the unit that `step_of` defines."""
 
 CODE_BYTES = 4
-"""What a number of a dictionary takes."""
+"""The size of a dictionary index, in bytes."""
 
 SMALL_DICTIONARY = 1 << 18
-"""The most bytes of a dictionary in a file: each batch, however few its rows, holds it whole."""
+"""The maximum size of a dictionary in a file, in bytes. Each batch holds the whole dictionary."""
 
 UNITS_OF_PARQUET = {"milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
 
@@ -40,7 +40,7 @@ class Group:
     """A row group of a file."""
 
     file: tuple[int, int]
-    """The piece of the table, and the file of the piece."""
+    """The number of the piece in the table, and of the file in the piece."""
 
     fragment: ds.ParquetFileFragment
     number: int
@@ -50,7 +50,7 @@ class Group:
 
 
 def row_groups(table: OpenTable) -> list[Group] | None:
-    """The row groups of a table that have rows, in their order; None if it has other files, too."""
+    """Return the non-empty row groups of a table, in order; None if not all files are Parquet."""
     if table.pieces is None or not all(is_parquet(piece) for piece in table.pieces):
         return None
     found = [
@@ -70,7 +70,7 @@ def row_groups(table: OpenTable) -> list[Group] | None:
 
 
 def _places(footer: Any) -> Mapping[str, int]:  # noqa: ANN401 - pyarrow has no types
-    """The positions of the columns, which are the same in all row groups of a file."""
+    """Return the positions of the columns, which are the same in all row groups of a file."""
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
     seen = Counter(paths)
     return {path: at for at, path in enumerate(paths) if seen[path] == 1}
@@ -83,9 +83,9 @@ def few_of(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups of a table, such that few batches are in memory.
+    """Yield the rows of some row groups of a table, with only a few batches in memory at a time.
 
-    The texts of the `coded` columns stay numbers of a dictionary.
+    The strings in `coded` columns remain dictionary-encoded.
     """
     assert table.pieces is not None  # noqa: S101 - for mypy
     schema = pa.schema([table.schema.field(column) for column in columns])
@@ -98,7 +98,7 @@ def few_of(
 
 
 def is_parquet(piece: Piece) -> bool:
-    """Whether a piece is of Parquet files."""
+    """Return whether a piece consists of Parquet files."""
     rows = piece.rows
     return isinstance(rows, ds.FileSystemDataset) and isinstance(rows.format, ds.ParquetFileFormat)
 
@@ -108,9 +108,9 @@ def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
-    """The first and the last time of each row group.
+    """Return the first and the last time of each row group.
 
-    None if statistics lack them for a group, or say that a time is null.
+    The result is None if the statistics of a row group lack these times, or report a null time.
     """
     found = []
     for group in groups:
@@ -126,7 +126,7 @@ def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span]
 
 
 def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
-    """What some columns take in the files before they are compressed."""
+    """Return the uncompressed size of some columns in the files."""
     size = 0
     for group in groups:
         for column in columns:
@@ -142,9 +142,9 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
 
 
 def coded_columns(groups: Sequence[Group], schema: pa.Schema) -> set[str]:
-    """Columns of texts that are best read as numbers of the dictionaries that the files have.
+    """Return the string columns that are best read with the dictionaries of the files.
 
-    Then each text is decoded and looked up once a row group, and not once a row.
+    Each string is then decoded and looked up once per row group instead of once per row.
     """
     return {
         field.name
@@ -172,7 +172,7 @@ def _stored(group: Group, column: str) -> Any:  # noqa: ANN401 - pyarrow has no 
 
 
 def _step_stored(told: Any, kind: pa.DataType) -> int | None:  # noqa: ANN401 - pyarrow has no types
-    """What one of a stored integer stands for; in steps of `step_of`."""
+    """Return the factor that converts a stored integer to the unit that `step_of` defines."""
     if told.physical_type not in {"INT32", "INT64"}:
         return None
     logical = json.loads(told.logical_type.to_json())
@@ -187,7 +187,7 @@ def _step_stored(told: Any, kind: pa.DataType) -> int | None:  # noqa: ANN401 - 
 
 
 def step_of(kind: pa.DataType) -> int:
-    """How many nanoseconds the integers of a type of times stand for; 1 for integers.
+    """Return the number of nanoseconds per unit of a time type, or 1 for integers.
 
     Example:
         >>> step_of(pa.timestamp("s"))
@@ -201,7 +201,7 @@ def step_of(kind: pa.DataType) -> int:
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    """Whether statistics of such times are read here."""
+    """Return whether the statistics of this type can be used as times."""
     tests = (pa.types.is_signed_integer, pa.types.is_date32, pa.types.is_timestamp)
     return any(test(kind) for test in tests)
 
@@ -212,13 +212,13 @@ def pruned(
     plan: _tidegate.JoinPlan,
     how: str,
 ) -> tuple[Any, Any]:
-    """The same inputs of a join, without row groups whose rows do not matter.
+    """Return the inputs of a join without row groups that do not affect the result.
 
     Args:
-        left: An open table, or a table of Arrow.
-        right: Likewise.
-        plan: Of the join.
-        how: Which rows without a partner the result has.
+        left: The left input: an open table or an Arrow table.
+        right: The right input, of either kind.
+        plan: The plan of the join.
+        how: The unmatched rows that the result contains.
     """
     if plan.time is None or plan.time[1] == (None, None):
         return left, right
@@ -228,7 +228,7 @@ def pruned(
     columns, (lower, upper) = plan.time
     for side, column in zip(sides, columns, strict=True):
         side.look_at(column)
-    # With groups whose times are not known, a time may be null: an error of the call.
+    # If the times of a row group are unknown, one may be null, which the call has to report.
     if any(side.spans is None or side.step is None for side in sides):
         return left, right
     below = None if lower is None or plan.looks_back else int(lower)
@@ -238,7 +238,7 @@ def pruned(
 
 
 def _omits(how: str) -> tuple[bool, bool]:
-    """Whether left and right rows without a partner leave the result as it is."""
+    """Return whether the result omits unmatched left rows, and unmatched right rows."""
     return how in {"inner", "semi", "right"}, how in {"inner", "semi", "left", "anti"}
 
 
@@ -249,7 +249,7 @@ def _by_time(sides: "list[_Side]", lower: int | None, upper: int | None, how: st
     step = min(left.step or 1, right.step or 1)
     below = None if lower is None else lower * step
     above = None if upper is None else upper * step
-    # Right times are in reach of a left one, and the reverse.
+    # The times that a row of one side can match on the other side.
     of_left = [_reach(span, below, above) for span in left.spans]
     backward = (None if above is None else -above), (None if below is None else -below)
     of_right = [_reach(span, *backward) for span in right.spans]
@@ -261,7 +261,7 @@ def _by_time(sides: "list[_Side]", lower: int | None, upper: int | None, how: st
 
 
 ALWAYS = 1 << 100
-"""Beyond all times in nanoseconds."""
+"""A number greater than any time in nanoseconds."""
 
 
 def _reach(span: Span, lower: int | None, upper: int | None) -> Span:
@@ -270,7 +270,7 @@ def _reach(span: Span, lower: int | None, upper: int | None) -> Span:
 
 
 def _touching(some: Sequence[Span], others: Sequence[Span]) -> list[bool]:
-    """Which spans have a point in common with one of the others."""
+    """Return, for each span, whether it overlaps any of the other spans."""
     merged: list[Span] = []
     for first, last in sorted(one for one in others if one[0] <= one[1]):
         if merged and first <= merged[-1][1]:
@@ -300,7 +300,7 @@ class _Side:
         return _Side(given, groups, [True] * len(groups or []))
 
     def look_at(self, column: str) -> None:
-        """Find out about the times."""
+        """Determine the first and the last times of the side."""
         kind = self.given.schema.field(column).type
         if not _is_time(kind):
             return
@@ -328,7 +328,7 @@ class _Side:
 
 
 def of_groups(table: OpenTable, groups: Sequence[Group]) -> OpenTable:
-    """The rows of some row groups of a table."""
+    """Return a table with only some row groups of another table."""
     assert table.pieces is not None  # noqa: S101 - for mypy
     numbers: dict[tuple[int, int], list[int]] = {}
     for group in groups:

@@ -1,8 +1,8 @@
-"""The rows of files, whole or batch by batch.
+"""Reads the rows of files, all at once or batch by batch.
 
-Parquet and Arrow files are datasets of `pyarrow.dataset`. CSV and Arrow streams have no index and
-are read from their beginnings here, since a dataset decides on the type of a column of CSV by its
-first values alone.
+Parquet and Arrow files are read as datasets of `pyarrow.dataset`. CSV files and Arrow streams have
+no index and are read here from the beginning. A dataset would infer the types of CSV columns from
+the first values only.
 """
 
 import re
@@ -41,21 +41,21 @@ from tidegate.io.files import (
 # The number of rows read from a file at a time.
 STREAM_BATCH_ROWS = 1 << 16
 
-# How many files are asked for their columns at once: mostly, the answer is on its way.
+# The number of files whose schemas are read at the same time. Most of the time is latency.
 ASKED_AT_ONCE = 16
 
-# How a dataset is read such that few batches are in memory. With threads of its own, a dataset
-# reads far ahead of a consumer that is slower.
+# Options for reading a dataset with few batches in memory. With threads, a dataset would read far
+# ahead of a slow consumer.
 FEW: dict[str, Any] = {
     "batch_size": STREAM_BATCH_ROWS,
     "batch_readahead": 2,
     "fragment_readahead": 1,
     "use_threads": False,
 }
-# What is read of a column of a Parquet file at once.
+# The number of bytes to read at a time from a column of a Parquet file.
 PAGE_BYTES = 1 << 20
 
-# The value in a folder name that stands for null, and a pattern that matches integers.
+# The value in a folder name that represents null, and a pattern that matches integers.
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 
@@ -65,40 +65,40 @@ COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 @dataclass(frozen=True)
 class Reading:
-    """How the files of a table are read."""
+    """The options for reading the files of a table."""
 
     layout: Format | None = None
-    """The format of all files; by their endings if it is not given."""
+    """The format of all files; if None, the extensions determine it."""
 
     csv: Dialect = PLAIN
-    """How CSV values are read."""
+    """The options for parsing CSV values."""
 
     streamed: bool = False
-    """Whether rows are read once, batch by batch, and few of them are in memory."""
+    """Whether rows are read only once, batch by batch, with few rows in memory."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Files of one format that follow each other in a table."""
+    """Consecutive files of one format in a table."""
 
     names: list[str]
-    """Of the files, for messages."""
+    """The names of the files, for messages."""
 
     layout: Format
     schema: pa.Schema
     rows: ds.Dataset | Iterator[pa.RecordBatch]
-    """A dataset, or batches that are read once."""
+    """A dataset, or batches that can be read only once."""
 
     again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
     """Rereads a CSV file with different types for some columns."""
 
 
 def pieces(address: str, how: Reading) -> list[Piece]:
-    """Open the files that an address stands for, or standard input for `-`.
+    """Open the files that an address refers to, or standard input for `-`.
 
     Raises:
-        TidegateError: A file cannot be found, or not be read as what it is said to be.
-        SchemaError: Files differ in a column.
+        TidegateError: A file cannot be found, or cannot be read in the specified format.
+        SchemaError: The files differ in a column.
     """
     if address == STANDARD_STREAM:
         content = read_whole(sys.stdin.buffer).read_buffer()
@@ -112,7 +112,7 @@ def pieces(address: str, how: Reading) -> list[Piece]:
     layouts = {how.layout or _layout(name) for name in files.names}
     if len(layouts) > 1:
         message = f"{address}: its files have several formats, {' and '.join(sorted(layouts))}; "
-        message += "name the files of one format, as in a pattern that ends in .parquet"
+        message += "select files of one format, as with a pattern that ends in .parquet"
         raise TidegateError(message)
     [layout] = layouts
     if layout is Format.PARQUET or (layout is Format.ARROW and _are_arrow_files(files)):
@@ -121,7 +121,7 @@ def pieces(address: str, how: Reading) -> list[Piece]:
 
 
 def one_file_each(piece: Piece) -> list[Piece]:
-    """The same files, each as a piece of its own."""
+    """Return the same files, each as a separate piece."""
     rows = piece.rows
     if not isinstance(rows, ds.FileSystemDataset):
         return [piece]
@@ -134,7 +134,7 @@ def one_file_each(piece: Piece) -> list[Piece]:
 def whole(
     found: Sequence[Piece], schema: pa.Schema, columns: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all pieces one after the other, with these columns, read in parallel."""
+    """Read some columns of all pieces in parallel, and yield their rows in order."""
     parts = [
         _in_memory(piece) if isinstance(piece.rows, Iterator) else piece.rows for piece in found
     ]
@@ -149,9 +149,9 @@ def whole(
 
 
 def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """Some columns of all pieces one after the other, such that few batches are in memory.
+    """Read some columns of all pieces in order, with only a few batches in memory at a time.
 
-    `rows` is the number of rows of a batch, about.
+    `rows` is the approximate number of rows per batch.
     """
     for piece in found:
         with reading(piece.names[0], piece.layout):
@@ -178,14 +178,14 @@ def few_of_row_groups(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Some columns of row groups of a Parquet file, page by page.
+    """Read some columns of some row groups of a Parquet file, page by page.
 
-    A scanner would have some row groups in memory. The texts of the `coded` columns stay numbers of
-    the dictionary that the file has.
+    A scanner would hold several row groups in memory. The strings in `coded` columns remain
+    encoded by the dictionary of the file.
     """
     columns = schema.names
     schema = coded_schema(schema, coded)
-    # Columns that stand in the names of folders.
+    # The values of columns that are encoded in folder names.
     values = ds.get_partition_keys(fragment.partition_expression)
     stored = [column for column in columns if column not in values]
     constants = {
@@ -213,7 +213,7 @@ def few_of_row_groups(
 
 
 def coded_schema(schema: pa.Schema, coded: Collection[str]) -> pa.Schema:
-    """The same columns, with dictionaries for the types of some.
+    """Return the schema with dictionary types for some columns.
 
     Example:
         >>> coded_schema(pa.schema([("s", pa.string())]), ["s"]).field("s").type.value_type
@@ -228,14 +228,14 @@ def coded_schema(schema: pa.Schema, coded: Collection[str]) -> pa.Schema:
 
 
 def _opened(fragment: ds.ParquetFileFragment) -> pa.NativeFile:
-    """Open a file. Pages of a mapped file would stay in the memory of the process."""
+    """Open a file without mapping it, because mapped pages would remain in the process's memory."""
     if isinstance(fragment.filesystem, pafs.LocalFileSystem):
         return pafs.LocalFileSystem().open_input_file(fragment.path)
     return fragment.open()
 
 
 def row_count(found: Sequence[Piece]) -> int | None:
-    """The number of rows, if the files tell it without being read."""
+    """Return the number of rows, if the metadata of the files contains it."""
     count = 0
     for piece in found:
         if piece.layout is not Format.PARQUET or isinstance(piece.rows, Iterator):
@@ -250,7 +250,7 @@ def _in_memory(piece: Piece) -> ds.Dataset:
 
 
 def _raise_what_fails(piece: Piece, columns: list[str]) -> None:
-    """Read files once more, one by one, for an error that says which of them it is."""
+    """Read files again one by one, to raise an error that names the damaged file."""
     for one in one_file_each(piece):
         with reading(one.names[0], one.layout):
             if not isinstance(one.rows, Iterator):
@@ -261,13 +261,13 @@ def _raise_what_fails(piece: Piece, columns: list[str]) -> None:
 def _layout(name: str) -> Format:
     layout = format_of(name)
     if layout is None:
-        message = f"{name}: the ending names no format, expected one of {', '.join(ENDINGS)}"
+        message = f"{name}: the extension is unknown; expected one of {', '.join(ENDINGS)}"
         raise TidegateError(message)
     return layout
 
 
 def _is_pipe(address: str) -> bool:
-    """Whether a path is a named pipe or a device, either of which can be read only once."""
+    """Return whether a path is a named pipe or a device, which can be read only once."""
     found = stat_of(address)
     return found is not None and not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
@@ -278,7 +278,7 @@ DATASET_FORMATS = {Format.PARQUET: ds.ParquetFileFormat, Format.ARROW: ds.IpcFil
 
 
 def _of_dataset(files: Files, layout: Format) -> Piece:
-    """Files with an index, together with the columns that folders such as `day=1` stand for."""
+    """Open files that have an index, with the columns that folders such as `day=1` encode."""
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=files.base,
         partitioning=None if files.base is None else _folders(files),
@@ -287,7 +287,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
     names = files.names
     _schema_of(names[0], of_format.make_fragment(files.paths[0], files.place.filesystem), layout)
     with reading(files.place.address, layout):
-        # By the columns of the first file, with which the others are compared.
+        # Uses the columns of the first file, with which the other files are compared.
         dataset = ds.FileSystemDatasetFactory(
             files.place.filesystem, [*files.paths], of_format, options
         ).finish()
@@ -299,7 +299,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 
 
 def _folders(files: Files) -> ds.HivePartitioning:
-    """The columns encoded in folder names: as integers if possible, otherwise as strings.
+    """Return the columns encoded in folder names, as integers if possible, otherwise as strings.
 
     pyarrow's own inference reads `01` as 1 and fails if a column contains only nulls.
     """
@@ -317,14 +317,14 @@ def _folders(files: Files) -> ds.HivePartitioning:
 
 
 def _are_whole(values: set[str]) -> bool:
-    """Whether values are 32-bit integers without leading zeros or plus signs."""
+    """Return whether all values are 32-bit integers without leading zeros or plus signs."""
     return bool(values) and all(
         WHOLE_NUMBER.fullmatch(value) and abs(int(value)) < 1 << 31 for value in values
     )
 
 
 def _wide(piece: Piece) -> Piece:
-    """The same files, with dictionary indices wide enough for all their values combined."""
+    """Return the same files, with dictionary indices wide enough for their combined values."""
     schema, rows = with_wide_indices(piece.schema), piece.rows
     if schema.equals(piece.schema):
         return piece
@@ -346,7 +346,7 @@ def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Datase
 
 
 def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
-    """Refuse tables that differ in a column; the order of columns may differ."""
+    """Reject tables that differ in a column; the order of columns may differ."""
     # A file's dictionary indices are only as wide as its own values require.
     first, *others = map(with_wide_indices, schemas)
     for name, schema in zip(names[1:], others, strict=True):
@@ -360,13 +360,14 @@ def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
             for field in one:
                 if field.name not in names_of_other:
                     message = f"{of_other}: there is no column `{field.name}`, which {of_one} has; "
-                    message += "files of one table have the same columns"
+                    message += "files of one table must have the same columns"
                     raise SchemaError(message)
         for field in first:
             found = schema.field(field.name).type
             if found != field.type:
-                message = f"{name}: column `{field.name}` is {found}, but in {names[0]} it is "
-                message += f"{field.type}; files of one table have the same columns"
+                message = f"{name}: column `{field.name}` is {found}, "
+                message += f"but in {names[0]} it is {field.type}; "
+                message += "files of one table must have the same columns"
                 raise SchemaError(message)
 
 
@@ -387,7 +388,7 @@ def _of_buffer(name: str, layout: Format, content: pa.Buffer, how: Reading) -> P
 
 
 def _of_content(name: str, layout: Format, opener: Opener, how: Reading) -> Piece:
-    """The table in a file."""
+    """Open the table in a file."""
     with reading(name, layout):
         if layout is Format.CSV:
             return _of_csv(name, lambda: _decompressed(opener()), how)
@@ -438,10 +439,10 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
-    """The same files, converted so that each column has one type across all files.
+    """Convert files so that each column has the same type in all files.
 
-    A CSV column gets the type it would have if all rows were in a single file. Dictionary indices
-    are wide enough for the combined values of all files.
+    The type of a CSV column is the one that it would have if all rows were in a single file.
+    Dictionary indices are wide enough for the combined values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
@@ -462,7 +463,7 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 
 
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
-    """The type that a column in several CSV files would have if they were a single file."""
+    """Return the type that a column of several CSV files would have in a single file."""
     kinds = [piece.schema.field(name).type for piece in guessed]
     if (given := csv_rows.common_given(kinds)) is not None:
         return given
@@ -477,7 +478,7 @@ def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
 
 
 def _all_fit(guessed: Sequence[Piece], name: str, kind: pa.DataType) -> bool:
-    """Whether all values of a column fit a type."""
+    """Return whether all values of a column fit a type."""
     with suppress(TidegateError):
         for piece in guessed:
             _with_types(piece, {name: kind})
@@ -503,8 +504,8 @@ def _json_table(opener: Opener) -> pa.Table:
 def _json_blocks(opener: Opener) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Read JSON lines in blocks; the first block determines the columns and their types."""
     if not hasattr(pyarrow.json, "open_json"):
-        message = "this version of pyarrow reads JSON lines at once only; "
-        message += "install pyarrow 20 or later, or leave the memory limit out"
+        message = "this version of pyarrow cannot read JSON lines in blocks; "
+        message += "install pyarrow 20 or later, or omit the memory limit"
         raise TidegateError(message)
     block = csv_rows.BLOCK_BYTES
     while True:
@@ -529,7 +530,7 @@ def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
 
 
 def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
-    """The schema in which texts that are all times are times, as in CSV."""
+    """Return a schema in which strings that are all times become times, as in CSV."""
     schema = rows.schema
     for place, field in enumerate(schema):
         if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:
@@ -549,7 +550,7 @@ def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
 
 
 def _are_arrow_files(files: Files) -> bool:
-    """Whether files are Arrow files, by their first bytes, and not Arrow streams."""
+    """Return whether files are Arrow files, not Arrow streams, judging by their first bytes."""
 
     def is_file(path: str) -> bool:
         with files.place.filesystem.open_input_file(path) as content:

@@ -13,18 +13,19 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# Seconds that a thread waits for results: Python waits for its threads where it ends.
+# How long a thread waits for results, in seconds; at exit, Python waits for its threads.
 _PATIENCE = 0.5
 
-# Seconds after which a source that had no room is tried again.
+# The interval between two attempts to push into a full source, in seconds.
 _ROOM = 0.001
 
 
 async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN401 - of Rust
-    """Yield batches until all sources are closed, while the event loop goes on.
+    """Yield batches until all sources are closed, without blocking the event loop.
 
-    A thread does the work and waits for sources. It leaves the results where they are, so that
-    nothing is lost if the caller is cancelled meanwhile. The threads of the event loop stay free.
+    A separate thread does the work and waits for sources. The thread leaves the results in the
+    operator, so that nothing is lost if the caller is cancelled. The event loop's own threads
+    remain free.
     """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-aio")
@@ -41,10 +42,10 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
 
 
 async def push(source: Any, data: Any, extra: str) -> None:  # noqa: ANN401 - of Rust, any rows
-    """Push rows, and wait while the memory limit has no room for them.
+    """Push rows, waiting while the memory limit leaves no room for them.
 
-    The rows are pushed between two waits, so that a caller who is cancelled has pushed all of them,
-    or none.
+    The rows are pushed between two waits, so a caller that is cancelled has pushed either all of
+    them or none.
     """
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Operators behind each other: one takes the results of another, and one snapshot has all."""
+"""Chains of operators, in which one operator's results feed another, with a common snapshot."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     Fed: TypeAlias = "Operator[Any] | tuple[Operator[Any], Literal['later', 'earlier']]"
 
-# Seconds after which a thread that waits looks at the others.
+# The interval at which a waiting thread checks the other threads, in seconds.
 _PATIENCE = 0.1
 
-# Snapshots begin with this and a version. Then follow the links as text and the operators' states,
-# each with its length, and a checksum of all before it.
+# Snapshots begin with these bytes and a version. The links as text and the states of the operators
+# follow, each with its length, and then a checksum of everything before it.
 _MAGIC = b"TIDECHAIN"
 _VERSION = 1
 _LENGTH = struct.Struct("<Q")
@@ -34,24 +34,25 @@ _SUM = struct.Struct("<I")
 
 
 class Chain:
-    """Operators behind each other: one takes the results of another, down to a last one.
+    """A chain of operators, in which the results of one operator feed a source of another.
 
-    Each source of `feeds` takes the results of its operator, with the time of the column that is
-    its own time column. Watermarks go through: a row comes from the last operator as soon as the
-    outer sources have promised that it is final. The fed source needs no `lateness`: how far times
-    are out of order follows from the query before it, and no row is late there. Its end is the end
-    of the operator before it.
+    Each source in `feeds` receives the results of its operator. The times of these results are in
+    the source's time column. Watermarks are passed along: a row is emitted by the last operator as
+    soon as the outer sources have promised that it is final. A fed source needs no `lateness`. The
+    preceding query determines how far times are out of order, and no rows are late. A fed source
+    closes when the preceding operator ends.
 
-    The rows depend on the rows of the outer sources alone, as with one operator. They are
-    the rows of the calls on tables, one on the result of another. If an operator has
-    `ordered=False`, the rows that it feeds come in any order among rows of one time.
+    As with a single operator, the results depend only on the rows of the outer sources. The results
+    are the same as for a sequence of calls on tables, each on the previous result. If an operator
+    has `ordered=False`, the rows that it passes on are in any order among rows with equal times.
 
-    `poll` does all the work on the calling thread. In a block of `running`, each operator has a
-    thread. `snapshot` gives one state of all operators and of the rows between them. Rows are
-    pushed into the outer sources, the ones that nothing feeds, as without a chain.
+    `poll` does all the work on the calling thread. In a `running` block, each operator has its own
+    thread. `snapshot` returns a single state of all operators and of the rows between them. Rows
+    are pushed into the outer sources, which no operator feeds, in the same way as without a chain.
 
     Example:
-        Pairs of a trade and a quote of the 5 before it, counted in windows of 20:
+        Each trade with the quotes of the 5 time units before it, counted in windows of 20 time
+        units:
 
         >>> import pyarrow as pa
         >>> import tidegate as tg
@@ -67,7 +68,7 @@ class Chain:
         >>> chain.poll().to_pylist()
         [{'window_start': 0, 'window_end': 20, 'pairs': 2}]
 
-        The time of a pair is that of its later row, if a column of that time is asked for:
+        With a column for the later time of each pair:
 
         >>> pairs = tg.IntervalJoin(trades, quotes, on="ts", lower=-5, upper=5)
         >>> schema = pairs.schema.append(pa.field("seen", pa.int64()))
@@ -75,17 +76,19 @@ class Chain:
         >>> chain = tg.Chain(count, {count.sources[0]: (pairs, "later")})
 
     Args:
-        last: The operator whose results the chain gives.
-        feeds: For each source that is fed, the operator before it. Its results have the source's
-            time column as a time: `ts` or `ts_right` of a join, or the start or the end of a
-            window. Or a pair of the operator and `"later"` or `"earlier"`: the source's time
-            column, which the results do not have, is made of both times.
+        last: The operator whose results the chain returns.
+        feeds: A mapping from each fed source to the operator that feeds it. The source's time
+            column must be a time of that operator's results: `ts` or `ts_right` of a join, or the
+            start or the end of a window. To feed the later or the earlier of a pair's two times,
+            give a pair of the operator and `"later"` or `"earlier"`. The source's time column is
+            then computed from both times, and must not be a column of the results.
 
     Raises:
-        SchemaError: The source's time column is none of the times of the results.
-        TidegateError: A source is in use already; an operator is before two sources, before itself
-            or before none; or its times have no bound, so that no row would be final.
-        TypeError: An argument is no operator, or no source.
+        SchemaError: The source's time column is not one of the times of the results.
+        TidegateError: A source is already in use, or an operator feeds two sources, itself or no
+            source. The error is also raised if times have no bound, so that no row would ever be
+            final.
+        TypeError: An argument is not an operator or not a source.
     """
 
     def __init__(self, last: Operator[Any], feeds: Mapping[Source, Fed]) -> None:
@@ -94,7 +97,8 @@ class Chain:
             raise TypeError(message)
         if not feeds:
             message = (
-                "feeds: expected a source and the operator before it; poll one operator by itself"
+                "feeds: expected a source and the operator that feeds it; "
+                "poll a single operator directly"
             )
             raise TidegateError(message)
         given = [_given(source, fed) for source, fed in feeds.items()]
@@ -110,7 +114,7 @@ class Chain:
 
     @property
     def operators(self) -> list[Operator[Any]]:
-        """The operators, each behind all operators that feed it; the last one is the chain's.
+        """The operators, each after all operators that feed it; the last one returns the results.
 
         Example:
             >>> import pyarrow as pa
@@ -124,9 +128,10 @@ class Chain:
         return list(self._operators)
 
     def poll(self) -> pa.RecordBatch | None:
-        """Return the next batch of the last operator that is final, or None.
+        """Return the next final batch of the last operator, or None.
 
-        Does not wait for sources. Batches go from operator to operator before.
+        The call does not wait for sources. Before `poll` returns, batches are passed from operator
+        to operator.
 
         Example:
             >>> import pyarrow as pa
@@ -140,7 +145,7 @@ class Chain:
 
         Raises:
             MemoryLimitError: A batch between two operators can never fit a `memory_limit`.
-            TidegateError: An operator of the chain has failed, or a source of it was abandoned.
+            TidegateError: An operator of the chain has failed, or one of its sources was abandoned.
         """
         with self._turns.alone():
             operator: Any
@@ -153,10 +158,10 @@ class Chain:
                     return batch
 
     def running(self, sink: Sink) -> RunningChain:
-        """Drive all operators by threads of their own, and give the results to a sink.
+        """Run each operator on its own thread, and pass the results to a sink.
 
-        At the end of the block the outer sources are closed, and the last results are given to the
-        sink. If the block raises, the threads stop, and the sources stay as they are.
+        At the end of the block, the outer sources are closed, and the last results are passed to
+        the sink. If the block raises an exception, the threads stop, and the sources are unchanged.
 
         Example:
             >>> import pyarrow as pa
@@ -170,24 +175,26 @@ class Chain:
             [2, 1]
 
         Args:
-            sink: A function of a record batch; a `queue.Queue`, which gets None at the end; a
-                writer with `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which is not
-                closed; or a source of another operator, which is closed at the end.
+            sink: Where results go. A function is called with each record batch. A `queue.Queue`
+                receives the batches, and None at the end. A writer with a method `write_batch`,
+                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
+                is closed at the end.
 
         Returns:
-            The chain in work, as a context manager.
+            A context manager that runs the chain.
 
         Raises:
-            TypeError: The sink is none of these.
+            TypeError: The sink has an unsupported type.
         """
         return RunningChain(self._operators, self._links, sink, self._turns)
 
     def snapshot(self) -> bytes:
         """Return the state of all operators, and of the rows between them, as bytes.
 
-        No batch is on its way between two operators meanwhile, and none at the sink: the batches
-        that the sink has been given are the ones that the snapshot counts as handed out. A sink may
-        take a snapshot itself, behind the rows that it was given.
+        While the snapshot is taken, no batch is in transit between two operators or to the sink.
+        The batches that the sink has received are exactly those that the snapshot records as
+        returned. A sink may itself take a snapshot, which then records the rows that the sink has
+        received as returned.
 
         Example:
             >>> import pyarrow as pa
@@ -206,9 +213,10 @@ class Chain:
             [2]
 
         Raises:
-            StateError: The sink takes a snapshot while another thread takes one, and each would
-                wait for the other; or a signal handler takes one within a call to the chain.
-            ClosedError: The chain is closed, or of a parent process.
+            StateError: The sink and another thread take snapshots at the same time and would wait
+                for each other. A signal handler that takes a snapshot during a call to the chain
+                also raises this error.
+            ClosedError: The chain is closed, or belongs to a parent process.
             TidegateError: An operator has failed.
         """
         with self._turns.alone():
@@ -220,10 +228,10 @@ class Chain:
         return body + _SUM.pack(zlib.crc32(body))
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot of a chain of the same operators and feeds.
+        """Resume from a snapshot of a chain with the same operators and feeds.
 
-        No row may have been pushed before. If an operator refuses its part, all operators are
-        closed, since the parts belong together.
+        No rows may have been pushed before. If an operator rejects its part, all operators are
+        closed, because the parts belong together.
 
         Example:
             >>> import pyarrow as pa
@@ -232,22 +240,22 @@ class Chain:
             >>> count = tg.Aggregate(merge.schema, on="ts", size=2, aggs={"n": tg.agg.count()})
             >>> tg.Chain(count, {count.sources[0]: merge}).restore(b"TIDE")
             Traceback (most recent call last):
-            tidegate.StateError: the snapshot is damaged or of no chain: it has 4 bytes, and its...
+            tidegate.StateError: the snapshot is damaged or not of a chain: it has 4 bytes, but...
 
         Args:
             snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, of another chain, or of a later version; or an
-                operator is in use already.
-            MemoryLimitError: A `memory_limit` has no room for the state.
+            StateError: The snapshot is damaged, belongs to another chain, or has a later version,
+                or an operator is already in use.
+            MemoryLimitError: A `memory_limit` leaves no room for the state.
         """
         text, *states = _parts(snapshot)
         if text.decode(errors="replace") != self._shape or len(states) != len(self._operators):
             message = (
                 "the snapshot is of another chain: "
-                f"({text.decode(errors='replace')[:400]}), not ({self._shape}); make the chain as "
-                "it was when the snapshot was taken"
+                f"({text.decode(errors='replace')[:400]}), not ({self._shape}); "
+                "create the same chain as when the snapshot was taken"
             )
             raise StateError(message)
         with self._turns.alone():
@@ -272,7 +280,7 @@ class Chain:
 
 
 class RunningChain:
-    """A chain that threads drive, as `Chain.running` makes it."""
+    """A chain that runs on threads; created by `Chain.running`."""
 
     def __init__(
         self, operators: list[Operator[Any]], links: list[_Link], sink: Sink, turns: Turns
@@ -316,12 +324,12 @@ class RunningChain:
                 self._give_up()
             self.stop()
         if (error := self.error) is not None:
-            # What the block has raised may follow from it.
+            # The exception of the block may be a consequence of this error.
             raise error from value
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the sink or of an operator that has ended the chain, or None.
+        """The error of the sink or of an operator that ended the chain, or None.
 
         Example:
             >>> import pyarrow as pa
@@ -332,11 +340,11 @@ class RunningChain:
             >>> running.error is None
             True
         """
-        # Later errors may be consequences of the first: nothing polls the operator behind any more.
+        # Later errors may be consequences of the first one, after which operators are not polled.
         return min(self._all, key=lambda running: running.failed_at).error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the sink has all results of closed sources, or the chain was stopped.
+        """Wait until the sink has received all results of closed sources, or the chain is stopped.
 
         Example:
             >>> import pyarrow as pa
@@ -348,16 +356,16 @@ class RunningChain:
             False
 
         Args:
-            timeout: The most seconds to wait. None sets no limit.
+            timeout: The maximum number of seconds to wait. None sets no limit.
 
         Returns:
             Whether all threads have ended.
 
         Raises:
             ClosedError: The chain runs in the process that this one was forked from.
-            Exception: Whatever the sink or an operator has raised.
+            Exception: Any exception that the sink or an operator has raised.
         """
-        # A thread that fails stops all others, so that each of them ends.
+        # A thread that fails stops all others, so all of them end.
         until = None if timeout is None else time.monotonic() + timeout
         for running in self._all:
             rest = None if until is None else max(0.0, until - time.monotonic())
@@ -368,9 +376,9 @@ class RunningChain:
         return True
 
     def stop(self) -> None:
-        """End the threads after the batches that are at work.
+        """Stop the threads after the current batches.
 
-        Sources stay as they are, and rows are where they are, for polls, a snapshot or another run.
+        Sources and rows are unchanged, and can be used by polls, a snapshot or another run.
 
         Example:
             >>> import pyarrow as pa
@@ -381,23 +389,23 @@ class RunningChain:
             ...     running.stop()
         """
         for running in self._all:
-            running._stopped.set()  # noqa: SLF001 - before any of them is waited for
+            running._stopped.set()  # noqa: SLF001 - stop all of them before waiting for any
         for running in self._all:
             running.stop()
 
     def _look(self) -> None:
-        """End all threads where one has failed."""
+        """Stop all threads if one of them has failed."""
         if self.error is not None:
             self._give_up()
 
     def _give_up(self) -> None:
-        """End all threads, without a wait: one of them may be this one."""
+        """Stop all threads without waiting for them, because one of them may be the current one."""
         for running in self._all:
             running._give_up()  # noqa: SLF001 - as at the end of one
 
 
 class _ChainFeed(Feed):
-    """A source that takes the results of an operator, and its promises."""
+    """A source that receives the results and the promises of an operator."""
 
     def __init__(self, source: Source, operator: Any, of: str | None) -> None:  # noqa: ANN401 - of Rust
         super().__init__(source)
@@ -408,8 +416,8 @@ class _ChainFeed(Feed):
         return super().give(self.with_time(batch) if self.columns else batch)
 
     def with_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with one more column, of the later or the earlier of its times."""
-        import pyarrow.compute as pc  # noqa: PLC0415 - only where it is asked for
+        """Return the batch with an additional column that contains the later or earlier time."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - only if it is needed
 
         made = pc.min_element_wise if self.time == "earlier" else pc.max_element_wise
         times = [batch[name] for name in self.columns]
@@ -427,7 +435,7 @@ class _ChainFeed(Feed):
 
 def _without_zone(times: Any) -> Any:  # noqa: ANN401 - an array
     """Drop the time zone but keep the instants; pyarrow cannot compare times with time zones."""
-    import pyarrow as pa  # noqa: PLC0415 - only where it is asked for
+    import pyarrow as pa  # noqa: PLC0415 - only if it is needed
 
     has_zone = getattr(times.type, "tz", None) is not None
     return times.view(pa.timestamp(times.type.unit)) if has_zone else times
@@ -442,7 +450,7 @@ class _Link:
         self.feed = _ChainFeed(source, operator, of)
 
     def go_on(self) -> bool:
-        """Hand on all that is ready; whether there was anything."""
+        """Pass on all batches that are ready, and return whether there were any."""
         went = False
         while True:
             is_ready = self.operator._is_ready_within(0.0)  # noqa: SLF001 - of Rust
@@ -461,8 +469,8 @@ def _given(source: object, fed: Fed) -> tuple[Source, Operator[Any], str | None]
         raise TypeError(message)
     if not isinstance(operator, Operator):
         message = (
-            "feeds: expected an operator before a source, or a pair of it and 'later' or "
-            f"'earlier', got {type(operator).__name__}"
+            "feeds: expected an operator that feeds a source, or a pair of it and "
+            f"'later' or 'earlier', got {type(operator).__name__}"
         )
         raise TypeError(message)
     return source, operator, of
@@ -471,15 +479,15 @@ def _given(source: object, fed: Fed) -> tuple[Source, Operator[Any], str | None]
 def _in_order(
     last: Operator[Any], given: list[tuple[Source, Operator[Any], str | None]]
 ) -> list[Operator[Any]]:
-    """The operators, each behind all that feed it."""
+    """Return the operators, each after all operators that feed it."""
     ordered: list[Operator[Any]] = []
     entered: list[Operator[Any]] = []
 
     def enter(operator: Operator[Any]) -> None:
         if any(one is operator for one in entered):
             message = (
-                "feeds: an operator feeds two sources, or itself; give each source an operator of "
-                "its own"
+                "feeds: an operator feeds two sources, or itself; "
+                "use a separate operator for each source"
             )
             raise TidegateError(message)
         entered.append(operator)
@@ -492,8 +500,8 @@ def _in_order(
     enter(last)
     if len(ordered) != len(given) + 1:
         message = (
-            "feeds: a source belongs to no operator of the chain; each operator but the last feeds "
-            "a source of another one"
+            "feeds: a source belongs to no operator of the chain; "
+            "each operator except the last must feed a source of another one"
         )
         raise TidegateError(message)
     return ordered
@@ -501,23 +509,23 @@ def _in_order(
 
 def _check(why: str, *, is_whole: bool) -> None:
     if not is_whole:
-        message = f"the snapshot is damaged or of no chain: {why}"
+        message = f"the snapshot is damaged or not of a chain: {why}"
         raise StateError(message)
 
 
 def _parts(snapshot: bytes) -> list[bytes]:
-    """The text of the links, and the states, of a snapshot that is whole."""
+    """Split an intact snapshot into the text of the links and the states."""
     size = len(snapshot)
     has_head = size >= _HEAD.size + _SUM.size
-    _check(f"it has {size} bytes, and its head alone has more", is_whole=has_head)
+    _check(f"it has {size} bytes, but the head alone has more", is_whole=has_head)
     magic, version = _HEAD.unpack_from(snapshot)
-    _check("it does not begin as one of a chain does", is_whole=magic == _MAGIC)
+    _check("it does not begin like a snapshot of a chain", is_whole=magic == _MAGIC)
     body, (checksum,) = snapshot[: -_SUM.size], _SUM.unpack(snapshot[-_SUM.size :])
-    _check("its checksum does not fit its bytes", is_whole=zlib.crc32(body) == checksum)
+    _check("its checksum does not match its content", is_whole=zlib.crc32(body) == checksum)
     if version != _VERSION:
         message = (
-            f"the snapshot has version {version}, and this tidegate reads version {_VERSION} of "
-            "snapshots of chains; use the tidegate that wrote it"
+            f"the snapshot has version {version}, but this tidegate reads version {_VERSION} "
+            "of chain snapshots; use the tidegate that wrote it"
         )
         raise StateError(message)
     parts, at = [], _HEAD.size
@@ -525,7 +533,7 @@ def _parts(snapshot: bytes) -> list[bytes]:
         _check("a part has no length", is_whole=len(body) - at >= _LENGTH.size)
         (length,) = _LENGTH.unpack_from(body, at)
         at += _LENGTH.size
-        _check("a part is longer than the rest", is_whole=length <= len(body) - at)
+        _check("a part is longer than the remaining bytes", is_whole=length <= len(body) - at)
         parts.append(body[at : at + length])
         at += length
     _check("it has no parts", is_whole=bool(parts))

@@ -1,4 +1,4 @@
-"""The logger `tidegate`: what is told of sources and operators, each once a while."""
+"""The logger `tidegate`, which reports events of sources and operators at a limited rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 _LOGGER = logging.getLogger("tidegate")
 _LOGGER.addHandler(logging.NullHandler())
 
-# Seconds for which nothing more of a kind is told of one source.
+# The minimum time between two messages of one kind about the same source, in seconds.
 _QUIET = 60.0
 
 _LEVELS = {
@@ -22,12 +22,12 @@ _LEVELS = {
 # is needed. A lock could deadlock if a signal handler pushes rows or if the process forks.
 _TOLD: dict[tuple[str, int], float] = {}
 
-# More of them are forgotten: most are of sources that are gone.
+# The maximum number of entries before all are dropped. Most belong to sources that no longer exist.
 _MOST = 10_000
 
 
 def tell(kind: str, number: int, text: str) -> None:
-    """Tell something of a source or an operator, unless that was told within the last minute."""
+    """Log an event of a source or an operator, unless it was logged within the last minute."""
     level = _LEVELS[kind]
     if not _LOGGER.isEnabledFor(level):
         return
@@ -36,7 +36,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def _is_news(key: tuple[str, int], now: float) -> bool:
-    """Whether to log this event: each key is logged at most once a minute, by a single caller."""
+    """Return whether to log an event: each key at most once a minute, by a single caller."""
     last = _TOLD.get(key)
     if last is not None:
         if now - last < _QUIET:

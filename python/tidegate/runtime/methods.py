@@ -46,11 +46,11 @@ def attach(more: Mapping[type, dict[str, Any]]) -> None:
     for kind, of_kind in methods.items():
         for name, method in of_kind.items():
             _attach(kind, name, method)
-    _tidegate._set_callbacks(table_of_rows, tell, waits_for)  # noqa: SLF001 - the package's own
+    _tidegate._set_callbacks(table_of_rows, tell, waits_for)  # noqa: SLF001 - internal to the package
 
 
 def _attach(kind: type, name: str, function: FunctionType) -> None:
-    """Add a copy of a function as a method, with the text that the manual has for it."""
+    """Add a copy of a function as a method, with its docstring from the manual."""
     method = FunctionType(
         function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
     )
@@ -91,7 +91,7 @@ def _sink(operator: Operator, sink: Sink, punctuations: bool) -> Any:  # noqa: A
 
 
 def batches(self: Readable) -> AsyncIterator[pa.RecordBatch]:
-    """Yield batches while the event loop goes on."""
+    """Yield batches without blocking the event loop."""
     from tidegate.runtime.awaiting import batches  # noqa: PLC0415 - see the top
 
     return batches(self)
@@ -112,7 +112,7 @@ def push_async(
 def table_of_rows(
     rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool
 ) -> pa.Table:
-    """Return dicts or tuples as a table."""
+    """Convert dicts or tuples to a table."""
     from tidegate.runtime.rows import table  # noqa: PLC0415 - see the top
 
     return table(rows, schema, name, ignores_extra=ignores_extra)
@@ -126,7 +126,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def waits_for(thread: int, other: int) -> bool:
-    """Return whether a thread waits for another one."""
+    """Return whether a thread waits for another thread."""
     from tidegate.runtime.waits import waits_for  # noqa: PLC0415 - see the top
 
     return waits_for(thread, other)

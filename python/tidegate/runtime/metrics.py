@@ -1,4 +1,4 @@
-"""The numbers of an operator for monitoring, and for people who look at it."""
+"""Formats the statistics of an operator, for monitoring tools and for display."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 _TOTALS = {
     "rows_in": "Rows pushed.",
-    "rows_late": "Rows set aside, as late or too wide.",
-    "rows_out": "Result rows handed out.",
+    "rows_late": "Rows set aside because they are late or too wide.",
+    "rows_out": "Result rows returned.",
 }
 _GAUGES = {
-    "watermark": "No row below it can come, in the unit of the time column.",
+    "watermark": "Time below which no further rows can arrive, in the unit of the time column.",
     "memory": "Bytes held that count towards the limit.",
-    "memory_limit": "Bytes that may be held.",
-    "state_rows": "Rows kept for later ones.",
-    "state_bytes": "Bytes held beside the rows that are kept.",
+    "memory_limit": "Maximum number of bytes to hold.",
+    "state_rows": "Rows kept for later rows.",
+    "state_bytes": "Bytes held in addition to the rows that are kept.",
     "state_keys": "Keys with a state.",
 }
 _OF_SOURCES = {
     "rows_in": ("counter", "Rows pushed into the source."),
-    "rows_late": ("counter", "Rows of the source set aside."),
-    "watermark": ("gauge", "No later row of the source is below it."),
-    "memory": ("gauge", "Bytes held of the source's rows."),
+    "rows_late": ("counter", "Rows of the source that were set aside."),
+    "watermark": ("gauge", "Time below which the source delivers no further rows."),
+    "memory": ("gauge", "Bytes held for the source's rows."),
     "closed": ("gauge", "Whether the source has ended."),
-    "idle": ("gauge", "Whether the others go on without the source."),
-    "abandoned": ("gauge", "Whether rows of the source are missing that will not come."),
+    "idle": ("gauge", "Whether the source is idle, so that other sources do not wait for it."),
+    "abandoned": ("gauge", "Whether the source was abandoned, with rows missing."),
 }
 _OWN_LABELS = ("operator", "source", "quantile")
 _UNITS = {"memory": "memory_bytes", "memory_limit": "memory_limit_bytes"}
 
 
 def metrics(operator: Operator[Any], /, **labels: str) -> str:
-    """Return the numbers of an operator in the text format of Prometheus.
+    """Return the statistics of an operator in the text format of Prometheus.
 
-    They are counts of rows in, late and out, watermarks, bytes held, rows kept, latencies, and how
-    many rows wait for a silent source, in all and for each source. A number that an operator does
-    not have is left out.
+    The text contains counts of pushed, late and returned rows, watermarks, bytes held, rows kept,
+    latencies, and the number of rows that wait for a silent source. Some statistics are reported
+    both in total and for each source. Statistics that an operator does not have are omitted.
 
     Example:
         >>> import pyarrow as pa
@@ -56,26 +56,26 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
 
     Args:
         operator: The operator.
-        labels: Further labels of every number, such as `job="feed"`; not `operator`, `source` or
-            `quantile`, which have a meaning.
+        labels: Additional labels for all metrics, such as `job="feed"`. The labels `operator`,
+            `source` and `quantile` are reserved.
 
     Returns:
-        The text, as an HTTP endpoint for Prometheus gives it.
+        The text that an HTTP endpoint for Prometheus should return.
 
     Raises:
-        ClosedError: The operator was made before this process was forked.
-        TidegateError: A label has a name that Prometheus does not take, or one that has a meaning.
-        TypeError: The value of a label is no text.
+        ClosedError: The operator was created before this process was forked.
+        TidegateError: The name of a label is reserved, or Prometheus does not accept it.
+        TypeError: The value of a label is not a string.
     """
     for name, label in labels.items():
         if name in _OWN_LABELS or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name):
             message = (
-                f"labels: `{name:.80}` cannot be the name of a label; take letters, digits and "
+                f"labels: `{name:.80}` cannot be the name of a label; use letters, digits and "
             )
-            message += f"underscores, and none of {', '.join(_OWN_LABELS)}"
+            message += f"underscores, but none of {', '.join(_OWN_LABELS)}"
             raise TidegateError(message)
         if not isinstance(label, str):
-            message = f"labels: expected text for `{name}`, got {type(label).__name__}"
+            message = f"labels: expected a string for `{name}`, got {type(label).__name__}"
             raise TypeError(message)
     of_all = {"operator": type(operator).__name__, **labels}
     lines: list[str] = []
@@ -88,7 +88,7 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
 def _families(
     stats: dict[str, Any],
 ) -> Iterator[tuple[str, str, str, list[tuple[dict[str, str], float]]]]:
-    """Yield name, kind, help, and the values with the labels of each."""
+    """Yield the name, kind and help of each metric, and its values with their labels."""
     for name, told in _TOTALS.items():
         yield f"{name}_total", "counter", told, [({}, stats[name])]
     for name, told in _GAUGES.items():
@@ -97,12 +97,12 @@ def _families(
     if stats["latency"] is not None:
         quantiles = zip(("0.5", "0.99", "1"), stats["latency"], strict=True)
         values = [({"quantile": quantile}, value) for quantile, value in quantiles]
-        yield "latency_seconds", "gauge", "From a row's push until its results were made.", values
+        yield "latency_seconds", "gauge", "Time from a row's push to its results.", values
     waiting = stats["waiting"] or {"source": "", "seconds": 0, "rows": 0}
     of_source = {"source": waiting["source"]}
     yield "waiting_rows", "gauge", "Rows that wait for a source.", [(of_source, waiting["rows"])]
     silent = [(of_source, waiting["seconds"])]
-    yield "waiting_seconds", "gauge", "How long the source has brought nothing.", silent
+    yield "waiting_seconds", "gauge", "Time since the source last delivered anything.", silent
     for name, (kind, told) in _OF_SOURCES.items():
         values = [
             ({"source": source["name"]}, _number(source[name]))
@@ -115,7 +115,7 @@ def _families(
 
 
 def _number(value: object) -> int:
-    """A number as it is; of a reason, whether there is one."""
+    """Return an integer or a boolean as an integer; for a reason, 1 if there is one, else 0."""
     return int(value) if isinstance(value, int) else int(value is not None)
 
 
@@ -127,7 +127,7 @@ def _labelled(labels: dict[str, str]) -> str:
 
 
 def text(operator: Operator[Any]) -> str:
-    """The operator in a line, for `repr`."""
+    """Return a description of the operator in one line, for `repr`."""
     name = type(operator).__name__
     try:
         stats = operator.stats()
@@ -144,7 +144,7 @@ def text(operator: Operator[Any]) -> str:
 
 
 def page(operator: Operator[Any]) -> str:
-    """The operator as HTML, for notebooks."""
+    """Return a description of the operator as HTML, for notebooks."""
     try:
         stats = operator.stats()
         explained = operator.explain()

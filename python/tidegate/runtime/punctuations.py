@@ -1,4 +1,4 @@
-"""Punctuations of an operator as rows among its results."""
+"""Emits the punctuations of an operator as rows among its results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WATERMARK = "watermark"
 
 
 class Punctuated(Taker):
-    """A sink that gets the operator's punctuations as rows, among the results."""
+    """A sink that also receives the operator's punctuations, as rows among the results."""
 
     def __init__(self, operator: Any, sink: Sink) -> None:  # noqa: ANN401 - of Rust
         if isinstance(sink, Source):
             message = (
-                "punctuations: a source of another operator takes results alone; leave "
-                "punctuations out, or make a tidegate.Chain, which tells the source watermarks"
+                "punctuations: a source of another operator accepts only results; "
+                "omit punctuations, or use a tidegate.Chain, which passes watermarks to the source"
             )
             raise TidegateError(message)
         self.schema = _with_watermark(operator.schema)
@@ -30,11 +30,11 @@ class Punctuated(Taker):
         self.sink = sink_of(sink)
         self.operator = operator
         self.last: int | None = None
-        # What the sink has raised for a punctuation, behind results that it has taken.
+        # The exception that the sink raised for a punctuation, after it had accepted results.
         self.error: BaseException | None = None
 
     def give(self, batch: pa.RecordBatch) -> bool:
-        """Hand results over, and what is promised behind them."""
+        """Pass results to the sink, followed by a punctuation."""
         self._check()
         watermarks = pa.nulls(batch.num_rows, pa.int64())
         rows = pa.RecordBatch.from_arrays([*batch.columns, watermarks], schema=self.schema)
@@ -42,23 +42,23 @@ class Punctuated(Taker):
             return False
         try:
             self.promise(self.operator)
-        except BaseException as error:  # noqa: BLE001 - it is raised with the next call
+        except BaseException as error:  # noqa: BLE001 - the next call raises it
             self.error = error
         return True
 
     def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
-        """Hand a punctuation over, if the promise has risen."""
+        """Pass a punctuation to the sink if the promise has risen."""
         self._check()
         promised = operator.promised
         if promised is None or promised == self.last:
             return
         columns = [*self.nulls, pa.array([promised], pa.int64())]
-        # A queue that is full gets a later one.
+        # A full queue receives a later punctuation instead.
         if self.sink.give(pa.RecordBatch.from_arrays(columns, schema=self.schema)):
             self.last = promised
 
     def end(self) -> bool:
-        """Tell that there is no more."""
+        """Signal the end of the results."""
         self._check()
         return self.sink.end()
 
@@ -69,11 +69,11 @@ class Punctuated(Taker):
 
 
 def _with_watermark(schema: pa.Schema) -> pa.Schema:
-    """The columns of results with punctuations, which have nulls in all but the last."""
+    """Return the schema of results with punctuations, whose columns may all be null."""
     if _WATERMARK in schema.names:
         message = (
-            f"punctuations: the results have a column `{_WATERMARK}` already; give it another name "
-            "in the sources"
+            f"punctuations: the results already have a column `{_WATERMARK}`; "
+            "rename it in the sources"
         )
         raise SchemaError(message)
     fields = [field.with_nullable(nullable=True) for field in schema]

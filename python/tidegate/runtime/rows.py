@@ -14,7 +14,7 @@ from tidegate._tidegate import SchemaError, TidegateError
 
 
 def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool) -> pa.Table:
-    """The rows as a table; tuples are in the order of the schema.
+    """Convert rows to a table; the values of tuples are in schema order.
 
     Error messages begin with `name` and identify the offending row in the list.
     """
@@ -29,7 +29,7 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: b
 
 
 def size_of(rows: pa.RecordBatch | pa.Table) -> int:
-    """The bytes of rows. Older versions of pyarrow cannot compute the size of a slice of views."""
+    """Return the size of rows in bytes; older pyarrow cannot compute it for slices of views."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:
@@ -43,7 +43,7 @@ def _values(
     name: str,
     ignores_extra: bool,  # noqa: FBT001 - as above
 ) -> Sequence[Any]:
-    """The values of a row, in the order of the schema."""
+    """Return the values of a row in schema order."""
     place = f"{name}: row {number} of the list"
     if isinstance(row, Mapping):
         missing = [column for column in names if column not in row]
@@ -52,8 +52,8 @@ def _values(
             raise SchemaError(message)
         extra = [] if ignores_extra else [key for key in row if key not in names]
         if extra:
-            message = f"{place} has a value for `{extra[0]}`, which is no column; leave it out, or "
-            message += 'push with extra="ignore"'
+            message = f"{place} has a value for `{extra[0]}`, which is not a column; "
+            message += 'omit it, or push with extra="ignore"'
             raise SchemaError(message)
         return [row[column] for column in names]
     if isinstance(row, tuple):
@@ -62,13 +62,13 @@ def _values(
             message += ", ".join(names)
             raise SchemaError(message)
         return row
-    message = f"{name}: expected rows as dicts or tuples, or Arrow data, got a list whose row "
-    message += f"{number} is {type(row).__name__}"
+    message = f"{name}: expected rows as dicts or tuples, or Arrow data, "
+    message += f"got a list whose row {number} is {type(row).__name__}"
     raise TypeError(message)
 
 
 def _made(type_: pa.DataType) -> pa.DataType:
-    """The type, or an equivalent one that pyarrow can build from Python objects."""
+    """Return the type, or an equivalent type that pyarrow can build from Python objects."""
     if not pa.types.is_dictionary(type_):
         return type_
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
@@ -77,7 +77,7 @@ def _made(type_: pa.DataType) -> pa.DataType:
 
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
-    """The values of a column, each as it was; floats are rounded to the width of the column."""
+    """Convert the values of a column without loss, except that floats are rounded to its type."""
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     column = [_plain(value, field.type) for value in column]
     try:
@@ -89,7 +89,7 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
                 _built([value], field.type).to_pylist()
             except errors as error:
                 raise _unfit(name, field, number, value, str(error)) from None
-        # Each value is one of the type. Together they are too many for a dictionary.
+        # Each value fits the type, but together they are too many for a dictionary.
         message = f"{name}: column `{field.name}`: the values of the list do not fit {field.type}: "
         raise TidegateError(message + str(together)) from None
     for number, (value, kept) in enumerate(zip(column, found, strict=True)):
@@ -99,7 +99,7 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
 
 
 def _built(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """An array of a type; pyarrow before 24 cannot build a dictionary of large strings."""
+    """Build an array of a type; pyarrow before 24 cannot build a dictionary of large strings."""
     if not pa.types.is_dictionary(type_):
         return pa.array(column, type_)
     array = pa.array(column, type_.value_type).dictionary_encode()
@@ -108,7 +108,7 @@ def _built(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
-    """The value in a form that pyarrow takes: no pandas NaT, and numpy's times in the unit."""
+    """Convert a value for pyarrow: pandas NaT to None, and numpy times to the unit of the type."""
     if type(value).__name__ == "NaTType":
         return None
     if isinstance(value, timedelta):
@@ -120,14 +120,14 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
             found = value.astype(f"{kind}[{unit}]")
             is_same = bool(found == value)
         except TypeError:
-            # A month has no number of seconds, and Arrow says so.
+            # A month has no fixed number of seconds; Arrow raises an error for it.
             return value
         return found if is_same else value
     return value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """Copy a duration from its attributes; Arrow reads C fields, which a subclass may not set."""
+    """Copy a duration from its attributes; Arrow reads C fields, which subclasses may not set."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)
@@ -136,15 +136,15 @@ def _whole(value: timedelta) -> timedelta | np.timedelta64:
 
 
 def _unfit(name: str, field: pa.Field, number: int, value: object, why: str) -> TidegateError:
-    message = f"{name}: column `{field.name}`, row {number} of the list: {value!r:.80} is not a "
-    message += f"value of {field.type}: {why}"
+    message = f"{name}: column `{field.name}`, row {number} of the list: "
+    message += f"{value!r:.80} is not a value of {field.type}: {why}"
     return TidegateError(message)
 
 
 def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401, PLR0911 - any value, a kind a return
-    """Whether Arrow has kept a value, which pyarrow may have cut, shifted or rounded."""
+    """Return whether Arrow preserved a value, which pyarrow may have truncated or rounded."""
     if value is kept or kept is None:
-        # Python has several words for a null, such as NaT.
+        # Python has several values for null, such as NaT.
         return True
     if pa.types.is_floating(type_):
         if math.isnan(kept):
@@ -169,6 +169,6 @@ def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401
         inner = type_.value_type
         return len(items) == len(kept) and all(map(_is_kept, items, kept, [inner] * len(kept)))
     if isinstance(value, np.datetime64 | np.timedelta64):
-        # In the unit of the column; it has no zone.
+        # The value is in the unit of the column, and has no time zone.
         return getattr(type_, "tz", None) is None
     return bool(kept == value)

@@ -1,4 +1,4 @@
-"""Operators that run by themselves: a thread polls, and gives the results to a sink."""
+"""Runs operators in the background: a thread polls, and passes the results to a sink."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 
     Late = Callable[[pa.Table], object]
 
-# Seconds after which a thread that waits looks whether it is to stop.
+# The interval at which a waiting thread checks for a stop request, in seconds.
 _PATIENCE = 0.1
 
-# Seconds after which a source that had no room is tried again.
+# The interval between two attempts to push into a full source, in seconds.
 _ROOM = 0.001
 
-# Those whose threads may live.
+# The instances whose threads may still run.
 _RUNNING: weakref.WeakSet[Running] = weakref.WeakSet()
 
 
 def run(operator: Any, sink: Sink, late: Late | None) -> None:  # noqa: ANN401 - of Rust
-    """Drive an operator on this thread until all of its sources are closed."""
+    """Run an operator on this thread until all of its sources are closed."""
     running = Running(operator, sink, late)
-    running._begin()  # noqa: SLF001 - of this module
-    running._drive()  # noqa: SLF001 - of this module
+    running._begin()  # noqa: SLF001 - defined in this module
+    running._drive()  # noqa: SLF001 - defined in this module
     running.wait()
 
 
 class Running:
-    """An operator that a thread drives, as `Operator.running` makes it.
+    """An operator that runs on a thread; created by `Operator.running`.
 
-    The thread polls as soon as there is something, and gives each batch to the sink. Feeders push
-    from threads of their own, or in the block; a push waits while the memory limit has no room for
-    it. At the end of the block the sources are closed, and the last results are given to the sink.
-    If the block raises, the thread stops, and the sources stay as they are.
+    The thread polls as soon as results may be ready, and passes each batch to the sink. Feeders
+    push rows from their own threads or in the block. A push waits while the memory limit leaves no
+    room for it. At the end of the block, the sources are closed, and the last results are passed to
+    the sink. If the block raises an exception, the thread stops, and the sources are unchanged.
 
     If the sink or the operator raises an error, the thread ends. The error is raised again by
     `wait` and at the end of the block. Pushes that are waiting then raise `MemoryLimitError`, as
@@ -89,21 +89,21 @@ class Running:
         self._error: BaseException | None = None
         self.failed_at = math.inf
         """The time of the error, in seconds on a monotonic clock."""
-        # Whether pushes that wait are to end with the thread.
+        # Whether waiting pushes end with an error when the thread ends.
         self._has_failed = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._drive, name="tidegate-run", daemon=True)
 
     def __enter__(self) -> Self:
         if self._thread.ident is not None:
-            message = "this block has run already; make another one with operator.running(sink)"
+            message = "this block has already run; create another one with operator.running(sink)"
             raise TidegateError(message)
         self._begin()
         _RUNNING.add(self)
         try:
             self._thread.start()
         except BaseException:
-            # The system has refused the thread, or Ctrl-C came before anybody had the block.
+            # The system refused the thread, or Ctrl-C arrived before the block was entered.
             self._give_up()
             if self._thread.ident is None:
                 self._end()
@@ -128,12 +128,12 @@ class Running:
                 self._give_up()
             self.stop()
         if self._error is not None:
-            # What the block has raised may follow from it.
+            # The exception of the block may be a consequence of this error.
             raise self._error from value
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the sink or the operator that has ended the thread, or None.
+        """The error of the sink or the operator that ended the thread, or None.
 
         Example:
             >>> import pyarrow as pa
@@ -145,7 +145,7 @@ class Running:
         return self._error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the sink has all results of closed sources, or the thread was stopped.
+        """Wait until the sink has received all results of closed sources, or the thread is stopped.
 
         Example:
             >>> import pyarrow as pa
@@ -156,14 +156,14 @@ class Running:
             False
 
         Args:
-            timeout: The most seconds to wait. None sets no limit.
+            timeout: The maximum number of seconds to wait. None sets no limit.
 
         Returns:
             Whether the thread has ended.
 
         Raises:
             ClosedError: The operator runs in the process that this one was forked from.
-            Exception: Whatever the sink or the operator has raised.
+            Exception: Any exception that the sink or the operator has raised.
         """
         if self._process != os.getpid():
             message = "the operator runs in the process that this one was forked from"
@@ -175,10 +175,10 @@ class Running:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End the thread after the batch that is at work.
+        """Stop the thread after the current batch.
 
-        Sources stay as they are. Rows that were pushed, and whose results the sink has not got,
-        are the operator's, for polls, a snapshot or another run.
+        The sources are unchanged. Results that the sink has not received remain in the operator,
+        and can be used by polls, a snapshot or another run.
 
         Example:
             >>> import pyarrow as pa
@@ -193,20 +193,20 @@ class Running:
             self._thread.join()
 
     def _give_up(self) -> None:
-        """End the thread, and with it pushes that wait: nobody polls any more."""
+        """Stop the thread, and end waiting pushes with an error, because polling stops."""
         self._has_failed = True
         self._stopped.set()
 
     def _begin(self) -> None:
         fetches_late = self._late is not None
         if self._operator._set_driven(is_driven=True, fetches_late=fetches_late):  # noqa: SLF001 - of Rust
-            message = "the operator runs already; wait until it has ended, or stop it"
+            message = "the operator is already running; wait until it has ended, or stop it"
             raise TidegateError(message)
 
     def _drive(self) -> None:
         try:
             self._give_all()
-        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
+        except BaseException as error:  # noqa: BLE001 - `wait` raises it
             self.failed_at = time.perf_counter()
             self._error = error
             self._has_failed = True
@@ -246,7 +246,7 @@ def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
 
 
 class Step(enum.Enum):
-    """What became of the next batch."""
+    """The outcome of passing on the next batch."""
 
     WENT = enum.auto()
     NOTHING = enum.auto()
@@ -255,7 +255,7 @@ class Step(enum.Enum):
 
 
 def hand_on(operator: Any, sink: Taker, *, is_ready: bool | None) -> Step:  # noqa: ANN401 - of Rust
-    """Give a sink the next batch, if one is ready; or its end."""
+    """Pass the next batch to a sink if one is ready, or signal the end."""
     batch = operator.poll() if is_ready else None
     if batch is None:
         if is_ready is False:
@@ -272,26 +272,26 @@ def hand_on(operator: Any, sink: Taker, *, is_ready: bool | None) -> Step:  # no
 
 
 class Taker:
-    """A sink of batches: a function."""
+    """A sink that passes batches to a function."""
 
     def __init__(self, take: Callable[[pa.RecordBatch], object]) -> None:
         self.take = take
 
     def give(self, batch: pa.RecordBatch) -> bool:
-        """Hand a batch over; whether there was room for it."""
+        """Pass a batch to the sink, and return whether there was room for it."""
         self.take(batch)
         return True
 
     def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
-        """Tell that nothing is ready now, and so which times can still come."""
+        """Notify the sink that nothing is ready, so that it can update its promise."""
 
     def end(self) -> bool:
-        """Tell that there is no more; whether there was room for that."""
+        """Signal the end of the results, and return whether there was room for the signal."""
         return True
 
 
 class _Queue(Taker):
-    """A queue, which may be full for a while. None is its end."""
+    """A queue, which may be full for some time. None marks the end."""
 
     def __init__(self, sink: queue.Queue[Any]) -> None:
         self.queue = sink
@@ -308,7 +308,7 @@ class _Queue(Taker):
 
 
 class Feed(Taker):
-    """A source of another operator, which may have no room for a while."""
+    """A source of another operator, which may have no room for some time."""
 
     def __init__(self, source: Source) -> None:
         self.source: Any = source
@@ -330,7 +330,7 @@ class Feed(Taker):
 
 
 def sink_of(sink: Any) -> Taker:  # noqa: ANN401 - any of several
-    """The sink that a user has given."""
+    """Convert the sink that a user passes to a `Taker`."""
     if isinstance(sink, Taker):
         return sink
     if isinstance(sink, Source):
@@ -342,15 +342,15 @@ def sink_of(sink: Any) -> Taker:  # noqa: ANN401 - any of several
     if callable(sink):
         return Taker(sink)
     message = (
-        "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch`, "
-        "such as pyarrow.parquet.ParquetWriter, or a source of another operator, got "
-        f"{type(sink).__name__}"
+        "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch` "
+        "such as pyarrow.parquet.ParquetWriter, or a source of another operator, "
+        f"got {type(sink).__name__}"
     )
     raise TypeError(message)
 
 
 @atexit.register
 def _stop_all() -> None:
-    # Python must not end while threads are in the native module.
+    # Python must not exit while threads are in the native module.
     for running in list(_RUNNING):
         running.stop()

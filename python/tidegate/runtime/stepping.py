@@ -12,7 +12,7 @@ from tidegate._tidegate import ClosedError, StateError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Seconds after which a thread that waits looks whether it is to stop.
+# The interval at which a waiting thread checks for a stop request, in seconds.
 _PATIENCE = 0.1
 
 
@@ -31,7 +31,7 @@ class Stop:
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether a stop was requested."""
+        """Return whether a stop was requested."""
         return self._is_set
 
 
@@ -72,7 +72,7 @@ class Turns:
         The calling thread may itself be in a step, for example when a sink takes a snapshot.
         """
         if self._process != os.getpid():
-            # The threads of the steps are not in this process, so that none of them would end.
+            # The stepping threads do not exist in this process, so a wait for them would not end.
             message = "this chain was made before the process forked; make one in the child"
             raise ClosedError(message)
         thread = threading.get_ident()
@@ -92,16 +92,16 @@ class Turns:
                     self._changed.notify_all()
 
     def _check(self, thread: int) -> None:
-        """Refuse a wait that would not end."""
+        """Raise an error instead of waiting forever."""
         if self._alone == thread:
             message = (
-                "a signal handler calls the chain within a call to it; let the handler set a flag, "
-                "and look at the flag between calls"
+                "a signal handler called the chain during another call to it; "
+                "set a flag in the handler, and check the flag between calls"
             )
             raise StateError(message)
         if thread in self._stepping and self._alone is not None:
             message = (
-                "another thread takes a snapshot, and waits for this sink; take snapshots on one "
-                "thread"
+                "another thread is taking a snapshot and waits for this sink; "
+                "take snapshots on a single thread"
             )
             raise StateError(message)

@@ -1,4 +1,4 @@
-"""Who waits for whom among Python's threads, to tell a wait that cannot end."""
+"""Determines which Python threads wait for each other, to detect waits that cannot end."""
 
 import concurrent.futures
 import concurrent.futures.thread
@@ -10,12 +10,12 @@ from types import FrameType
 
 
 def waits_for(thread: int, other: int) -> bool:
-    """Say whether a thread waits for another one, maybe through threads and futures between.
+    """Return whether a thread waits for another, directly or through other threads and futures.
 
-    Only waits that Python shows are seen: `Thread.join`, also at the end of a block with an
-    executor, and `Future.result`. Threads are given by their `threading.get_ident()`.
+    Only waits that are visible in Python are detected: `Thread.join`, including the one at the end
+    of an executor's block, and `Future.result`. Threads are identified by `threading.get_ident()`.
     """
-    frames = sys._current_frames()  # noqa: SLF001 - there is no other way to see them
+    frames = sys._current_frames()  # noqa: SLF001 - there is no other way to inspect them
     try:
         seen: set[int] = set()
         found = [thread]
@@ -28,7 +28,7 @@ def waits_for(thread: int, other: int) -> bool:
                 found += _awaited(frames, frames[one])
         return False
     finally:
-        # This frame is among them: a circle, which would keep what all frames hold for a while.
+        # The frames include this one. The cycle would keep all objects in the frames alive.
         frames.clear()
 
 
@@ -39,7 +39,7 @@ def _stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _awaited(frames: dict[int, FrameType], waiting: FrameType) -> Iterator[int]:
-    """Yield the threads that the code of a stack waits for."""
+    """Yield the threads that a stack is waiting for."""
     for frame in _stack(waiting):
         code = frame.f_code
         if code.co_filename == threading.__file__ and code.co_name == "join":
@@ -53,7 +53,7 @@ def _awaited(frames: dict[int, FrameType], waiting: FrameType) -> Iterator[int]:
 
 
 def _works_on(stack: FrameType, future: object) -> bool:
-    """Say whether the code of a stack is what a thread pool runs for a future."""
+    """Return whether a stack belongs to a thread pool that is running a future."""
     pool = concurrent.futures.thread.__file__
     return any(
         frame.f_code.co_filename == pool

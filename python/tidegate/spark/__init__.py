@@ -1,97 +1,99 @@
-"""Joins and aggregations of Spark DataFrames, with at most one shuffle and native calls.
+"""Joins and aggregates Spark DataFrames with native calls and at most one shuffle.
 
-The driver checks the arguments against both schemas. For tables, it then chooses one of four
-routes:
+The driver checks the arguments against the schemas. For a join of tables, it then chooses one of
+four routes:
 
 - *One side is small*: it takes at most 64 MB, both by Spark's estimate and as Arrow data. That side
   is read immediately and sent whole to every task, as in Spark's own broadcast join. The other side
-  stays in its partitions, however its keys are distributed, and nothing is shuffled. Full joins
-  cannot use this route.
-- *Bins are cheaper*: otherwise, the keys and times of at most 20 000 rows are sampled, in one job
-  over the key and time columns. This job is skipped with `parallelism="key"`. It is also skipped if
-  file metadata shows that there are few rows and only keys could divide them, or if it shows the
-  number of rows and bins would not be clearly more expensive for any keys and times. For large
-  files, a job reads the first 10 000 rows. The sample determines the width of the time bins and the
-  estimated cost of the join, both with bins and with native calls. If bins are clearly cheaper,
-  Spark does the join itself, on equal keys and bins, and no rows are sent to Python. Bins are
-  suitable if intervals are short, keys are evenly distributed, and the join uses nothing that
-  requires a native call: `where`, `aggs`, `then` or a full join. `overlap_join` has no bins.
+  stays in its partitions and is not shuffled, even if its keys are skewed. Full joins cannot use
+  this route.
+- *Bins are cheaper*: if no side is small, one job over the key and time columns samples the keys
+  and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is also
+  skipped if file metadata shows that there are few rows and only keys could divide them. No sample
+  is needed if file metadata shows the number of rows and bins would cost little more than native
+  calls in the worst case. For large files, a job reads only the first 10,000 rows. The
+  sample determines the width of the time bins and the estimated cost of the join, both with bins
+  and with native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys and
+  bins, and no rows are sent to Python. Bins are suitable if intervals are short, keys are evenly
+  distributed, and the join uses nothing that requires a native call: `where`, `aggs`, `then` or a
+  full join. `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
   partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
-  aggregation or a join by the keys, cached or not. Each task then joins the rows that it has, and
-  nothing is packed or shuffled. `auto` uses this route only if the sample shows that the partitions
-  are balanced. It requires Spark 4.1.
-- *Otherwise*, a layout is chosen that assigns each row to a partition. The tasks that read the
-  inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs. Each
-  task after the shuffle joins its rows in one native call.
+  aggregation or a join by the keys, cached or not. Each task then joins its own rows, and nothing
+  is packed or shuffled. `auto` uses this route only if the sample shows that the partitions are
+  balanced. In-place joins require Spark 4.1.
+- *In all other cases*, a layout is chosen that assigns each row to a partition. The tasks that read
+  the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
+  After the shuffle, each task joins its rows in one native call.
 
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates of its partners.
-Each left row goes to a single task, which has all of its right rows. Only the right side is ever
-sent whole. If the interval is long and results do not depend on the order of rows, right rows that
-match all left rows of a slice of time are combined into one row per key. In `asof_join`, each left
-row also goes to a single task. Of the right rows outside a time slice, only the nearest ones for
-each key are copied into it.
+Each left row is sent to a single task, which also receives all of its partners. In such a join,
+only the right side can be sent whole. If the interval is long and results do not depend on the
+order of rows, right rows that match all left rows in a slice of time are combined into one row per
+key. `asof_join` also sends each left row to a single task. Of the right rows outside a time slice,
+only the nearest ones for each key are copied into the slice.
 
-In `overlap_join`, rows vary in length. Heavy keys are split by time here, too. If only pairs are
-requested, a row is sent to the slices that it covers. Otherwise, it is sent to the slices in which
-a row that it overlaps may start. This requires the maximum length of the rows, which a second job
-determines from their starts and ends.
+In `overlap_join`, rows vary in length. This join also splits heavy keys by time. If only pairs are
+requested, a row is sent to the slices that it covers. In other joins, a row is sent to each slice
+in which a row that it overlaps can start. These joins need the maximum length of the rows, which a
+second job determines from their starts and ends.
 
-An aggregation distributes rows in the same way. If results do not depend on the order of rows, the
-tasks that read the inputs compute aggregates per slice of time and send these instead.
+An aggregation distributes its rows in the same way as a join. If results do not depend on the order
+of rows, the tasks that read the inputs compute aggregates per slice of time and send these instead
+of rows.
 
 A native call uses as many threads as `spark.task.cpus` assigns to its task. The same version of the
-package must be installed on every node. `explain` shows which route was chosen, and why.
+package must be installed on every node. `explain` shows which route is chosen, and why.
 
-The destination of a row depends only on its own values and the plan. The destinations of copies in
-an as-of join also depend on the other rows in the same task. A retried or speculative task
-therefore returns the same rows. Their order is not guaranteed, as in any Spark join.
+The destination of a row depends only on its own values and the plan. In an as-of join, the
+destinations of copies also depend on the other rows in the same task. A retried or speculative task
+therefore returns the same rows. As in any Spark join, the order of rows is not guaranteed.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
-function is called, and sent whole to every task. Each micro-batch is joined with this table; no
-state is kept, and no watermark is needed. A row is emitted in the micro-batch in which it arrives.
-The watermark of the rows is therefore preserved, and a stateful operation can follow in the same
-query. The table is read again when the query is restarted.
+function is called, and sent whole to every task. Each micro-batch is joined with this table. Such a
+join keeps no state and needs no watermark. The results for a row are emitted in the micro-batch in
+which the row arrives. The watermark of the rows is therefore preserved, and a stateful operation
+can follow in the same query. The table is read again when the query is restarted.
 
 Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
 Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
 RocksDB state store. The output mode is `append`. A pair is emitted in the micro-batch whose
-watermark has passed its later row. An unmatched row is emitted once the watermark has passed all
-rows that could have matched it; the same applies to a left row of a join with `aggs` or of an as-of
-join. The aggregates of a window are emitted once the watermark has passed its end. In the output
-mode `update`, the same rows are emitted at the same times: no row is ever updated, and no window is
-emitted before its end. Spark rejects `complete`.
+watermark has passed the later of its two rows. An unmatched row is emitted once the watermark has
+passed all rows that could have matched it. The same applies to the left rows of as-of joins and of
+joins with `aggs`. The aggregates of a window are emitted once the watermark has passed its end. In
+the output mode `update`, the same rows are emitted at the same times: no row is ever updated, and
+no window is emitted before its end. Spark rejects `complete`.
 
 Each row, or its contribution to a slice of time, is written to the state store once, and removed
-when it is no longer needed. The last right row of each key, which as-of joins and `prevailing` may
-need, and the state of an open session are each written about twice. Native operators stay in the
-memory of the Python workers between micro-batches, and are rebuilt from the store if a worker is
-lost. Rows older than the watermark are late; with `late_as`, they are also emitted. Which rows are
-late depends only on the micro-batches and on Spark's watermark, which may be lower for a while
-after a restart. The watermark of a query is that of its slowest stream, so a silent stream holds
-results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`. In that case, rows of
-slower streams may be late. A query's progress reports observed metrics for each call: the rows
-received, the late rows, the rows and bytes of state, and a hot key.
+when it is no longer needed. Two kinds of state are written about twice: the state of an open
+session, and the last right row of each key, which as-of joins and `prevailing` may need. Native
+operators stay in the memory of the Python workers between micro-batches, and are rebuilt from the
+store if a worker is lost. Rows older than the watermark are late. With `late_as`, late rows are
+also emitted. Which rows are late depends only on the micro-batches and on Spark's watermark, which
+may be lower for a while after a restart. The watermark of a query is that of its slowest stream, so
+a silent stream holds results back. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`,
+results do not wait, but rows of slower streams may be late. A query's progress reports observed
+metrics for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
-The rows that such an operator emits are older than its watermark. Therefore, no operation that
-waits for a watermark can follow in the same query. The operators of this package are rejected
-there. Even after another `withWatermark`, a Spark operation would never return a row, because a
-query's watermark waits for all of its streams. Instead, write the rows to a sink, and read that
-sink as a stream in another query.
+The rows that a stateful operator emits are older than its watermark. Therefore, no operation that
+waits for a watermark can follow in the same query. This package rejects such operations. Even after
+another `withWatermark`, a Spark operation would never return a row, because a query's watermark
+waits for all of its streams. Instead, write the rows to a sink, and read that sink as a stream in
+another query.
 
-DataFrames from several sessions of the same Spark application (`newSession`, and those in
-`foreachBatch`) can be joined, as in Spark itself; the settings are those of the first DataFrame's
-session. DataFrames of Spark Connect cannot be joined with other DataFrames. The same functions are
-available in Spark Connect sessions. Their DataFrames do not report their size, so `auto` never
-sends a side whole; `parallelism="broadcast"` does.
+As in Spark itself, DataFrames from several sessions of the same Spark application can be joined,
+for example from `newSession` or in `foreachBatch`. The settings of the first DataFrame's session
+apply. A DataFrame of Spark Connect cannot be joined with other DataFrames. The same functions are
+available in Spark Connect sessions. A DataFrame in such a session does not report its size, so
+`auto` never sends a side whole. Use `parallelism="broadcast"` to do so.
 
 Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
 and put the next steps (a projection, a filter, a partial aggregate) into `then`, which processes
 the result as Arrow batches before Spark receives it. Unless
 `spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647, Spark remeasures the batch after every
 row that it passes to Python, which accounts for half of the transfer time. `configure` sets this
-value; nothing else here changes the settings of a session. For data that fits on one machine,
-`tidegate.interval_join` is faster.
+value. No other function in this module changes the settings of a session. For data that fits on one
+machine, `tidegate.interval_join` is faster.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.calls.arguments import told
-from tidegate.spark import _needed  # noqa: F401 - first: it refuses what the others cannot import
+from tidegate.spark import _needed  # noqa: F401 - first, to check the version
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
@@ -132,10 +134,10 @@ __all__ = [
     "window_join",
 ]
 
-# Arguments that change nothing about the plan.
+# Arguments that do not affect the plan.
 _AFTERWARDS = ("then", "then_schema")
 
-# Arguments of joins that say how rows travel.
+# Arguments of joins that `Plan.of` receives in addition to the query.
 _OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width")
 
 
@@ -157,15 +159,16 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Aggregate the rows of one or many DataFrames by key over sliding windows of time.
+    """Aggregate the rows of one or more DataFrames by key over sliding windows of time.
 
-    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
-    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
-    a row up to `session` after the last row that falls in the window. The result has a row for each
-    window and key that has rows: those of `tidegate.aggregate`, in no particular order.
+    A row belongs to every window `[k * advance + offset, k * advance + offset + size)`, for any
+    integer `k`, that contains its time. With `session` instead of `size`, each key has its own
+    windows. Such a window starts at a row and ends `session` after the last row in the window. The
+    result contains one row for each combination of window and key that has rows. It has the same
+    rows as the result of `tidegate.aggregate`, but in no particular order.
 
-    Spark does not preserve the order of rows. Within a DataFrame, rows with equal times are
-    therefore ordered by value: by the columns that the aggregation reads, in DataFrame order, with
+    Spark does not preserve the order of rows, so rows of a DataFrame with equal times are ordered
+    by value. The comparison uses the columns that the aggregation reads, in DataFrame order, with
     nulls last. Structs are compared field by field, and arrays and maps element by element. The
     results of `first` and `last`, and the last bits of float sums, therefore depend only on the
     rows.
@@ -189,52 +192,56 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         <BLANKLINE>
 
     Args:
-        streams: One DataFrame, or several that have the columns in the same types, all of them
-            tables or all of them streams. They are numbered from 0 in this order.
-        on: Time column: timestamp, timestamp_ntz, date or integer. For streams, the column that has
-            the watermark.
-        size: How long a window is: a duration, or an integer where times are integers.
-        advance: How much later the next window begins, in the same forms. None takes `size`.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
-        session: How long a session lasts after its last row, in place of `size`, `advance` and
-            `offset`. Of streams, the state has aggregates of a session that goes on, and its rows
-            for functions of all values.
-        by: Key columns: a name or a list of names. Null is a group.
-        aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
-        where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. For streams, this is the number of buckets that keys are divided into: by default,
+        streams: One DataFrame, or several whose columns have the same types. Either all of them are
+            tables, or all of them are streams. DataFrames are numbered from 0 in the given order.
+        on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
+            streams, this must be the column with the watermark.
+        size: The length of a window: a duration, or an integer if times are integers.
+        advance: The distance between the starts of consecutive windows: a duration, or an integer
+            if times are integers. None means `size`.
+        offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
+        session: How long a session lasts after its last row. This argument replaces `size`,
+            `advance` and `offset`. For streams, the state contains the aggregates of each open
+            session, and also its rows if a function needs all values.
+        by: The key columns: a name or a list of names. Rows with a null key form a group.
+        aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
+        where: Which rows to aggregate: a condition on `tidegate.row` columns, or its SQL text.
+        partitions: The number of partitions. The default depends on the number of cores and rows.
+            For streams, this is the number of buckets that keys are divided into: by default,
             the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use
             the same number.
-        parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
-            key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
-            reach over a border. `hybrid`: buckets of keys; heavy keys are cut by
-            time. `auto`: whichever makes a sample's fullest partition smallest. Sessions are
-            divided by key only, and without `by` they are one task's work. Streams: `auto` is `key`
-            with `by`. Without, rows are dealt to all buckets if the order of rows shows in no
-            result. The aggregates that each bucket finds are then merged by one task. Otherwise,
-            `auto` is `time`, which deals slices of time to the buckets in turn. A slice is eight
-            times as long as a window, and its rows are one task's work.
-        late_as: For streams: the name of a further column of the result, null in a result. A late
-            row has nulls elsewhere, and there a struct of `stream`, the number of its DataFrame,
-            and `row`, a struct of its columns that the aggregation reads. Without it, late rows
-            are dropped.
-        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-            aggregate must be finished by a `groupBy` of its partial results.
-        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
-            `"origin string, flights bigint"`.
+        parallelism: How the rows are divided into tasks. `key`: rows are divided into buckets by
+            key. Nothing is sampled, and one heavy key creates one heavy task. `time`: rows are
+            divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
+            rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
+            division whose fullest partition is the smallest in a sample. Sessions are divided only
+            by key. Without `by`, a single task processes all sessions. For streams, `auto` is `key`
+            with `by`. Without `by`, `auto` distributes the rows over all buckets if results do not
+            depend on the order of rows, and one task merges the aggregates of all buckets.
+            Otherwise, `auto` is `time`, which assigns slices of time to the buckets in turn. A
+            slice is eight times as long as a window, and one task processes all of its rows.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, it is a struct of `stream`, the
+            number of the row's DataFrame, and `row`, a struct of the columns that the aggregation
+            reads. The other columns of a late row are null. Without this column, late rows are
+            dropped.
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. Each call
+            receives only some of the rows, so the partial results of an aggregate must be combined
+            with a `groupBy`.
+        then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
+            such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of `window_start` and `window_end`, the key columns, and a column for each of
-        `aggs`. Of streams, the row of a window comes once, when the watermark has passed its end,
-        whichever the output mode.
+        A DataFrame with the columns `window_start` and `window_end`, the key columns, and one
+        column per aggregate. For streams, the row of a window is emitted once, when the watermark
+        has passed the end of the window, regardless of the output mode.
 
     Raises:
-        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit. A null time, and an integer sum beyond 64
-            bits of a window or a slice of it, is found by the task that meets it, so that Spark
-            raises for it when the DataFrame is used.
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.TidegateError: Another argument is invalid. A task fails if it reads a null time,
+            or if an integer sum over a window or a slice of it exceeds 64 bits. Spark then raises
+            the error when you use the DataFrame.
     """
     plan = AggregatePlan.of(
         streams,
@@ -254,25 +261,26 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
 
 def configure(session: SparkSession) -> dict[str, str]:
-    """Set what makes calls of this package cheaper in a session, and what streams need.
+    """Set session options that streams require or that make calls to this package cheaper.
 
-    - `spark.sql.execution.arrow.maxBytesPerBatch` to 2147483647: Spark measures no batch that it
-      hands to Python. A batch still has at most `spark.sql.execution.arrow.maxRecordsPerBatch`
-      rows, 10,000 by default. Lower this where rows have 100 kB or more.
+    - `spark.sql.execution.arrow.maxBytesPerBatch` to 2147483647: Spark does not measure the batches
+      that it passes to Python. A batch still has at most
+      `spark.sql.execution.arrow.maxRecordsPerBatch` rows, 10,000 by default. Lower this limit if
+      rows have 100 kB or more.
     - `spark.sql.streaming.stateStore.providerClass` to Spark's RocksDB store, which streams need. A
-      vendor's RocksDB store is left as it is.
+      vendor's RocksDB store is left unchanged.
     - `spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled` to true: a micro-batch
-      writes the changes of its state, and not the whole store. A query may be restarted with
+      writes only the changes to its state, not the whole store. A query can be restarted with
       either value.
 
-    All calls and queries that begin later in the session go by the settings, also queries without
-    this package. Other sessions of the same Spark keep theirs.
+    The settings apply to all calls and queries that start later in the session, including queries
+    without this package. Other sessions of the same Spark application keep their settings.
 
     Args:
-        session: The session.
+        session: The session to configure.
 
     Returns:
-        The settings that were changed, with their new values, for a log.
+        The changed settings with their new values, for example for a log.
 
     Example:
         >>> changed = tidegate.spark.configure(spark)
@@ -290,23 +298,24 @@ def explain(
     *inputs: DataFrame | Sequence[DataFrame],
     **arguments: Any,  # noqa: ANN401
 ) -> str:
-    r"""Say what a call would do with the same arguments: how its rows are divided and sent.
+    r"""Describe how a call with the same arguments would divide and send its rows.
 
-    The inputs are sampled, or a small one is read, as the call itself does. Nothing else is done.
+    As in the call itself, the inputs are sampled, or a small input is read. Nothing else runs.
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
             `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join` or
             `tidegate.spark.aggregate`.
-        *inputs: The inputs of the function: both sides of a join, or the streams of an aggregation.
+        *inputs: The inputs of the function: both sides of a join, or the `streams` of an
+            aggregation.
         **arguments: The other arguments of the function.
 
     Returns:
         A few lines of text.
 
     Raises:
-        TypeError: `function` is another function.
-        tidegate.TidegateError: The function would raise.
+        TypeError: `function` is not one of these functions.
+        tidegate.TidegateError: The function itself would raise this error.
 
     Example:
         >>> ticks = spark.range(1000).selectExpr("id % 7 as key", "id as ts")
@@ -323,7 +332,7 @@ def explain(
         message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
         message += f"tidegate.spark.overlap_join or tidegate.spark.aggregate, got {function!r}"
         raise TypeError(message)
-    # `bind` refuses an argument that the function does not have, and names a missing argument.
+    # `bind` rejects unknown arguments and names missing ones.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}

@@ -103,90 +103,92 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     Args:
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends all of it to every task of every micro-batch. The results for a row
-            are then emitted in the micro-batch in which the row arrives, and the stream needs no
-            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if it has different names on the two sides. Its type
-            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
-            with the watermark.
+            table once and sends the whole table to every task of every micro-batch. The results for
+            a row of the stream are then emitted in the micro-batch in which the row arrives. The
+            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
+            column must have the watermark.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
             are integers. None sets no bound. To set the bound separately for each row, give an
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
-            text. It must return a duration or an integer. An expression over left columns may also
-            return a time, which is used directly as the end of the interval. If the expression is
-            null, the row matches nothing. With an expression, the rows of tables are divided by
-            their individual intervals, as in `overlap_join`, so a few wide intervals cause only a
-            few copies. For streams, see `max_width`.
-        upper: The largest allowed `r.ts - l.ts` for two matching rows. It accepts the same values
-            as `lower`. None sets no bound.
+            text. The expression must return a duration or an integer. An expression over left
+            columns may also return a time, which is then the end of the interval itself. If the
+            expression is null, the row matches nothing. With an expression, the rows of tables are
+            divided by the interval of each row, as in `overlap_join`, so a few wide intervals cause
+            only a few copies. For streams, see `max_width`.
+        upper: The largest `r.ts - l.ts` of two matching rows. `upper` accepts the same values as
+            `lower`. None sets no bound.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
-            order of rows, so right rows with equal times are ordered by value. They are compared by
-            the first column of `on`, then by the other columns that the join reads, in DataFrame
-            order, with nulls last. Structs are compared field by field, and arrays and maps element
-            by element. How streams are divided into micro-batches does not affect the result. A
-            left row is emitted once the watermark has passed all its possible partners, so an
-            interval join of streams requires an upper bound.
-        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner if it
-            has the same key and `where` holds for it. This requires `aggs` and a `lower` bound.
-            That row may be arbitrarily old, so a slice of time would need copies of all earlier
-            right rows. Streams are therefore divided only by key, and keep the last right row of
-            each key indefinitely.
-        max_width: For streams: the maximum distance, as a duration, between the time of a row and
-            an interval end that is computed from columns. It is required if there is such an end,
-            because it determines how long rows are kept. A row whose end is farther away is set
-            aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
-            `right wide`; otherwise, it is dropped.
+            order of rows, so right rows with equal times are ordered by value. Such rows are
+            compared by the first column of `on`, then by the other columns that the join reads, in
+            DataFrame order, with nulls last. Structs are compared field by field, and arrays and
+            maps element by element. For streams, the division into micro-batches does not affect
+            the result. A left row is emitted once the watermark has passed all its possible
+            partners, so an interval join of streams requires an upper bound.
+        closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval also counts as a partner. The row
+            must have the same key, and `where` must hold for it. `prevailing` requires `aggs` and a
+            `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
+            time would need copies of all earlier right rows. Streams are therefore divided only by
+            key, and keep the last right row of each key indefinitely.
+        max_width: For streams: the maximum distance, as a duration, between a row's time and an
+            interval end that is computed from columns. `max_width` is required if there is such an
+            end, because it determines how long rows are kept. A row whose end is farther away is
+            set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
+            wide` or `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent. None means all columns.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
-            more than this. For streams, this is the number of buckets that keys are divided into:
-            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
-            query must use the same number.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
-            that the side is small, for example after a filter. `key`: rows are divided into buckets
-            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
-            already partitioned by the keys stay as they are. `time`: rows are divided into slices
-            of time, and the rows near a border are copied. `hybrid`: rows are divided into buckets
-            by key, and heavy keys are split by time. `bins`: Spark itself joins on equal keys and
-            time bins, so no rows are sent to Python. A sample determines the width of the bins.
-            `bins` requires tables and intervals with two ends. It does not support full joins,
-            `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest cost
-            according to a model, which `explain` shows: `broadcast` if a side is small, `bins` if
-            they are clearly cheaper, the existing partitions of both sides, if they are balanced
-            and each contains all rows of its keys, or the division whose fullest partition is the
-            smallest. Rows are not sampled if a side is small and an estimate shows that the other
-            forms would cost more. Nor are they sampled if file metadata shows that there are few
-            rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            only by key. `time` assigns slices of time to the buckets in turn, which spreads out the
-            rows of a heavy key, and copies the rows near the border of a slice. `hybrid` does the
-            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `time`
-            otherwise. `time` and `hybrid` do not support intervals without an end; without `by`,
-            such a join has a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. It is
-            null in regular result rows. In a late row, it names the side of the row, `left` or
-            `right`, and the columns of the other side are null. Without this column, late rows are
-            dropped.
+            keep. Other columns are not sent to Python. None means all columns.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number; then some are merged. For streams, `partitions` is the number of
+            buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
+            joins on equal keys and time bins, so no rows are sent to Python. A sample determines
+            the width of the bins. `bins` requires tables and intervals with two ends, and does not
+            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
+            the lowest cost according to a model, which `explain` shows. The candidates are
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
+            partitions of both sides if they are balanced and each contains all rows of its keys,
+            and the division whose fullest partition is the smallest. Rows are not sampled if a side
+            is small and an estimate shows that the other forms would cost more. Sampling is also
+            skipped if file metadata shows that there are few rows, or that bins are not clearly
+            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
+            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
+            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
+            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
+            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            intervals has a single bucket, and therefore a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, it contains the row's side, `left`
+            or `right`, and the columns of the other side are null. Without this column, late rows
+            are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
-            the rows at a time, so the partial results of an aggregate must be combined with a
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
+            only some of the rows at a time, so combine the partial results of an aggregate with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -199,7 +201,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or, for streams, a watermark or the
-            RocksDB state store is missing. It is also raised if a side that is sent in full
+            RocksDB state store is missing. The error is also raised if a side that is sent in full
             contains a null time. In other cases, the task that reads a null time fails, so Spark
             raises the error when you use the DataFrame.
     """
@@ -252,7 +254,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and right
     rows for WR. The result contains the same rows as that of `tidegate.window_join`, but in no
-    particular order. This is the interval join with `lower=-WR` and `upper=WL`. With
+    particular order. A window join is the interval join with `lower=-WR` and `upper=WL`. With
     `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided into slices of
     time, and rows within one window of a border are copied.
 
@@ -274,15 +276,15 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     Args:
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends all of it to every task of every micro-batch. The results for a row
-            are then emitted in the micro-batch in which the row arrives, and the stream needs no
-            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if it has different names on the two sides. Its type
-            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
-            with the watermark.
-        window: How long a row stays in the window of its side: a duration, or an integer if times
+            table once and sends the whole table to every task of every micro-batch. The results for
+            a row of the stream are then emitted in the micro-batch in which the row arrives. The
+            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
+            column must have the watermark.
+        window: The time that a row stays in its side's window: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
-            (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
+            (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
             their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
@@ -290,57 +292,59 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
-            order of rows, so right rows with equal times are ordered by value. They are compared by
-            the first column of `on`, then by the other columns that the join reads, in DataFrame
-            order, with nulls last. Structs are compared field by field, and arrays and maps element
-            by element. How streams are divided into micro-batches does not affect the result. A
-            left row is emitted once the watermark has passed all its possible partners, so an
-            interval join of streams requires an upper bound.
+            order of rows, so right rows with equal times are ordered by value. Such rows are
+            compared by the first column of `on`, then by the other columns that the join reads, in
+            DataFrame order, with nulls last. Structs are compared field by field, and arrays and
+            maps element by element. For streams, the division into micro-batches does not affect
+            the result. A left row is emitted once the watermark has passed all its possible
+            partners, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent. None means all columns.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
-            more than this. For streams, this is the number of buckets that keys are divided into:
-            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
-            query must use the same number.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
-            that the side is small, for example after a filter. `key`: rows are divided into buckets
-            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
-            already partitioned by the keys stay as they are. `time`: rows are divided into slices
-            of time, and the rows near a border are copied. `hybrid`: rows are divided into buckets
-            by key, and heavy keys are split by time. `bins`: Spark itself joins on equal keys and
-            time bins, so no rows are sent to Python. A sample determines the width of the bins.
-            `bins` requires tables and intervals with two ends. It does not support full joins,
-            `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest cost
-            according to a model, which `explain` shows: `broadcast` if a side is small, `bins` if
-            they are clearly cheaper, the existing partitions of both sides, if they are balanced
-            and each contains all rows of its keys, or the division whose fullest partition is the
-            smallest. Rows are not sampled if a side is small and an estimate shows that the other
-            forms would cost more. Nor are they sampled if file metadata shows that there are few
-            rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
-            only by key. `time` assigns slices of time to the buckets in turn, which spreads out the
-            rows of a heavy key, and copies the rows near the border of a slice. `hybrid` does the
-            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `time`
-            otherwise. `time` and `hybrid` do not support intervals without an end; without `by`,
-            such a join has a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. It is
-            null in regular result rows. In a late row, it names the side of the row, `left` or
-            `right`, and the columns of the other side are null. Without this column, late rows are
-            dropped.
+            keep. Other columns are not sent to Python. None means all columns.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number; then some are merged. For streams, `partitions` is the number of
+            buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
+            joins on equal keys and time bins, so no rows are sent to Python. A sample determines
+            the width of the bins. `bins` requires tables and intervals with two ends, and does not
+            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
+            the lowest cost according to a model, which `explain` shows. The candidates are
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
+            partitions of both sides if they are balanced and each contains all rows of its keys,
+            and the division whose fullest partition is the smallest. Rows are not sampled if a side
+            is small and an estimate shows that the other forms would cost more. Sampling is also
+            skipped if file metadata shows that there are few rows, or that bins are not clearly
+            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
+            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
+            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
+            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
+            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            intervals has a single bucket, and therefore a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, it contains the row's side, `left`
+            or `right`, and the columns of the other side are null. Without this column, late rows
+            are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
-            the rows at a time, so the partial results of an aggregate must be combined with a
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
+            only some of the rows at a time, so combine the partial results of an aggregate with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -353,9 +357,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: A window is negative or row-based, another argument is invalid, or a
-            stream has no watermark or no RocksDB state store. It is also raised if a side that is
-            sent in full contains a null time. In other cases, the task that reads a null time
-            fails, so Spark raises the error when you use the DataFrame.
+            stream has no watermark or no RocksDB state store. The error is also raised if a side
+            that is sent in full contains a null time. In other cases, the task that reads a null
+            time fails, so Spark raises the error when you use the DataFrame.
         TypeError: A window has the wrong type.
     """
     arguments = {
@@ -426,24 +430,25 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Args:
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends all of it to every task of every micro-batch. The results for a row
-            are then emitted in the micro-batch in which the row arrives, and the stream needs no
-            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+            table once and sends the whole table to every task of every micro-batch. The results for
+            a row of the stream are then emitted in the micro-batch in which the row arrives. The
+            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. They must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats. Rows are
-            divided by the values of the first column, so put the most selective column first.
-        within: How far apart the values of two matching rows may be. Give one distance for all
-            columns, a list with one distance per column, or a mapping from left names to distances.
-            A distance is a number. For dates and timestamps, it is a duration; for integer times,
-            it is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
-            where None sets no bound.
-        time: If there is a window: the time column, or a pair of names if the two sides name it
-            differently. For streams, it must be the column with the watermark, and a window is
+            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
+            If a column contains floats on either side, both sides are compared as floats. Rows are
+            divided among tasks by the values of the first column, so put the most selective column
+            first.
+        within: The maximum distance between the values of two matching rows. Give one distance for
+            all columns, a list with one distance per column, or a mapping from left names to
+            distances. A distance is a number, which must be an integer for integer times. For dates
+            and timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below
+            <= r.on <= l.on + above`, where None sets no bound.
+        time: If there is a window: the time column, or a pair of names if it has different names on
+            the two sides. For streams, the time column must have the watermark, and a window is
             required.
-        window: How long a row stays in the window of its side: a duration, or an integer if times
+        window: The time that a row stays in its side's window: a duration, or an integer if times
             are integers. Use a pair to give each side its own window, left first. Row-based windows
-            (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
+            (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
             their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
@@ -451,52 +456,54 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches. If
             times are compared, partners are aggregated in time order. Spark does not preserve the
-            order of rows, so right rows with equal times are ordered by value. They are compared by
-            the first column of `on`, then by the other columns that the join reads, in DataFrame
-            order, with nulls last. Structs are compared field by field, and arrays and maps element
-            by element. How streams are divided into micro-batches does not affect the result. A
-            left row is emitted once the watermark has passed all its possible partners, so an
-            interval join of streams requires an upper bound.
+            order of rows, so right rows with equal times are ordered by value. Such rows are
+            compared by the first column of `on`, then by the other columns that the join reads, in
+            DataFrame order, with nulls last. Structs are compared field by field, and arrays and
+            maps element by element. For streams, the division into micro-batches does not affect
+            the result. A left row is emitted once the watermark has passed all its possible
+            partners, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent. None means all columns.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
-            more than this. For streams, this is the number of buckets that keys are divided into:
-            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
-            query must use the same number.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
-            that the side is small, for example after a filter. `key`: rows are divided into buckets
-            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
-            already partitioned by the keys stay as they are. `value`: rows are divided into slices
-            of values, and the rows near a border are copied. `hybrid`: rows are divided into
-            buckets by key, and heavy keys are split by value. If a single value has more rows than
-            a partition should have, the rows of one side are divided further by hash, and the rows
-            of the other side are copied. A full join does not do this, because neither side can be
-            copied on its own. `auto`: `broadcast` if a side is small; otherwise, the division whose
-            fullest partition, estimated from a sample, is smallest. For streams, `key` divides the
-            rows only by key. `value` distributes slices of values to the buckets in turn, which
-            spreads the rows of a heavy key, and copies the rows near a border. `hybrid` does the
-            same, but starts each key at a different bucket. `auto` is `key` with `by`, and `value`
-            otherwise. `value` and `hybrid` do not support bands without an end; without `by`, such
-            a join has a single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. It is
-            null in regular result rows. In a late row, it names the side of the row, `left` or
-            `right`, and the columns of the other side are null. Without this column, late rows are
-            dropped.
+            keep. Other columns are not sent to Python. None means all columns.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number; then some are merged. For streams, `partitions` is the number of
+            buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
+            divided into slices of values, and the rows near a border are copied. `hybrid`: rows are
+            divided into buckets by key, and heavy keys are split by value. If a single value has
+            more rows than a partition should have, the rows of one side are divided further by
+            hash, and the rows of the other side are copied. A full join does not divide single
+            values, because neither side can be copied. `auto`: `broadcast` if a side is small;
+            otherwise, the division whose fullest partition, estimated from a sample, is smallest.
+            For streams, `key` divides the rows only by key. `value` assigns slices of values to the
+            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
+            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
+            different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid`
+            do not support bands without an end. Without `by`, a join with such a band has a single
+            bucket, and therefore a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, it contains the row's side, `left`
+            or `right`, and the columns of the other side are null. Without this column, late rows
+            are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
-            the rows at a time, so the partial results of an aggregate must be combined with a
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
+            only some of the rows at a time, so combine the partial results of an aggregate with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -509,9 +516,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or a stream has no window, no watermark
-            or no RocksDB state store. It is also raised if a side that is sent in full contains a
-            null time. In other cases, the task that reads a null time fails, so Spark raises the
-            error when you use the DataFrame.
+            or no RocksDB state store. The error is also raised if a side that is sent in full
+            contains a null time. In other cases, the task that reads a null time fails, so Spark
+            raises the error when you use the DataFrame.
     """
     arguments = {
         "on": on,
@@ -567,22 +574,22 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     this is the case once the watermark has passed its time. With `forward`, the watermark must have
     passed the matching row; with `nearest`, it must have passed the left row's own time plus the
     distance to the matching row. An unmatched left row is emitted once the watermark has passed its
-    time plus `tolerance`. Without `tolerance`, it waits and is kept indefinitely, unless `strategy`
-    is `backward`. `backward` and `nearest` keep the last right row of each key for the length of
-    `tolerance` or, without it, indefinitely.
+    time plus `tolerance`. Without `tolerance`, an unmatched left row is kept indefinitely, unless
+    `strategy` is `backward`. `backward` and `nearest` keep the last right row of each key for the
+    length of `tolerance` or, without it, indefinitely.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
-    They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
+    Right rows are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If several nearest
     candidates have the same time, the last one matches if that time is before `l.on`, and the first
     one if it is after. A time equal to `l.on` counts as earlier, unless `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
-    be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. Each
-    slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`, it
-    needs copies of all earlier right rows, of all later ones, or of both, depending on `strategy`.
-    `auto` counts these copies, and divides the rows only by key if the copies cost more than they
-    save.
+    be evaluated on any right row. If `where` reads both sides, the nearest row may not satisfy it.
+    Each slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`,
+    each slice needs copies of all earlier right rows, of all later ones, or of both, depending on
+    `strategy`. `auto` counts these copies, and divides the rows only by key if the copies cost more
+    than they save.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
@@ -603,61 +610,63 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Args:
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends all of it to every task of every micro-batch. The results for a row
-            are then emitted in the micro-batch in which the row arrives, and the stream needs no
-            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if it has different names on the two sides. Its type
-            must be timestamp, timestamp_ntz, date or integer. For streams, it must be the column
-            with the watermark.
+            table once and sends the whole table to every task of every micro-batch. The results for
+            a row of the stream are then emitted in the micro-batch in which the row arrives. The
+            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The time column, or a pair of names if it has different names on the two sides. The
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
+            column must have the watermark.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier row and a later row are equally far away, the
-            earlier one.
+            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
+            earlier row.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
-        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
-            are null. `inner`: only the matched left rows. `semi`: the left columns of the matched
-            left rows. `anti`: the left columns of the unmatched left rows.
+        how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
+            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
+            rows. `anti`: the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other left columns are not sent. All
-            right columns are sent, because they determine the order of right rows with equal times.
-            None means all columns.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
-            more than this. For streams, this is the number of buckets that keys are divided into:
-            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
-            query must use the same number.
-        parallelism: How the rows are divided into tasks. `broadcast`: the right side is read
-            immediately and sent in full to every task, regardless of its size. Use this if Spark
-            cannot tell that the side is small, for example after a filter. `key`: rows are divided
-            into buckets by key. Nothing is sampled, and one heavy key creates one heavy task. Sides
-            that are already partitioned by the keys stay as they are. `time`: rows are divided into
-            slices of time. Each slice also receives the nearest right rows outside it for each key:
-            each task that reads right rows sends at most one row before the slice and one row after
-            it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by time.
-            `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions of
-            both sides, if they are balanced and each contains all rows of its keys, or the division
-            whose fullest partition is the smallest in a sample; without `by`, slices of time. For
-            streams, `key` divides the rows only by key. `time` assigns slices of time to the
-            buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` does
-            the same, but starts each key at a different bucket. Both require a tolerance. `auto` is
-            `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-            single bucket, and so a single task.
-        late_as: For streams: the name of an additional result column that marks late rows. It is
-            null in regular result rows. In a late row, it names the side of the row, `left` or
-            `right`, and the columns of the other side are null. Without this column, late rows are
-            dropped.
+        columns: The columns of the result, in the given order. Other left columns are not sent to
+            Python. All right columns are sent, because they determine the order of right rows with
+            equal times. None means all columns.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number; then some are merged. For streams, `partitions` is the number of
+            buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number.
+        parallelism: The method for dividing rows into tasks. `broadcast`: the right side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time. For each key, each slice also receives the nearest right
+            rows outside it: each task that reads right rows sends at most one row before the slice
+            and one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
+            split by time. `auto` is `broadcast` if the right side is small. Otherwise, `auto` keeps
+            the existing partitions of both sides if they are balanced and each contains all rows of
+            its keys. If not, `auto` uses the division whose fullest partition is the smallest in a
+            sample. Without `by`, it uses slices of time. For streams, `key` divides the rows only
+            by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
+            within `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key
+            at a different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key`
+            with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
+            single bucket, and therefore a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, it contains the row's side, `left`
+            or `right`, and the columns of the other side are null. Without this column, late rows
+            are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
-            the rows at a time, so the partial results of an aggregate must be combined with a
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
+            only some of the rows at a time, so combine the partial results of an aggregate with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -667,13 +676,13 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         only the left columns. Each left row produces at most one result row.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type. Or
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type, or
             `tolerance` has an unsuitable unit.
         tidegate.TidegateError: `tolerance` is negative, another argument is invalid, only the right
             side is a stream, or both sides are streams and a watermark or the RocksDB state store
-            is missing. It is also raised if a side that is sent in full contains a null time. In
-            other cases, the task that reads a null time fails, so Spark raises the error when you
-            use the DataFrame. The same applies if `where` overflows or divides by zero.
+            is missing. The error is also raised if a side that is sent in full contains a null
+            time. In other cases, the task that reads a null time fails, so Spark raises the error
+            when you use the DataFrame. A task also fails if `where` overflows or divides by zero.
     """
     arguments = {
         "on": on,
@@ -768,57 +777,59 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Args:
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends all of it to every task of every micro-batch. The results for a row
-            are then emitted in the micro-batch in which the row arrives, and the stream needs no
-            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+            table once and sends the whole table to every task of every micro-batch. The results for
+            a row of the stream are then emitted in the micro-batch in which the row arrives. The
+            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
-            its rows then match the intervals that contain that time. The type of the columns must
-            be timestamp, timestamp_ntz, date or integer.
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
+            twice. A row then matches the intervals that contain its time. The type of the columns
+            must be timestamp, timestamp_ntz, date or integer.
         by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
             right names. Rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
-        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
-            also the unmatched rows on the left, on the right, or on both sides. `semi`, `anti`: the
-            matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all
-            left rows, or `inner`, which keeps only those that have partners. None means `inner`, or
-            `left` with `aggs`.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
+            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
+            keeps all left rows, or `inner`, which keeps only those that have partners. None means
+            `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in the order of their starts. Spark does not preserve the order
             of rows, so right rows with equal starts are ordered by value. The comparison uses the
             columns that the join reads, in DataFrame order, with nulls last. Structs are compared
             field by field, and arrays and maps element by element.
-        closed: Whether intervals include their end; they always include their start. `both`: they
-            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
-            overlap, and an empty interval overlaps nothing.
+        closed: Whether intervals include their end. They always include their start. `both`:
+            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
+            their end, so intervals that touch do not overlap, and an empty interval overlaps
+            nothing.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
             contain integers. None accepts any overlap, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent. None means all columns.
-        partitions: The number of partitions. By default, it depends on the number of cores and
-            rows. A side that is not shuffled keeps its partitions, but they are merged if there are
-            more than this.
-        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
-            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
-            that the side is small, for example after a filter. `key`: rows are divided into buckets
-            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
-            already partitioned by the keys stay as they are. `time`: rows are divided into slices
-            of time, and each row is sent to all slices in which it may have matching rows.
-            `hybrid`: rows are divided into buckets by key, and heavy keys are split by time. `auto`
-            chooses the form with the lowest cost according to a model, which `explain` shows:
-            `broadcast` if a side is small, the existing partitions of both sides, if they are
-            balanced and each contains all rows of its keys, or the division whose fullest partition
-            is the smallest. Rows are not sampled if a side is small and an estimate shows that the
-            other forms would cost more, or if file metadata shows that there are few rows.
+            keep. Other columns are not sent to Python. None means all columns.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number; then some are merged.
+        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
+            Spark cannot determine that the side is small, for example after a filter. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
+            divided into slices of time, and each row is sent to all slices in which it may have
+            matching rows. `hybrid`: rows are divided into buckets by key, and heavy keys are split
+            by time. `auto` chooses the form with the lowest cost according to a model, which
+            `explain` shows. The candidates are `broadcast` if a side is small, the existing
+            partitions of both sides if they are balanced and each contains all rows of its keys,
+            and the division whose fullest partition is the smallest. Rows are not sampled if a side
+            is small and an estimate shows that the other forms would cost more, or if file metadata
+            shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of
-            the rows at a time, so the partial results of an aggregate must be combined with a
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
+            only some of the rows at a time, so combine the partial results of an aggregate with a
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
@@ -837,12 +848,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. The other joins need all matches of a row in the same task. They therefore send the
+        copies. All other joins need the matches of a row in the same task, so they send these
         matches to the slice in which the row starts. Very long rows are put in separate slices,
         which may require a second copy of the other side. For these joins, an additional job finds
         the longest row, unless keys divide the rows evenly or the rows are points. If rereading a
-        DataFrame returns a row that is longer than that, the task that reads the row raises an
-        error.
+        DataFrame returns an even longer row, the task that reads the row raises an error.
     """
     arguments = {
         "on": on,

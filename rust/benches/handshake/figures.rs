@@ -1,4 +1,4 @@
-//! Figures 17, 18, 20 and 21 and Table 2 of the paper: the number of nodes varies, and all nodes
+//! Figures 17, 18, 20 and 21 and Table 2 of the paper. The number of nodes varies, and all nodes
 //! run on two threads.
 //!
 //! Each point is a line of JSON. Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB

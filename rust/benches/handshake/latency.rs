@@ -1,4 +1,5 @@
-//! The time from a pair's later row until the pair comes out, while rows arrive at a steady rate.
+//! Measures the time from the arrival of a pair's later row until the pair is returned, while rows
+//! arrive at a steady rate.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,24 +13,25 @@ use tidegate_sync::Stop;
 use crate::option;
 use crate::workload::{Rows, Test};
 
-/// Rows that are fed at once at most.
+/// The maximum number of rows that are fed together.
 const BURST: usize = 64;
 
-/// What is measured.
+/// The parameters of a measurement.
 struct Plan {
-    /// Rows a second, of both sides.
+    /// The number of rows of both sides per second.
     rate: f64,
-    /// The windows of both sides, in seconds.
+    /// The length of both windows, in seconds.
     window: f64,
-    /// Seconds of rows that are in the windows at the beginning, so that these are full and flow.
+    /// The time span of the rows that are fed beforehand, in seconds, so that the windows are full
+    /// and sliding.
     past: f64,
-    /// Seconds that are measured.
+    /// The duration of the measurement, in seconds.
     seconds: f64,
     nodes: usize,
 }
 
 impl Plan {
-    /// The time of a row in nanoseconds from the beginning of what is measured.
+    /// Returns the time of a row in nanoseconds since the beginning of the measurement.
     fn ts(&self, row: usize) -> i64 {
         ((row as f64 / self.rate - self.past) * 1e9) as i64
     }
@@ -39,7 +41,7 @@ impl Plan {
     }
 }
 
-/// Latencies in nanoseconds, in order, and the most results that waited.
+/// Returns the sorted latencies in nanoseconds, and the maximum number of results that waited.
 fn measure(
     plan: &Plan,
     algorithm: HandshakeAlgorithm,
@@ -57,7 +59,7 @@ fn measure(
     let (mut fed, mut punctuated) = (0, true);
     let mut found: Vec<ResultPair> = Vec::new();
     let mut latencies = Vec::new();
-    // Set when the past is through.
+    // Set when the earlier rows have been processed.
     let mut begin: Option<Instant> = None;
     let mut ends = || {
         let now = begin.map(|begin| begin.elapsed().as_nanos() as i64);
@@ -67,7 +69,7 @@ fn measure(
         };
         let mut worked = false;
         if feed.has_room() && fed < due {
-            // Sides come in turn, so a burst begins with a left row.
+            // Sides alternate, so a burst begins with a left row.
             let next = fed..(due - due % 2).min(fed + BURST);
             let of_side = next.start / 2..next.end / 2;
             if !next.is_empty() {
@@ -105,12 +107,12 @@ fn measure(
     let mut steps: Vec<_> = chain.nodes.iter_mut().map(|node| || node.step()).collect();
     let mut tasks: Vec<&mut (dyn FnMut() -> Turn + Send)> = vec![&mut ends];
     tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
-    take_turns(&driver, tasks).expect("nobody stops it");
+    take_turns(&driver, tasks).expect("the driver is not stopped");
     latencies.sort_unstable();
     (latencies, chain.collector.most_buffered())
 }
 
-/// The forms: a name, the algorithm, and whether results are ordered.
+/// The variants: a name, the algorithm, and whether results are ordered.
 pub(crate) const FORMS: [(&str, HandshakeAlgorithm, bool); 4] = [
     ("handshake", HandshakeAlgorithm::Original, false),
     ("handshake, in order", HandshakeAlgorithm::Original, true),
@@ -122,13 +124,13 @@ pub(crate) const FORMS: [(&str, HandshakeAlgorithm, bool); 4] = [
 pub(crate) struct Latency {
     pub(crate) pairs: usize,
     pub(crate) mean: f64,
-    /// Median, 99th percentile and most.
+    /// The median, the 99th percentile and the maximum.
     pub(crate) quantiles: [f64; 3],
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a form at so many rows of both sides a second; windows and duration are as the options
-/// say.
+/// Measures a variant at the given number of rows of both sides per second. The options set the
+/// windows and the duration.
 pub(crate) fn latency(
     (_, algorithm, ordered): (&str, HandshakeAlgorithm, bool),
     rate: f64,
@@ -153,11 +155,11 @@ pub(crate) fn latency(
 pub(crate) fn print() {
     let (nodes, rate) = (option("--nodes", 2), 2.0 * option("--rate", 10_000.0));
     println!(
-        "{rate} rows a second, windows of {} s, {nodes} nodes, 2 threads.\n",
+        "{rate} rows per second, windows of {} s, {nodes} nodes, 2 threads.\n",
         option("--window", 8.0)
     );
     println!(
-        "| form | pairs | mean, ms | median, ms | p99, ms | most, ms | most results waiting |"
+        "| form | pairs | mean, ms | median, ms | p99, ms | maximum, ms | most results waiting |"
     );
     println!("| --- | --: | --: | --: | --: | --: | --: |");
     let chosen: String = option("--form", String::new());

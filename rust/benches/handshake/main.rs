@@ -1,5 +1,5 @@
-//! The handshake joins under workload W3, a band in two dimensions over sliding windows, on two
-//! threads:
+//! Measures the handshake joins on workload W3, a band in two dimensions over sliding windows, on
+//! two threads:
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench handshake                  # rates, and the sorter's buffer
@@ -7,10 +7,11 @@
 //! cargo bench -p tidegate-benches --bench handshake -- figures > points.json    # both, by the number of nodes
 //! ```
 //!
-//! Rates are measured once the windows are full. Latencies are measured from a pair's later row
-//! until the pair comes out, in a steady state: past rows fill the windows first. `--nodes`,
-//! `--rows`, `--rate` (rows a second and side), `--window` and `--seconds` change the measurement.
-//! The pairs of all forms are compared before anything is timed.
+//! Rates are measured after the windows have been filled. Latencies are measured from the arrival
+//! of a pair's later row until the pair is returned, in a steady state: earlier rows fill the
+//! windows first. `--nodes`, `--rows`, `--rate` (rows per second and side), `--window` and
+//! `--seconds` change the measurement. The pairs of all variants are compared before anything is
+//! measured.
 
 mod figures;
 mod latency;
@@ -19,7 +20,7 @@ mod workload;
 
 use std::str::FromStr;
 
-/// The value of an option, or what it is by default.
+/// Returns the value of an option, or its default.
 pub(crate) fn option<T: FromStr>(name: &str, default: T) -> T {
     let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
     match arguments.next() {
@@ -29,7 +30,7 @@ pub(crate) fn option<T: FromStr>(name: &str, default: T) -> T {
 }
 
 fn main() {
-    // What `cargo test --benches` asks for: that it runs.
+    // `cargo test --benches` only checks that the benchmark runs.
     let is_test = std::env::args().all(|argument| argument != "--bench");
     rates::check(if is_test { 500 } else { 5000 });
     if is_test {

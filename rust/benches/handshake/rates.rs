@@ -1,4 +1,4 @@
-//! The rows per second of each form.
+//! Measures the rows per second of each variant.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,11 +13,11 @@ use tidegate_sync::Stop;
 use crate::option;
 use crate::workload::{Rows, Test};
 
-/// Rows of an epoch.
+/// The number of rows of an epoch.
 const EPOCH: usize = 4096;
 
-/// What is compared: its name, the condition, the algorithm, and whether results are ordered, which
-/// takes punctuations.
+/// A variant: its name, the condition, the algorithm, and whether results are ordered, which
+/// requires punctuations.
 pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 
 pub(crate) const FORMS: [Form; 7] = [
@@ -30,7 +30,7 @@ pub(crate) const FORMS: [Form; 7] = [
     ("low latency, equal x, hash index", Test::Hash, HandshakeAlgorithm::LowLatency, true),
 ];
 
-/// A join and the rows that it is fed.
+/// A join and its input rows.
 struct Run {
     join: HandshakeJoin<BandPredicate<u32>>,
     driver: Driver,
@@ -56,7 +56,7 @@ impl Run {
             self.fed = next.end;
             let ts = next.clone().map(|row| row as i64).collect();
             let (mut left, mut right) = (NumberRows::default(), NumberRows::default());
-            // Sides come in turn.
+            // The sides alternate.
             left.push_rows(&self.rows.left, next.start / 2..next.end / 2);
             right.push_rows(&self.rows.right, next.start / 2..next.end / 2);
             self.join.begin(ts, self.rows.sides[next.clone()].to_vec(), left, right);
@@ -69,12 +69,12 @@ impl Run {
         use tidegate_operators::rows::Side::{Left, Right};
         while !self.join.is_done() {
             let firsts = [self.join.first(Left), self.join.first(Right)];
-            each(firsts, self.join.advance(&self.driver).expect("nobody stops it"));
+            each(firsts, self.join.advance(&self.driver).expect("the driver is not stopped"));
         }
     }
 }
 
-/// Compares what all forms of a condition give with a nested loop.
+/// Compares the results of all variants of a condition with those of a nested loop.
 pub(crate) fn check(pairs: usize) {
     for form in FORMS {
         let window = pairs as u64 / 4;
@@ -105,20 +105,20 @@ pub(crate) fn check(pairs: usize) {
     }
 }
 
-/// What a form does with full windows.
+/// The measurements of a variant with full windows.
 pub(crate) struct Rate {
-    /// Rows of both sides a second.
+    /// The number of rows of both sides per second.
     pub(crate) rows: f64,
-    /// Comparisons a second.
+    /// The number of comparisons per second.
     pub(crate) comparisons: f64,
-    /// The least work of a node to the most.
+    /// The ratio between the least and the most work of a node.
     pub(crate) balance: f64,
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a form.
+/// Measures a variant.
 pub(crate) fn measure(form: Form, window: u64, nodes: usize, rows: usize) -> Rate {
-    // What is found by an index takes far less time a row.
+    // An index takes far less time per row, so more rows are measured.
     let measured = if matches!(form.1, Test::Ordered | Test::Hash) { rows * 8 } else { rows };
     let fill = 2 * window as usize;
     let mut run = Run::new(form, window, nodes, Rows::new((fill + measured) / 2, 10_000, form.1));
@@ -147,7 +147,7 @@ pub(crate) fn print() {
     let rows: usize = option("--rows", 1 << 17);
     println!("Windows of {window} rows, {nodes} nodes, 2 threads.\n");
     println!(
-        "| form | rows a second | comparisons a second | work of nodes | most results waiting |"
+        "| form | rows per second | comparisons per second | work of nodes | most results waiting |"
     );
     println!("| --- | --: | --: | --: | --: |");
     for form in FORMS {

@@ -1,28 +1,28 @@
-//! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in
-//! 1..10 000, the second ones floats.
+//! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`. Values are
+//! uniform in 1..10 000, and the second ones are floats.
 
 use tidegate_operators::rows::Side;
 use tidegate_papers::handshake::{BandPredicate, NumberColumn, NumberRows, SearchStructure};
 use tidegate_structures::simd::scan::Span;
 
-/// How far matching values are apart.
+/// The maximum distance between matching values.
 const BAND: i32 = 10;
 
-/// How the condition on `x` is tested.
+/// The way in which the condition on `x` is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// The band, all rows compared.
+    /// The band, where all rows are compared.
     Scan,
-    /// The band, rows found in order of `x`.
+    /// The band, where rows are looked up in the order of `x`.
     Ordered,
-    /// `r.x = s.a` instead, all rows compared.
+    /// `r.x = s.a` instead of the band, where all rows are compared.
     EqualScan,
-    /// `r.x = s.a` instead, rows found by hash.
+    /// `r.x = s.a` instead of the band, where rows are looked up by hash.
     Hash,
 }
 
 impl Test {
-    /// How far values of `x` may be apart.
+    /// Returns the maximum distance between matching values of `x`.
     fn x(self) -> i32 {
         if matches!(self, Test::Scan | Test::Ordered) { BAND } else { 0 }
     }
@@ -40,7 +40,7 @@ impl Test {
     }
 }
 
-/// Rows of both sides in turn.
+/// Rows that alternate between both sides.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) sides: Vec<Side>,
@@ -51,11 +51,11 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// `pairs` rows a side, their values below `range`.
+    /// Creates `pairs` rows per side, with values below `range`.
     pub(crate) fn new(pairs: usize, range: u64, test: Test) -> Self {
         let mut state = 42u64;
         let mut random = move || {
-            // The generator of Steele, Lea and Flood's SplitMix64.
+            // The SplitMix64 generator of Steele, Lea and Flood.
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = state;
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,15 +67,15 @@ impl Rows {
         Rows { sides: [Side::Left, Side::Right].repeat(pairs), left, right, points }
     }
 
-    /// Whether a left and a right row match, but for the windows.
+    /// Returns whether a left and a right row match, regardless of the windows.
     pub(crate) fn matches(&self, left: usize, right: usize, test: Test) -> bool {
         let (l, r) = (self.points[0][left], self.points[1][right]);
         (l.0 - r.0).abs() <= test.x() && (l.1 as f32 - r.1 as f32).abs() <= BAND as f32
     }
 }
 
-/// The two values of each row as unsigned integers of their order. The floats are whole numbers, so
-/// that it does not matter on which side of a condition the constant is added.
+/// Returns the two values of each row as unsigned integers with the same order. The floats are
+/// whole numbers, so it does not matter on which side of a condition the constant is added.
 fn columns(points: &[(i32, i32)], test: Test) -> NumberRows<u32> {
     let whole = |value: i32| (value ^ i32::MIN) as u32;
     let float = |value: i32| {

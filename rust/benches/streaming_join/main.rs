@@ -1,8 +1,8 @@
-//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and the joins
-//! that its paper compares them with.
+//! Finds the pairs of the online interval join, without Arrow, using the modes of PPOIJ and the
+//! joins with which its paper compares them.
 //!
-//! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload
-//! W1s, without payload.
+//! The input is workload W1s without payload: a million rows per side, uniform keys, and 4 matches
+//! per left row, in epochs of 20,000 rows.
 //!
 //! ```text
 //! cargo bench -p tidegate-benches --bench streaming_join
@@ -24,22 +24,22 @@ use workload::{Epoch, Workload};
 const THREADS: usize = 2;
 const RUNS: usize = 7;
 
-/// Takes in an epoch; the pairs that it brought.
+/// Processes an epoch, and returns the number of pairs found.
 type System = Box<dyn FnMut(&Epoch) -> usize>;
 
-/// Rows match that are no farther from each other than this.
+/// Returns the interval in which rows at most `reach` apart match.
 fn near(reach: i64) -> Interval {
     Interval { lower: Some(-reach), upper: Some(reach), closed: Closed::Both }
 }
 
-/// The join by a pattern of PPOIJ.
+/// Creates the join with a pattern of PPOIJ.
 fn pattern(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
     let threads = driver.threads();
     let join = StreamingJoin::new(&near(reach), How::Inner, parallelism, threads, true);
     in_order(Box::new(join), driver)
 }
 
-/// A join that gives its pairs in order.
+/// A join that returns its pairs in order.
 fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     let driver = driver.clone();
     Box::new(move |epoch| {
@@ -53,15 +53,15 @@ fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     })
 }
 
-/// Takes the results of an epoch that has begun, and lets go of old rows; how many pairs came.
+/// Takes the results of an epoch that has begun, and drops old rows. Returns the number of pairs.
 fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
     let mut pairs = 0;
     while !join.is_done() {
-        match join.advance(driver, None).expect("nothing stops it") {
+        match join.advance(driver, None).expect("the driver is not stopped") {
             Progress::Results(results) => pairs += results.left.len(),
             Progress::Pieces(pieces) => {
                 let made = driver.map(pieces, |rows| join.assemble(rows).left.len());
-                pairs += made.expect("nothing stops it").into_iter().sum::<usize>();
+                pairs += made.expect("the driver is not stopped").into_iter().sum::<usize>();
             }
         }
     }
@@ -69,7 +69,7 @@ fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch
     pairs
 }
 
-/// What a run of a system takes: pairs, and seconds.
+/// Runs a system, and returns the number of pairs and the time in seconds.
 fn measure(mut system: System, workload: &Workload) -> (usize, f64) {
     let started = Instant::now();
     let pairs = workload.epochs.iter().map(&mut system).sum();
@@ -100,7 +100,7 @@ fn main() {
             for ((name, system), rates) in systems.iter().zip(&mut rates) {
                 let (pairs, seconds) = measure(system(), &workload);
                 let expected = *expected.get_or_insert(pairs);
-                assert_eq!(pairs, expected, "{name} finds the pairs of the others");
+                assert_eq!(pairs, expected, "{name} finds the same pairs as the others");
                 rates.push(workload.rows() as f64 / seconds / 1e6);
             }
         }

@@ -1,4 +1,4 @@
-//! SplitJoin with its trees, as an interval join: keys are numbers that have to be equal, and each
+//! SplitJoin with its trees, as an interval join. Keys are numbers that have to be equal, and each
 //! join core compares a row with all rows of its window.
 
 use tidegate_operators::driver::Driver;
@@ -8,7 +8,7 @@ use tidegate_papers::split_join::split_join;
 
 use crate::{System, rest};
 
-/// SplitJoin of rows that are no farther from each other than `reach`, with a join core a thread.
+/// Creates a SplitJoin of rows that are at most `reach` apart, with one join core per thread.
 pub(crate) fn split_trees(reach: i64, driver: &Driver) -> System {
     let window = Retention::Time { left: reach.unsigned_abs(), right: reach.unsigned_abs() };
     let limit = |order| Constraint::Difference { order, than: 0 };

@@ -8,7 +8,7 @@ const EPOCH_ROWS: usize = 20_000;
 /// The mean time between two rows of a side.
 const STEP: u64 = 1_000;
 
-/// Rows as [`RowJoin::begin`](tidegate_operators::rows::RowJoin::begin) takes them.
+/// Rows in the form that [`RowJoin::begin`](tidegate_operators::rows::RowJoin::begin) accepts.
 pub(crate) struct Epoch {
     pub(crate) ts: Vec<i64>,
     pub(crate) sides: Vec<Side>,
@@ -18,7 +18,7 @@ pub(crate) struct Epoch {
 
 pub(crate) struct Workload {
     pub(crate) epochs: Vec<Epoch>,
-    /// How far rows that match may be from each other.
+    /// The maximum distance between matching rows.
     pub(crate) reach: i64,
 }
 
@@ -26,7 +26,7 @@ impl Workload {
     pub(crate) fn new(keys: u64) -> Self {
         let mut state = 1_u64;
         let mut random = move |below: u64| {
-            // The generator of Steele, Lea and Flood's SplitMix64.
+            // The SplitMix64 generator of Steele, Lea and Flood.
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = state;
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Indexes by themselves, on one thread.
+//! Measures the indexes alone, on one thread.
 
 use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
@@ -6,18 +6,18 @@ use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
 use crate::Point;
 use crate::workload::{MATCHES, MERGE_RATIO, Values, Windows};
 
-/// Rows of a window, where the figure does not vary them, and rows that are measured.
+/// The number of rows of a window, if the figure does not vary it, and the number of measured rows.
 const WINDOW: usize = 1 << 16;
 const ROWS: usize = 1 << 19;
 
-/// An index a side.
+/// One index per side.
 type Pair = [Box<dyn WindowIndex>; 2];
 
 fn pair<I: WindowIndex + 'static>(make: impl Fn() -> I) -> Pair {
     [Box::new(make()), Box::new(make())]
 }
 
-/// The indexes that figures compare, with the parameters that `w2_index` gives them.
+/// The indexes that the figures compare, with the same parameters as in `w2_index`.
 fn compared() -> [(&'static str, Pair); 4] {
     [
         ("buckets", pair(BucketIndex::new)),
@@ -27,7 +27,7 @@ fn compared() -> [(&'static str, Pair); 4] {
     ]
 }
 
-/// What is measured of an index, beside its rate: nanoseconds a row of each step, and bytes a row.
+/// Prints the rate of an index, the nanoseconds per row of each step, and the bytes per row.
 fn point(figure: &str, series: &str, x: f64, windows: &mut Windows, rows: (usize, usize)) {
     let (window, measured) = rows;
     windows.slide(measured);
@@ -54,14 +54,14 @@ fn uniform(figure: &str, series: &str, x: f64, indexes: Pair) {
     );
 }
 
-/// B+-trees that rows enter in turns.
+/// B+-trees into which rows are inserted in turn.
 pub(crate) fn round_robin() {
     for trees in [1, 2, 4, 8, 16] {
         uniform("round-robin", "B+-trees in turns", trees as f64, pair(|| RoundRobin::new(trees)));
     }
 }
 
-/// Chains by their length.
+/// Chains by length.
 pub(crate) fn chain() {
     for length in [2, 4, 8, 16] {
         uniform(
@@ -79,14 +79,14 @@ pub(crate) fn chain() {
     }
 }
 
-/// The PIM-Tree by its insertion depth; the depth of the tree bounds it.
+/// The PIM-Tree by insertion depth, which is limited by the depth of the tree.
 pub(crate) fn depth() {
     for depth in 0..=4 {
         uniform("depth", "PIM-Tree", depth as f64, pair(|| PimTree::new(MERGE_RATIO, Some(depth))));
     }
 }
 
-/// Trees that merge, by when they do.
+/// Trees that merge, by merge ratio.
 pub(crate) fn merge_ratio() {
     for exponent in -7..=0 {
         let ratio = f64::from(exponent).exp2();
@@ -95,7 +95,7 @@ pub(crate) fn merge_ratio() {
     }
 }
 
-/// What each step costs.
+/// The cost of each step.
 pub(crate) fn steps() {
     for (series, indexes) in compared() {
         uniform("steps", series, 0.0, indexes);
@@ -104,7 +104,7 @@ pub(crate) fn steps() {
     uniform("steps", "IB-chain", 0.0, pair(|| ChainedIndex::new(Archive::Immutable, 2)));
 }
 
-/// Matches a row.
+/// The indexes by the number of matches per row.
 pub(crate) fn matches() {
     for exponent in (-4..=10).step_by(2) {
         let matches = f64::from(exponent).exp2();
@@ -115,7 +115,7 @@ pub(crate) fn matches() {
     }
 }
 
-/// Values whose mean moves by a part of their range while the window is renewed.
+/// Values whose mean moves by part of their range while the window is renewed.
 pub(crate) fn drift() {
     for part in [0.0, 0.0125, 0.025, 0.05, 0.1] {
         for (series, indexes) in compared() {
@@ -126,7 +126,7 @@ pub(crate) fn drift() {
     }
 }
 
-/// Rows of a window.
+/// The indexes by the number of rows in a window.
 pub(crate) fn window() {
     of_windows(&[12, 14, 16, 18, 20]);
 }

@@ -1,8 +1,8 @@
 //! Figures 8 to 13 of the paper, one after the other: band joins over sliding windows of `w` rows.
 //!
-//! Figures of one thread measure the indexes alone, as in `w2_index`. Figures of tasks measure the
-//! whole index-based window join, except its result rows. Each point is a line of JSON: the figure,
-//! the series, `x`, and the measured value.
+//! Figures for one thread measure the indexes alone, as in `w2_index`. Figures for tasks measure
+//! the whole index-based window join, except its result rows. Each point is a line of JSON with the
+//! figure, the series, `x`, and the measured value.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_figures > points.json              # all figures
@@ -24,7 +24,7 @@ pub(crate) struct Point<'a> {
     pub(crate) figure: &'a str,
     pub(crate) series: &'a str,
     pub(crate) x: f64,
-    /// What was measured, by name.
+    /// The measured values, by name.
     pub(crate) measured: &'a [(&'a str, f64)],
 }
 

@@ -1,4 +1,5 @@
-//! The index-based window join: by tasks, and by rows that enter the indexes ahead.
+//! Measures the index-based window join, by tasks and with rows that are inserted into the indexes
+//! ahead.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::Point;
 const WINDOW: usize = 1 << 16;
 const ROWS: usize = 1 << 18;
 
-/// Rows of both sides that come together.
+/// The number of rows of both sides that arrive together.
 const MANY: usize = 1 << 14;
 
 type Join = IndexJoin<Box<dyn Find>>;
@@ -35,7 +36,7 @@ impl Load {
         load
     }
 
-    /// So many rows of both sides, so many at a time; seconds.
+    /// Joins `rows` rows of both sides, `together` of them at a time. Returns the time in seconds.
     fn run(&mut self, rows: usize, together: usize) -> f64 {
         let pieces: Vec<_> = (0..rows / together).map(|_| self.piece(together)).collect();
         let start = Instant::now();
@@ -47,7 +48,7 @@ impl Load {
             driver.within(|| {
                 while !join.is_done() {
                     let Ok(Progress::Pieces(pieces)) = join.advance(driver, None) else {
-                        unreachable!("an inner join that is not stopped gives pieces")
+                        unreachable!("an inner join that is not stopped returns pieces")
                     };
                     for piece in pieces {
                         std::hint::black_box(join.assemble(piece));
@@ -59,11 +60,11 @@ impl Load {
         start.elapsed().as_secs_f64()
     }
 
-    /// Rows of R and S in turns: times, sides and the bands of both.
+    /// Returns alternating rows of R and S: times, sides and the bands of both.
     fn piece(&mut self, rows: usize) -> (Vec<i64>, Vec<Side>, Codes, Codes) {
         let ts: Vec<i64> = (self.came..self.came + rows as i64).collect();
         self.came += rows as i64;
-        // Two values of a window's are in the band around each.
+        // The band around each value contains two values of a window.
         let within = u64::MAX / WINDOW as u64;
         let value = |ts: &i64| {
             ts.cast_unsigned()
@@ -106,8 +107,8 @@ fn ahead(index: impl Fn() -> Box<dyn WindowIndex>) -> Join {
     join(Ahead::new(2, index))
 }
 
-/// Rates by rows of a task, with latencies of so many that each thread has one; and both merges by
-/// threads.
+/// Measures rates by the number of rows per task. For task sizes at which each thread has one task,
+/// also measures latencies. Then measures both kinds of merge by the number of threads.
 pub(crate) fn tasks() {
     let by_tasks = |options: TaskOptions| join(TaskJoin::new(2, options));
     for threads in [1, 2] {

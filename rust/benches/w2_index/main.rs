@@ -1,9 +1,10 @@
-//! W2 without its results: the indexes of both windows of a band join, alone.
+//! W2 without its results: only the indexes of both windows of a band join.
 //!
-//! Rows of R and S alternate. A row is looked for in the other side's window of `w` rows, where it
-//! matches two on average, and enters its own, from which the oldest leaves. Rows come 256 at a
-//! time: the index gets all probes of the 256, then all rows. Reported are rows of both sides a
-//! second, once the windows are full.
+//! Rows of R and S alternate. Each row is searched for in the other side's window of `w` rows,
+//! where it matches two rows on average. The row is then inserted into its own window, from which
+//! the oldest row is removed. The indexes insert up to 1,024 rows of both sides together, and then
+//! receive all their probes. The rate is the number of rows of both sides per second, measured with
+//! full windows.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_index -- 'w=2^20/uniform'
@@ -54,8 +55,8 @@ fn w2(criterion: &mut Criterion) {
             group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_millis(1));
             for (name, make) in indexes() {
                 group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-                    // Filling the windows is not measured; they go on sliding from sample to
-                    // sample.
+                    // Filling the windows is not measured. The windows continue to slide from
+                    // sample to sample.
                     let mut windows =
                         Windows::new([make(), make()], 1 << window, values, workload::MATCHES);
                     bencher.iter(|| windows.slide(rows));

@@ -1,28 +1,28 @@
-//! The rows of W2, and the windows they slide through.
+//! The rows of W2, and the windows that slide over them.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use tidegate_structures::index::{Entry, Probe, WindowIndex};
 
-/// Rows that are looked for, and then inserted, together.
+/// The maximum number of rows of both sides that are inserted, and then searched for, together.
 const BATCH: usize = 1024;
 
-/// The part of a window at which the PIM-Tree merges.
+/// The fraction of a window at which the PIM-Tree merges.
 pub(crate) const MERGE_RATIO: f64 = 0.25;
 
-/// Matches of a row.
+/// The number of matches of a row.
 pub(crate) const MATCHES: f64 = 2.0;
 
-/// How values are distributed.
+/// The distribution of values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Values {
-    /// Evenly over 32 bits.
+    /// Uniform over 32 bits.
     Uniform,
     /// Around a mean, with an eighth of the range as standard deviation.
     Gaussian,
-    /// The same, and the mean moves by such a part of the range while the window is renewed once: a
-    /// tenth is the fastest drift of the paper's Figure 13.
+    /// Gaussian with a moving mean. The mean moves by this fraction of the range while the window
+    /// is renewed once. A tenth is the fastest drift of the paper's Figure 13.
     Drifting(f64),
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Values {
 
 const RANGE: f64 = (1_u64 << 32) as f64;
 
-/// xorshift, as the tests have it.
+/// An xorshift generator, as in the tests.
 struct Random(u64);
 
 impl Random {
@@ -49,12 +49,12 @@ impl Random {
         self.0
     }
 
-    /// Between 0 and 1.
+    /// Returns a number between 0 and 1.
     fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// By the method of Box and Muller.
+    /// Returns a normally distributed number, by the Box-Muller method.
     fn gaussian(&mut self) -> f64 {
         (-2.0 * (1.0 - self.part()).ln()).sqrt() * (std::f64::consts::TAU * self.part()).cos()
     }
@@ -63,31 +63,31 @@ impl Random {
 /// The windows of both sides.
 pub(crate) struct Windows {
     pub(crate) indexes: [Box<dyn WindowIndex>; 2],
-    /// The keys of the rows of each window, in a ring, and how many have come.
+    /// The keys of each window's rows, in a ring, and the number of rows that have arrived.
     keys: [Vec<i64>; 2],
     came: usize,
     /// Half the width of the band.
     within: i64,
     values: Values,
-    /// Made beforehand, so that making them is not measured; the windows go round and round in
+    /// The values are generated in advance, so that this is not measured. The windows cycle through
     /// them.
     made: Vec<f64>,
     found: Vec<u32>,
     ends: Vec<u32>,
-    /// The time that inserting, finding and removing took.
+    /// The time taken by inserting, finding and removing.
     pub(crate) took: [Duration; 3],
 }
 
 impl Windows {
-    /// Full windows of `rows` rows each, of which one matches so many on average.
+    /// Creates full windows of `rows` rows each, in which a row has `matches` matches on average.
     pub(crate) fn new(
         indexes: [Box<dyn WindowIndex>; 2],
         rows: usize,
         values: Values,
         matches: f64,
     ) -> Self {
-        // Uniform values lie `range / rows` apart; the density of Gaussian ones, averaged over
-        // themselves, is 1 / (2 sqrt(pi) sigma).
+        // Uniform values are `range / rows` apart. The average density of Gaussian values, weighted
+        // by the density itself, is 1 / (2 sqrt(pi) sigma).
         let density = match values {
             Values::Uniform => 1.0 / RANGE,
             Values::Gaussian | Values::Drifting(_) => {
@@ -112,7 +112,7 @@ impl Windows {
             ends: Vec::new(),
             took: Default::default(),
         };
-        // Where windows are large, filling them has to do.
+        // Large windows are only filled, because sliding them further would take too long.
         windows.slide(if rows > 1 << 20 { 9 * rows / 4 } else { 5 * rows });
         windows.took = Default::default();
         windows
@@ -131,7 +131,7 @@ impl Windows {
         (value + shift) as i64
     }
 
-    /// Lets `rows` rows of both sides together come; the number of matches.
+    /// Slides the windows by `rows` rows of both sides together, and returns the number of matches.
     pub(crate) fn slide(&mut self, rows: usize) -> usize {
         let mut matches = 0;
         let mut left = rows / 2;
@@ -143,7 +143,8 @@ impl Windows {
         matches
     }
 
-    /// Lets `rows` rows of each side come, a row of R before one of S each time.
+    /// Slides the windows by `rows` rows per side. Each row of R precedes the row of S with the
+    /// same number.
     fn batch(&mut self, rows: usize) -> usize {
         let (window, first) = (self.rows(), self.came);
         let mut entries = [[Entry::default(); BATCH / 2]; 2];
@@ -153,7 +154,7 @@ impl Windows {
                 let row = first + nth;
                 let key = self.key(2 * row + side);
                 entries[side][nth] = Entry { key, row: row as u32 };
-                // Of the other side, a row of S has seen one row more than the row of R before it.
+                // A row of S has seen one row of the other side more than the row of R before it.
                 let to = row + side;
                 let from = to.saturating_sub(window);
                 let (low, high) = (key - self.within, key + self.within);

@@ -1,4 +1,4 @@
-//! Both gates. One thread feeds, and each reader has a thread.
+//! Measures both gates. One thread feeds them, and each reader has its own thread.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use tidegate_structures::gate::{BlockGate, BlockReader, Next, Rejection};
 
 use crate::workload::{Columns, RUN, Slice};
 
-/// How the readers of rows divide them.
+/// The way in which readers divide the rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// Each reader gets all.
+    /// Each reader receives all rows.
     All,
     /// Each row goes to one reader.
     Shared,
 }
 
-/// Each row pushed, read, and its value added.
+/// Pushes each row, reads it, and adds its value.
 pub(crate) fn row_gate(columns: &Columns, readers: usize, rows: Rows) -> Duration {
     let (mut sources, mut gate) =
         ScaleGate::with_memory_limit::<i64>(columns.ts.len(), readers, 8 << 20).unwrap();
@@ -63,7 +63,7 @@ fn value(next: Next<Row<'_, i64>>) -> Next<i64> {
     }
 }
 
-/// The sum of what `next` gives until the end.
+/// Returns the sum of the values that `next` returns until the end.
 fn sum(mut next: impl FnMut() -> Next<i64>) -> i64 {
     let mut sum = 0i64;
     loop {
@@ -75,18 +75,18 @@ fn sum(mut next: impl FnMut() -> Next<i64>) -> i64 {
     }
 }
 
-/// What is done with blocks.
+/// The work that is done with blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocks {
-    /// They are counted.
+    /// The blocks are counted.
     Merged,
-    /// Each row's value is found by its id, and added.
+    /// Each row's value is looked up by its id and added.
     LookedUp,
-    /// They are counted, and the feeding thread merges too.
+    /// The blocks are counted, and the feeding thread also merges.
     Helped,
 }
 
-/// Runs pushed and blocks read.
+/// Pushes runs and reads blocks.
 pub(crate) fn block_gate(columns: &Columns, readers: usize, blocks: Blocks) -> Duration {
     let (mut sources, gate) =
         BlockGate::with_memory_limit::<Slice>(columns.ts.len(), readers, 64 << 20).unwrap();
@@ -137,14 +137,14 @@ pub(crate) fn block_gate(columns: &Columns, readers: usize, blocks: Blocks) -> D
     started.elapsed()
 }
 
-/// Takes part in the merging of what is ready.
+/// Helps to merge the ready rows.
 fn help_out(helper: &mut Option<BlockReader<Slice>>) {
     if let Some(helper) = helper {
         while let Next::Ready(_) = helper.next_block() {}
     }
 }
 
-/// Both gates give the sorted rows.
+/// Checks that both gates return the sorted rows.
 pub(crate) fn check(columns: &Columns) {
     let expected = columns.merged();
     let (mut sources, mut readers) = BlockGate::new::<Slice>(columns.ts.len(), 1).unwrap();

@@ -1,9 +1,11 @@
-//! W5: the time from a row's push until a reader has it, at half of each gate's peak rate.
+//! W5: the time from the push of a row until a reader receives it, at half of each gate's peak
+//! rate.
 //!
-//! First each gate is fed as fast as it takes rows, which gives the peak; then one thread feeds
-//! rows on time, none when it is behind, and one reads. In the row gate sources take turns of one
-//! row, in the block gate of runs of 1 024, so a row also waits until the other sources have moved
-//! past it. Needs two idle cores.
+//! First, each gate is fed as fast as it accepts rows, which determines the peak rate. Then one
+//! thread feeds rows on schedule, and another thread reads. A feeding thread that is late does not
+//! wait. Sources take turns of one row in the row gate, and of runs of 1 024 rows in the block
+//! gate, so a row also waits until the other sources have moved past it. The benchmark needs two
+//! idle cores.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,20 +15,20 @@ use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next
 
 use crate::workload::Columns;
 
-/// Rows of a measurement of the row gate, and of the block gate.
+/// The number of rows in a measurement of the row gate, and in one of the block gate.
 const ROWS: usize = 4_000_000;
 const BLOCK_ROWS: usize = 40_000_000;
 
-/// Rows of a run.
+/// The number of rows of a run.
 const RUN: usize = 1024;
 
-/// Of how many rows of a source one is looked at.
+/// One in this many rows of a source is measured.
 const SAMPLED: usize = 16;
 
-/// What the gates may hold.
+/// The memory limit of the gates.
 const LIMIT: usize = 64 << 20;
 
-/// A clock in nanoseconds that both threads read, and the rate of rows at which to feed.
+/// A clock in nanoseconds that both threads read, and the rate at which to feed rows.
 #[derive(Clone, Copy)]
 struct Pace {
     begin: Instant,
@@ -42,7 +44,7 @@ impl Pace {
         self.begin.elapsed().as_nanos() as u64
     }
 
-    /// Waits until it is time for row `row`.
+    /// Waits until row `row` is due.
     fn wait(&self, row: usize) {
         let due = (row as f64 * self.nanoseconds_a_row) as u64;
         while self.now() < due {
@@ -51,7 +53,7 @@ impl Pace {
     }
 }
 
-/// Pushes `row` until there is room.
+/// Repeats the push of `row` until there is room.
 fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     while let Err(rejected) = push(row) {
         assert!(matches!(rejected, Rejection::Full { .. }), "W5's rows are sorted");
@@ -60,7 +62,7 @@ fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     }
 }
 
-/// Rows with the time of their push, or 0 where it is not looked at.
+/// Pushes rows with the time of their push, or 0 if it is not measured.
 fn feed_rows(columns: &Columns, mut sources: Vec<Source<u64>>, pace: Pace) {
     for at in 0..columns.ts[0].len() {
         pace.wait(at * sources.len());
@@ -120,14 +122,14 @@ fn read_blocks(mut reader: BlockReader<StampedRun>, pace: Pace) -> Vec<u64> {
     }
 }
 
-/// When some of the rows were pushed.
+/// Returns the push times of some of the rows.
 fn pushes(block: &Block<StampedRun>) -> impl Iterator<Item = u64> {
     let runs: Vec<_> = block.runs().map(|run| (run.first, run.run.pushed)).collect();
     let ids = block.ids().iter().step_by(SAMPLED);
     ids.map(move |id| runs[runs.partition_point(|(first, _)| first <= id) - 1].1)
 }
 
-/// Rows per second, and the latencies.
+/// The rows per second, and the latencies.
 type RateAndLatencies = (f64, Vec<u64>);
 
 fn rows(columns: &Columns, rate: f64) -> RateAndLatencies {

@@ -1,23 +1,24 @@
-//! W5: merging k sorted streams of (ts int64, value int64) into one ordered ready stream for n
-//! readers.
+//! W5: merging k sorted streams of (ts int64, value int64) into one ordered stream of ready rows
+//! for n readers.
 //!
-//! One thread feeds all sources in turns, one thread a reader; a time is from the first push until
-//! the last reader has seen the last row. A row counts once however many readers see it. Every
-//! system's output is compared with the sorted input, or its sum, before its time counts.
+//! One thread feeds all sources in turn, and each reader has its own thread. The time is measured
+//! from the first push until the last reader has seen the last row. A row counts once, regardless
+//! of the number of readers that see it. The output of every system, or its sum, is compared with
+//! the sorted input before its time counts.
 //!
-//! | name | what is measured |
+//! | name | measurement |
 //! | --- | --- |
-//! | rows/n | `ScaleGate`, n readers: each row pushed, read and its value added |
+//! | rows/n | `ScaleGate`, n readers: each row is pushed and read, and its value is added |
 //! | shared/2 | T-Gate: two readers share the rows of `ScaleGate` |
-//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows pushed, blocks read: the merge alone |
-//! | blocks_looked_up/n | the same, each row's value found by its id and added |
-//! | blocks_helped/1 | the same as `blocks/1`, and the feeding thread merges when it has fed |
-//! | published/n | ScaleGate as its paper has it |
+//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows are pushed, and blocks are read: only the merge |
+//! | blocks_looked_up/n | like `blocks/n`, but each row's value is looked up by its id and added |
+//! | blocks_helped/1 | like `blocks/1`, but the feeding thread merges after it has fed all rows |
+//! | published/n | ScaleGate as published in its paper |
 //! | mutex_heap | a binary heap behind a mutex, with the same readiness rule; one reader, which removes the rows |
-//! | skip_list | crossbeam's skip list, readiness checked over all sources; one reader, likewise |
-//! | binary_heap | sequential merge of whole columns, `std`'s heap |
-//! | loser_tree | sequential merge of whole columns, tree of losers |
-//! | sort | all rows concatenated and sorted, as a peer without a merge does |
+//! | skip_list | crossbeam's skip list, where readiness is checked over all sources; one reader, which removes the rows |
+//! | binary_heap | sequential merge of whole columns with `std`'s heap |
+//! | loser_tree | sequential merge of whole columns with a tree of losers |
+//! | sort | all rows are concatenated and sorted, as in a system without a merge |
 //!
 //! `cargo bench -p tidegate-benches --bench w5_gate -- latency` prints the table of `latency.rs`
 //! instead.
@@ -36,10 +37,10 @@ use gates::{Blocks, Rows, block_gate, row_gate};
 use published::scale_gate;
 use workload::Columns;
 
-/// Rows of one measurement.
+/// The number of rows in a measurement.
 const ROWS: usize = 10_000_000;
 
-/// Rows of one measurement of systems that take a lock or a node for each.
+/// The number of rows in a measurement of systems that need a lock or a node for each row.
 const SLOW_ROWS: usize = 2_000_000;
 
 fn w5(criterion: &mut Criterion) {

@@ -1,8 +1,7 @@
 //! ScaleGate as published: ScaleJoin, Algorithm 2, line by line, for comparison.
 //!
-//! Times alone are compared, `written` holds each source's last row, and that row is held back
-//! until the next one. Nothing is freed before the end: the paper leaves that to a garbage
-//! collector.
+//! Only times are compared. `written` contains each source's last row, which is held back until the
+//! next one. Nothing is freed before the end, because the paper relies on a garbage collector.
 
 use std::ptr;
 use std::thread;
@@ -13,7 +12,7 @@ use tidegate_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::workload::Columns;
 
-/// As many as ours has.
+/// The number of levels, which is the same as in tidegate's row gate.
 const LEVELS: usize = 6;
 
 struct Node {
@@ -24,7 +23,7 @@ struct Node {
 }
 
 impl Node {
-    /// A node that is freed with the gate.
+    /// Allocates a node, which is freed with the gate.
     fn allocate(ts: i64, source: usize, value: i64) -> *mut Node {
         let next = [(); LEVELS].map(|()| AtomicPtr::new(ptr::null_mut()));
         Box::into_raw(Box::new(Node { ts, source, value, next }))
@@ -36,7 +35,7 @@ struct Gate {
     written: Vec<CachePadded<AtomicPtr<Node>>>,
 }
 
-// SAFETY: nodes are changed through atomics only and live as long as the gate.
+// SAFETY: nodes are only changed through atomics, and live as long as the gate.
 unsafe impl Sync for Gate {}
 
 struct Source<'a> {
@@ -46,7 +45,8 @@ struct Source<'a> {
     random: u64,
 }
 
-// SAFETY: what it points to lives as long as the gate and is changed through atomics only.
+// SAFETY: the targets of its pointers live as long as the gate, and are only changed through
+// atomics.
 unsafe impl Send for Source<'_> {}
 
 impl Gate {
@@ -66,14 +66,14 @@ impl Drop for Gate {
     fn drop(&mut self) {
         let mut node = self.head;
         while !node.is_null() {
-            // SAFETY: level 0 has every node once, and nobody else has the gate.
+            // SAFETY: level 0 contains every node once, and no other thread has the gate.
             let owned = unsafe { Box::from_raw(node) };
             node = owned.next[0].load(Ordering::Relaxed);
         }
     }
 }
 
-/// Lines 38 to 44: the row after `head`, if its source has written another since.
+/// Lines 38 to 44: returns the row after `head`, if its source has written another row since.
 fn get_next_ready_tuple(gate: &Gate, head: &mut *mut Node) -> Option<i64> {
     // SAFETY: nodes live as long as the gate.
     let next = unsafe { &**head }.next[0].load(Ordering::Acquire);
@@ -137,8 +137,8 @@ fn level_insert(mut from: *mut Node, node: *mut Node, ts: i64, level: usize) {
     }
 }
 
-/// Each row pushed, read, and its value added. A source begins and ends with a row of its own, so
-/// that nothing overtakes its first row and its last is not held back.
+/// Pushes each row, reads it, and adds its value. A source begins and ends with an additional row,
+/// so that no row overtakes its first row and its last row is not held back.
 pub(crate) fn scale_gate(columns: &Columns, readers: usize) -> Duration {
     let gate = Gate::new(columns.ts.len());
     let mut sources: Vec<_> = (0..columns.ts.len()).map(|number| gate.source(number)).collect();

@@ -15,7 +15,7 @@ use tidegate_sync::atomic::{AtomicI64, Ordering};
 
 use crate::workload::Columns;
 
-/// A binary heap behind a mutex, and every source's last time, under the same lock.
+/// A binary heap behind a mutex. Every source's last time is under the same lock.
 pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
     struct State {
         heap: BinaryHeap<Reverse<(i64, u64, i64)>>,
@@ -71,7 +71,7 @@ pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
     started.elapsed()
 }
 
-/// crossbeam's skip list; a row is ready when all sources' last times say so.
+/// Merges with crossbeam's skip list. A row is ready if all sources' last times allow it.
 pub(crate) fn skip_list(columns: &Columns) -> Duration {
     let k = columns.ts.len();
     let set = SkipSet::<(i64, u64, i64)>::new();
@@ -109,7 +109,7 @@ pub(crate) fn skip_list(columns: &Columns) -> Duration {
     started.elapsed()
 }
 
-/// Whole columns, `std`'s heap.
+/// Merges whole columns with `std`'s heap.
 pub(crate) fn binary_heap(columns: &Columns) -> Duration {
     let started = Instant::now();
     let first = |source: usize| Reverse((columns.ts[source][0], source, 0));
@@ -128,7 +128,7 @@ pub(crate) fn binary_heap(columns: &Columns) -> Duration {
     took
 }
 
-/// Whole columns, a tree of losers.
+/// Merges whole columns with a tree of losers.
 pub(crate) fn loser_tree(columns: &Columns) -> Duration {
     let started = Instant::now();
     let k = columns.ts.len();
@@ -138,7 +138,7 @@ pub(crate) fn loser_tree(columns: &Columns) -> Duration {
         Some(&ts) => (ts, source),
         None => (i64::MAX, usize::MAX),
     };
-    // Losers in the inner nodes, the winner in node 0.
+    // The losers are in the inner nodes, and the winner is in node 0.
     let mut tree = vec![(i64::MIN, usize::MAX); width];
     let mut winners: Vec<_> = (0..2 * width)
         .map(|node| if node < width { (0, 0) } else { key(node - width, 0) })
@@ -167,7 +167,7 @@ pub(crate) fn loser_tree(columns: &Columns) -> Duration {
     took
 }
 
-/// All rows concatenated and sorted.
+/// Concatenates and sorts all rows.
 pub(crate) fn sort(columns: &Columns) -> Duration {
     let started = Instant::now();
     let mut rows = Vec::with_capacity(columns.rows);

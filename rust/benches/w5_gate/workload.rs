@@ -1,14 +1,14 @@
-//! W5's rows.
+//! The rows of W5.
 
 use tidegate_structures::gate::{RowId, Run};
 
-/// Rows that a source pushes before it is the next one's turn.
+/// The number of rows that a source pushes before it is the next source's turn.
 pub(crate) const RUN: usize = 8192;
 
-/// Rows in a turn where rows are pushed one by one.
+/// The number of rows in a turn if rows are pushed one by one.
 pub(crate) const TURN: usize = 16;
 
-/// A run as W5 has it: times and values, cut out of columns that stay where they are.
+/// A run of W5: times and values, which are slices of columns that do not move.
 pub(crate) struct Slice {
     pub(crate) ts: &'static [i64],
     pub(crate) values: &'static [i64],
@@ -24,12 +24,12 @@ pub(crate) struct Columns {
     pub(crate) ts: Vec<&'static [i64]>,
     pub(crate) values: Vec<&'static [i64]>,
     pub(crate) rows: usize,
-    /// Of all values.
+    /// The sum of all values.
     pub(crate) sum: i64,
 }
 
 impl Columns {
-    /// `k` columns of random times within 1 000 s and as many values.
+    /// Creates `k` columns of random times within 1 000 s, and as many values.
     pub(crate) fn new(k: usize, rows: usize) -> Self {
         let mut state = 42u64;
         let mut random = move || {
@@ -54,7 +54,7 @@ impl Columns {
         Columns { ts, values, rows: rows / k * k, sum }
     }
 
-    /// All rows in merged order.
+    /// Returns all rows in merged order.
     pub(crate) fn merged(&self) -> Vec<(i64, RowId)> {
         let column = |(source, ts): (usize, &&'static [i64])| {
             ts.iter()
@@ -67,7 +67,7 @@ impl Columns {
         rows
     }
 
-    /// Calls `push(source, ts, value)` for every row, the sources taking turns of [`TURN`] rows.
+    /// Calls `push(source, ts, value)` for every row. The sources take turns of [`TURN`] rows.
     pub(crate) fn feed(&self, mut push: impl FnMut(usize, i64, i64)) {
         let longest = self.ts[0].len();
         for turn in (0..longest).step_by(TURN) {

@@ -1,8 +1,8 @@
-//! Arrays: the check makes a copy of the structures, and arrow-rs reads the copy.
+//! Checks arrays and copies their structures, so that arrow-rs reads only the copy.
 //!
-//! The copy has the needed lengths and no more, and leaves the nulls to be counted. Memory that
-//! arrow-rs reads before it aligns is the copy's own. The copy keeps the exported array, and with
-//! it the producer's memory.
+//! The copy has exactly the required lengths, and leaves the null count to be computed. Memory that
+//! arrow-rs reads before it checks alignment belongs to the copy. The copy keeps the exported array
+//! alive, and with it the producer's memory.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -19,14 +19,15 @@ use crate::schema::schema as schema_of;
 
 mod buffers;
 
-/// The most elements of an array: a bit each would be 128 GiB. More are a number that was never
-/// counted.
+/// The maximum number of elements in an array. An array of this length would take 128 GiB with only
+/// one bit per element. A larger length cannot be a real count.
 const MAX_LENGTH: i64 = 1 << 40;
 
-/// The most rows of a batch, whose numbers have 32 bits.
+/// The maximum number of rows in a batch, since row numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
-/// A record batch that was taken over. Its schema was read, and its rows were not.
+/// A record batch that has been taken over from its producer. The schema has been read, but the
+/// rows have not.
 #[derive(Debug)]
 pub struct UnreadBatch {
     array: FFI_ArrowArray,
@@ -34,29 +35,29 @@ pub struct UnreadBatch {
 }
 
 impl UnreadBatch {
-    /// Takes over an array of structs. What `array` points to is a released array then.
+    /// Takes over an array of structs. Afterwards, `array` points to a released array.
     ///
     /// # Safety
     ///
-    /// `schema` is as for [`schema`](crate::schema). `array` points to an initialised structure that
-    /// nobody else uses meanwhile. It was either released, or each of its pointers that is not null
-    /// points to what Arrow's C data interface says, and stays until the array is released, by
-    /// any thread.
+    /// The requirements for `schema` are those of [`schema`](crate::schema). `array` must point to
+    /// an initialised structure that nothing else uses during the call. The array must either have
+    /// been released, or each of its non-null pointers must point to the data that Arrow's C data
+    /// interface specifies. The data must stay valid until the array is released, on any thread.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,
     ) -> Result<Self> {
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
         if array.release.is_none() {
             return Err(Error::Released);
         }
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         let schema = unsafe { schema_of(schema)? };
         Ok(UnreadBatch { array, schema })
     }
 
-    /// The schema of the rows.
+    /// Returns the schema of the rows.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -64,16 +65,18 @@ impl UnreadBatch {
     /// Checks the structures and the values, and reads the rows.
     pub fn read(self) -> Result<RecordBatch> {
         let data_type = DataType::Struct(self.schema.fields().clone());
-        // SAFETY: as for `take`; the array was not released.
+        // SAFETY: the caller of `take` has guaranteed this; the array has not been released.
         unsafe { import(self.array, &self.schema, &data_type) }
     }
 }
 
-/// A record batch of an array of `data_type`, which is a struct of the fields of `schema`.
+/// Creates a record batch from an array of `data_type`, which is a struct of the fields of
+/// `schema`.
 ///
 /// # Safety
 ///
-/// As for the array of [`UnreadBatch::take`], which was not released.
+/// The requirements are those for the array of [`UnreadBatch::take`], which must not have been
+/// released.
 pub(crate) unsafe fn import(
     array: FFI_ArrowArray,
     schema: &SchemaRef,
@@ -84,20 +87,19 @@ pub(crate) unsafe fn import(
         return Err(Error::malformed(
             None,
             format!(
-                "a batch has {rows} rows, more than the {MAX_ROWS} that it may have; send smaller \
-                 batches"
+                "a batch has {rows} rows, more than the maximum of {MAX_ROWS}; send smaller batches"
             ),
         ));
     }
     let mut kept = Box::new(ArrayCopy { exported: array, ..ArrayCopy::default() });
     let exported: *const FFI_ArrowArray = &raw const kept.exported;
-    // SAFETY: as this function's.
+    // SAFETY: the caller upholds the contract of this function.
     let mut copy = unsafe { kept.copy(exported, data_type, ElementCount::All, &Node::root())? };
     copy.release = Some(release_kept);
     copy.private_data = Box::into_raw(kept).cast();
     caught(|| {
-        // SAFETY: the copy is an array of this type as the C data interface says, as far as it can
-        // be checked.
+        // SAFETY: the copy is an array of this type according to the C data interface, as far as
+        // this can be checked.
         let data = unsafe { from_ffi_and_data_type(copy, data_type.clone()) };
         let invalid = |error: ArrowError| {
             Error::malformed(None, What::Typed(error.to_string(), data_type.clone()))
@@ -112,7 +114,7 @@ pub(crate) unsafe fn import(
             if !field.is_nullable() && column.null_count() > 0 {
                 return Err(Error::malformed(
                     name(),
-                    "it has null values, but its schema declares it to have none",
+                    "it has null values, but its schema declares it as non-nullable",
                 ));
             }
         }
@@ -121,7 +123,7 @@ pub(crate) unsafe fn import(
             let row = (0..nulls.len()).find(|&row| nulls.is_null(row)).unwrap_or(0);
             return Err(Error::malformed(
                 None,
-                format!("row {row} is null as a whole; make its columns null"),
+                format!("row {row} is null as a whole; set its columns to null instead"),
             ));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -130,15 +132,15 @@ pub(crate) unsafe fn import(
     })
 }
 
-/// What the copy of an array is made of, and the array as it was exported.
+/// The parts of a copied array, and the array as it was exported.
 struct ArrayCopy {
     exported: FFI_ArrowArray,
-    /// Each in a box of its own, so that none moves while others come.
-    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    /// Each array has its own box, so adding an array does not move the others.
+    #[allow(clippy::vec_box, reason = "pointers to the arrays are kept")]
     arrays: Vec<Box<FFI_ArrowArray>>,
     children: Vec<Box<[*mut FFI_ArrowArray]>>,
     buffers: Vec<Box<[*const c_void]>>,
-    /// Memory in place of the producer's, in words, so that it is aligned.
+    /// Memory that replaces the producer's, in words so that it is aligned.
     memory: Vec<Box<[i64]>>,
 }
 
@@ -154,14 +156,15 @@ impl Default for ArrayCopy {
     }
 }
 
-/// Either calls the function that releases a producer's memory or leaks that memory.
+/// A function that either calls its argument, which releases a producer's memory, or leaks that
+/// memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
-/// Installs `release`, which decides whether producers' memory is released. It must either call the
-/// function that it receives or leak the memory, because a producer may depend on something that is
-/// shutting down. Only the first call has an effect.
+/// Installs `release`, which decides whether producers' memory is released. `release` must either
+/// call the function that it receives or leak the memory, because a producer may depend on
+/// something that is shutting down. Only the first call of this function has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }
@@ -175,32 +178,32 @@ fn release(kept: Box<ArrayCopy>) {
 
 /// # Safety
 ///
-/// The array's private data must be an `ArrayCopy` that was turned into a raw pointer. It must not
-/// be used afterwards.
+/// The array's private data must be an `ArrayCopy` that was turned into a raw pointer. The array
+/// must not be used after this call.
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
-    // SAFETY: as this function's.
+    // SAFETY: the caller upholds the contract of this function.
     let kept = unsafe { Box::from_raw((*array).private_data.cast::<ArrayCopy>()) };
     release(kept);
     // SAFETY: a consumer that releases an array may write to it.
     unsafe { (*array).release = None };
 }
 
-/// How many elements of an array are looked at.
+/// The number of array elements to read.
 #[derive(Clone, Copy, Debug)]
 enum ElementCount {
     All,
-    /// So many, which must be there.
+    /// Exactly this number, which must be present.
     Exactly(i64),
-    /// So many, if they are there.
+    /// At most this number; fewer if the array has fewer elements.
     AtMost(i64),
 }
 
 impl ArrayCopy {
-    /// A copy of an array that is of `data_type`, as far as it is needed.
+    /// Copies as many elements as needed of an array of `data_type`.
     ///
     /// # Safety
     ///
-    /// The pointer is null or points to an array as in [`UnreadBatch::take`].
+    /// The pointer must be null or point to an array as in [`UnreadBatch::take`].
     unsafe fn copy(
         &mut self,
         array: *const FFI_ArrowArray,
@@ -208,7 +211,7 @@ impl ArrayCopy {
         needed: ElementCount,
         node: &Node<'_>,
     ) -> Result<FFI_ArrowArray> {
-        // SAFETY: a pointer that is not null points to an array.
+        // SAFETY: a non-null pointer points to an array.
         let Some(array) = (unsafe { array.as_ref() }) else {
             return Err(Error::at(node, "a child is a null pointer"));
         };
@@ -216,7 +219,7 @@ impl ArrayCopy {
             return Err(Error::at(node, "a child was released"));
         }
         let mut copy = checked_extent(array, needed, node)?;
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         let items = unsafe { self.copy_buffers(array, &mut copy, data_type, node)? };
         let end = copy.length + copy.offset;
         let children = expected_children(data_type, end, items, node)?;
@@ -239,9 +242,9 @@ impl ArrayCopy {
         }
         let mut pointers = Vec::with_capacity(children.len());
         for (at, (name, data_type, needed)) in children.into_iter().enumerate() {
-            // SAFETY: the list has as many pointers as the structure says.
+            // SAFETY: the list has as many pointers as the structure states.
             let child = unsafe { array.children.add(at).read_unaligned() };
-            // SAFETY: as this function's.
+            // SAFETY: the caller upholds the contract of this function.
             let child = unsafe { self.copy(child, data_type, needed, &node.child(name))? };
             pointers.push(self.keep(child));
         }
@@ -249,11 +252,11 @@ impl ArrayCopy {
         match (data_type, array.dictionary.is_null()) {
             (DataType::Dictionary(codes, values), false) => {
                 let node = node.child("dictionary");
-                // No code reaches further.
+                // All dictionary codes are less than this number.
                 let most =
                     codes.primitive_width().and_then(|bytes| 1_i64.checked_shl(8 * bytes as u32));
                 let needed = most.map_or(ElementCount::All, ElementCount::AtMost);
-                // SAFETY: as this function's.
+                // SAFETY: the caller upholds the contract of this function.
                 let values = unsafe { self.copy(array.dictionary, values, needed, &node)? };
                 copy.dictionary = self.keep(values);
             }
@@ -280,8 +283,8 @@ impl ArrayCopy {
     }
 }
 
-/// An array without memory, of the length and the offset of `array`, or of the length that is
-/// needed.
+/// Returns an array without memory that has the offset and length of `array`, or the required
+/// length.
 fn checked_extent(
     array: &FFI_ArrowArray,
     needed: ElementCount,
@@ -308,14 +311,14 @@ fn checked_extent(
         ElementCount::AtMost(most) => length.min(most),
         ElementCount::Exactly(needed) if needed <= length => needed,
         ElementCount::Exactly(needed) => {
-            return wrong(format!("it has {length} elements, and its parent needs {needed}"));
+            return wrong(format!("it has {length} elements, but its parent needs {needed}"));
         }
     };
-    // No element is looked at where there is none.
+    // An empty array has no element to read.
     let offset = if length == 0 { 0 } else { offset };
     Ok(FFI_ArrowArray {
         length,
-        // Nulls are counted, so that nobody has to believe a number.
+        // Nulls are counted later, so the producer's count does not have to be trusted.
         null_count: -1,
         offset,
         n_buffers: 0,
@@ -330,8 +333,8 @@ fn checked_extent(
 
 type Child<'a> = (&'a str, &'a DataType, ElementCount);
 
-/// The children of an array whose last element ends at `end`, and what is needed of each. The last
-/// offset of a list is that of its `items`.
+/// Returns the children of an array whose last element ends at `end`, and the number of elements
+/// needed from each. For a list, the number of items needed is its last offset.
 fn expected_children<'a>(
     data_type: &'a DataType,
     end: i64,
@@ -355,7 +358,7 @@ fn expected_children<'a>(
             let Some(needed) = end.checked_mul(i64::from(*size)) else {
                 return Err(Error::at(
                     node,
-                    format!("{end} lists of {size} items have too many items"),
+                    format!("{end} lists of {size} items have too many items in total"),
                 ));
             };
             vec![(field.name(), field.data_type(), ElementCount::Exactly(needed))]
@@ -376,5 +379,5 @@ fn expected_children<'a>(
     })
 }
 
-/// A pointer that reads nothing.
+/// A pointer that is never dereferenced.
 const NOTHING: *const c_void = null();

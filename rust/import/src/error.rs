@@ -1,4 +1,4 @@
-//! Errors: the reason why data cannot be taken over.
+//! Errors that describe why data cannot be imported.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use arrow_schema::DataType;
 
 use crate::node::Node;
 
-/// Why data cannot be taken over.
+/// The reason why data cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The structures contradict themselves, or the type that they say the data has.
+    /// The structures are inconsistent with each other or with the data type that they declare.
     Malformed {
-        /// The column, as a path of names; none where the rows as a whole are meant.
+        /// The column, as a path of names. `None` refers to the rows as a whole.
         column: Option<String>,
-        /// What is wrong.
+        /// A description of the problem.
         what: What,
     },
     /// The type of a column is not defined by Arrow.
@@ -23,30 +23,30 @@ pub enum Error {
         /// The type, as the producer's format string.
         format: String,
     },
-    /// The values of a column have a fixed size of 0, so an array of them has no definite length.
+    /// The values of a column have a fixed size of 0, so the length of an array is undefined.
     NoSize {
         /// The column, as a path of names.
         column: String,
     },
-    /// The data is of a type that has no rows.
+    /// The data has a type that does not represent rows.
     NoRows(DataType),
-    /// The data was released, or taken over by another consumer.
+    /// The data was released, or another consumer has taken it over.
     Released,
     /// The producer reported an error.
     Producer {
-        /// Its number, of the kind of `errno`.
+        /// The producer's error code, with a meaning like `errno`.
         code: i32,
-        /// What the producer says about it.
+        /// The producer's description of the error.
         text: Option<String>,
     },
 }
 
-/// What is wrong with data.
+/// A description of what is wrong with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// In words that name no type.
+    /// A description that names no type.
     Plain(String),
-    /// In words that name this type, or types that it is made of, as arrow-rs does.
+    /// A description that names this type or its component types, in the notation of arrow-rs.
     Typed(String, DataType),
 }
 
@@ -66,7 +66,7 @@ impl From<&str> for What {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error about a node of the data.
+    /// Creates an error for a node of the data.
     #[cold]
     pub(crate) fn at(node: &Node<'_>, what: impl Into<What>) -> Self {
         Error::malformed(node.path(), what)
@@ -77,14 +77,14 @@ impl Error {
         Error::Malformed { column, what: what.into() }
     }
 
-    /// An error about a type, in words behind its name.
+    /// Creates an error for a type; `what` follows the name of the type.
     #[cold]
     pub(crate) fn of_type(node: &Node<'_>, data_type: &DataType, what: &str) -> Self {
         Error::at(node, What::Typed(format!("{data_type} {what}"), data_type.clone()))
     }
 
-    /// The text of the error. `named` is given words in which arrow-rs names a type, and the type; its
-    /// words are in the text.
+    /// Returns the text of the error. `named` receives a description in which arrow-rs names a
+    /// type, and the type. The function returns the description to use in the text.
     pub fn text(&self, named: impl Fn(&str, &DataType) -> String) -> String {
         match self {
             Error::Malformed { column, what } => {

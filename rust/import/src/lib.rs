@@ -1,11 +1,11 @@
 //! Imports Arrow data through Arrow's C interfaces, after checking the structures.
 //!
-//! A program that receives Arrow data from untrusted code should read it through this crate.
-//! arrow-rs trusts the C structures: a negative length or a null pointer makes it panic or read out
-//! of bounds. This crate therefore checks every structure first, using only integer operations, and
-//! arrow-rs then reads a copy that holds only checked values. The producer's memory itself cannot
-//! be checked, because the C interfaces do not include the lengths of buffers. Buffer pointers and
-//! the last offset of a string column are therefore trusted.
+//! A program that receives Arrow data from untrusted code should read it through this crate. The
+//! arrow-rs crates trust the C structures: a negative length or a null pointer makes them panic or
+//! read out of bounds. This crate therefore checks every structure first, using only integer
+//! operations. Afterwards, arrow-rs reads a copy that contains only checked values. The producer's
+//! memory itself cannot be checked, because the C interfaces do not include the lengths of buffers.
+//! Buffer pointers and the last offset of a string column are therefore trusted.
 //!
 //! ```text
 //!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch
@@ -66,8 +66,8 @@ pub use crate::error::{Error, Result, What};
 pub use crate::schema::schema;
 pub use crate::stream::{ArrowStream, UnopenedStream};
 
-/// Runs `work`. A panic with a text becomes an error: arrow-rs panics over data that it does not
-/// understand.
+/// Runs `work`. A panic with a message becomes an error, because arrow-rs panics on data that it
+/// does not understand.
 fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

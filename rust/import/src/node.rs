@@ -1,10 +1,10 @@
-//! The place of a structure in nested data, for messages.
+//! The path of a structure in nested data, for messages.
 
-/// How deeply data may be nested. Arrow's kernels recurse once per level. In an unoptimized build,
-/// they overflow a thread's 2 MiB stack at 50 to 60 levels.
+/// The maximum depth of nested data. Arrow's kernels recurse once per level. In an unoptimized
+/// build, these kernels overflow a thread's 2 MiB stack at 50 to 60 levels.
 pub(crate) const MAX_DEPTH: usize = 32;
 
-/// A place in nested data: a column, or what it is made of.
+/// A position in nested data: a column or one of its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'a> {
     parent: Option<&'a Node<'a>>,
@@ -13,7 +13,7 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The rows as a whole.
+    /// Returns the node for the rows as a whole.
     pub(crate) fn root() -> Self {
         Node { parent: None, name: "", depth: 0 }
     }
@@ -26,7 +26,7 @@ impl<'a> Node<'a> {
         self.depth > MAX_DEPTH
     }
 
-    /// The names from the column on; none at the root.
+    /// Returns the names from the column down. `None` at the root.
     pub(crate) fn path(&self) -> Option<String> {
         let parent = self.parent?;
         Some(match parent.path() {

@@ -1,4 +1,4 @@
-//! Schemas: the structure is checked, then arrow-rs reads it, then the types are checked.
+//! Checks schemas: first the structure, which arrow-rs then reads, and finally the types.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -11,14 +11,15 @@ use crate::caught;
 use crate::error::{Error, Result};
 use crate::node::{MAX_DEPTH, Node};
 
-/// The most columns, nested columns included: far more than anybody has, and few enough to
-/// visit.
+/// The maximum number of columns, including nested ones. The limit is far above the number of
+/// columns in real data, but small enough to visit all of them.
 const MAX_NODES: usize = 1 << 20;
 
-/// The most entries of a column's metadata, for which memory is taken before they are read.
+/// The maximum number of metadata entries per column, since memory for them is allocated before
+/// they are read.
 const MAX_METADATA: i32 = 1 << 16;
 
-/// Arrow's C structure, of which arrow-rs shows no field.
+/// Arrow's C structure, whose fields arrow-rs does not expose.
 #[repr(C)]
 struct CSchema {
     format: *const c_char,
@@ -34,16 +35,17 @@ struct CSchema {
 
 const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
 
-/// Reads a schema of rows; what was exported stays where it is.
+/// Reads the schema of rows, and leaves the exported structure unchanged.
 ///
 /// # Safety
 ///
-/// `schema` points to an initialised structure. It was either released, or each of its pointers
-/// that is not null points to what Arrow's C data interface says, text ending with a zero.
+/// `schema` must point to an initialised structure. The schema must either have been released, or
+/// each of its non-null pointers must point to the data that Arrow's C data interface specifies.
+/// Strings must be null-terminated.
 pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
-    // SAFETY: as this function's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { check_tree(schema.as_ptr().cast())? };
-    // SAFETY: the structure is initialised, and nobody writes to it meanwhile.
+    // SAFETY: the structure is initialised, and nothing writes to it during the call.
     let schema = unsafe { schema.as_ref() };
     let field = caught(|| {
         Field::try_from(schema).map_err(|error| {
@@ -59,7 +61,8 @@ pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
 }
 
-/// Returns an error for the first column whose type is not defined by Arrow, if there is one.
+/// Returns an error for the first column whose type is not defined by Arrow, if there is such a
+/// column.
 fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
     let column = schema.children().find(|column| Field::try_from(*column).is_err())?;
     let (name, format) = (column.name().unwrap_or("").to_owned(), column.format().to_owned());
@@ -68,19 +71,19 @@ fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
 
 /// # Safety
 ///
-/// As for [`schema`].
+/// The requirements are those of [`schema`].
 unsafe fn check_tree(schema: *const CSchema) -> Result<()> {
     // SAFETY: the structure is initialised.
     if unsafe { (*schema).release.is_none() } {
         return Err(Error::Released);
     }
-    // SAFETY: as this function's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { check(schema, &Node::root(), &mut 0) }
 }
 
 /// # Safety
 ///
-/// As for [`schema`], but for the pointer, which may be null.
+/// The requirements are those of [`schema`], except that the pointer can be null.
 unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> Result<()> {
     *nodes += 1;
     if *nodes > MAX_NODES {
@@ -92,14 +95,14 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     if node.is_too_deep() {
         return Err(Error::at(node, format!("the type has more than {MAX_DEPTH} levels")));
     }
-    // SAFETY: a pointer that is not null points to a structure.
+    // SAFETY: a non-null pointer points to a structure.
     let Some(schema) = (unsafe { schema.as_ref() }) else {
         return Err(Error::at(node, "the schema of a child is a null pointer"));
     };
     if schema.release.is_none() {
         return Err(Error::at(node, "the schema of a child was released"));
     }
-    // SAFETY: text ends with a zero, unless it is null.
+    // SAFETY: a string is null-terminated unless the pointer is null.
     let format = unsafe { text(schema.format) };
     let Some(Ok(format)) = format else {
         return Err(Error::at(node, "the format is not UTF-8 text"));
@@ -111,19 +114,19 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     if let Some(Err(())) = unsafe { text(schema.name) } {
         return Err(Error::at(node, "the name is not UTF-8 text"));
     }
-    // SAFETY: metadata is null, or lengths and texts as the interface says.
+    // SAFETY: the pointer is null, or points to lengths and strings as the interface specifies.
     unsafe { check_metadata(schema.metadata.cast(), node)? };
     check_child_count(schema.n_children, format, node)?;
     if schema.n_children > 0 && schema.children.is_null() {
         return Err(Error::at(node, "the list of children is a null pointer"));
     }
     for at in 0..schema.n_children as usize {
-        // SAFETY: the list has as many pointers as the structure says.
+        // SAFETY: the list has as many pointers as the structure states.
         let child = unsafe { schema.children.add(at).read_unaligned() };
-        // SAFETY: a pointer that is not null points to a structure, whose name is text, or null.
+        // SAFETY: a non-null pointer points to a structure, whose name is a string or null.
         let name = unsafe { child.as_ref().and_then(|child| text(child.name)) };
         let name = name.and_then(Result::ok).unwrap_or("");
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { check(child, &node.child(name), nodes)? };
     }
     if !schema.dictionary.is_null() {
@@ -133,7 +136,7 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
                 format!("the codes of a dictionary have the format `{format}`, not integers"),
             ));
         }
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { check(schema.dictionary, &node.child("dictionary"), nodes)? };
     }
     Ok(())
@@ -141,9 +144,9 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
 
 /// # Safety
 ///
-/// The pointer is null or points to text that ends with a zero.
+/// The pointer must be null or point to a null-terminated string.
 unsafe fn text<'a>(pointer: *const c_char) -> Option<Result<&'a str, ()>> {
-    // SAFETY: as this function's.
+    // SAFETY: the caller upholds the contract of this function.
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_str().map_err(|_| ()))
 }
 
@@ -170,22 +173,22 @@ fn check_child_count(n_children: i64, format: &str, node: &Node<'_>) -> Result<(
 
 /// # Safety
 ///
-/// The pointer is null or points to metadata as the C data interface has it.
+/// The pointer must be null or point to metadata in the format of the C data interface.
 unsafe fn check_metadata(metadata: *const u8, node: &Node<'_>) -> Result<()> {
     if metadata.is_null() {
         return Ok(());
     }
-    // SAFETY: a count comes first.
+    // SAFETY: metadata begins with a count.
     let count = unsafe { metadata.cast::<i32>().read_unaligned() };
     if !(0..=MAX_METADATA).contains(&count) {
         return Err(Error::at(node, format!("the metadata has {count} entries")));
     }
     let mut place = size_of::<i32>();
     for _ in 0..2 * count {
-        // SAFETY: each text has its length before it.
+        // SAFETY: each string is preceded by its length.
         let length = unsafe { metadata.add(place).cast::<i32>().read_unaligned() };
         let Ok(length) = usize::try_from(length) else {
-            return Err(Error::at(node, format!("the metadata has a text of {length} bytes")));
+            return Err(Error::at(node, format!("the metadata has a string of {length} bytes")));
         };
         place += size_of::<i32>() + length;
     }
@@ -196,7 +199,7 @@ fn check_fields(fields: &Fields, node: &Node<'_>) -> Result<()> {
     fields.iter().try_for_each(|field| check_type(field.data_type(), &node.child(field.name())))
 }
 
-/// Refuses types that arrow-rs reads and cannot have arrays of.
+/// Rejects types that arrow-rs can read but cannot create arrays of.
 fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
     let check_field = |field: &Field| check_type(field.data_type(), &node.child(field.name()));
     match data_type {
@@ -216,13 +219,14 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
             }
             _ => Err(Error::at(
                 node,
-                "the entries of a map must be a struct of a key, which is never null, and a value",
+                "the entries of a map must be structs of a non-null key and a value",
             )),
         },
         DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
             other => {
-                let what = "is no type of run ends, which are integers of 16, 32 or 64 bits";
+                let what =
+                    "is not a type for run ends, which must be integers of 16, 32 or 64 bits";
                 Err(Error::of_type(node, other, what))
             }
         },
@@ -244,6 +248,8 @@ fn check_decimal(precision: u8, scale: i8, most: u8, node: &Node<'_>) -> Result<
     }
     Err(Error::at(
         node,
-        format!("decimals have {precision} digits and a scale of {scale}, not 1 to {most} digits"),
+        format!(
+            "decimals have {precision} digits and a scale of {scale}; expected 1 to {most} digits"
+        ),
     ))
 }

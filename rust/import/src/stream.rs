@@ -12,21 +12,23 @@ use crate::array::import;
 use crate::error::{Error, Result};
 use crate::schema::schema;
 
-/// A stream that was taken over and has not been asked for anything.
+/// A stream that has been taken over but not read yet.
 #[derive(Debug)]
 pub struct UnopenedStream(FFI_ArrowArrayStream);
 
 impl UnopenedStream {
-    /// Takes over what `stream` points to, which is a released stream then.
+    /// Takes over the stream that `stream` points to. Afterwards, `stream` points to a released
+    /// stream.
     ///
     /// # Safety
     ///
-    /// `stream` points to an initialised structure that nobody else uses meanwhile. It was either
-    /// released, or its callbacks do what Arrow's C stream interface says, whichever thread calls
-    /// them, one at a time: they fill structures with values whose pointers are null or point to
-    /// what Arrow's C data interface says.
+    /// `stream` must point to an initialised structure that nothing else uses during the call. The
+    /// stream must either have been released, or its callbacks must do what Arrow's C stream
+    /// interface specifies, on any thread, one call at a time. The callbacks must fill structures
+    /// with values whose pointers are null or point to the data that Arrow's C data interface
+    /// specifies.
     pub unsafe fn take(stream: NonNull<FFI_ArrowArrayStream>) -> Result<Self> {
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
         if stream.release.is_none() {
             return Err(Error::Released);
@@ -40,16 +42,16 @@ impl UnopenedStream {
         Ok(UnopenedStream(stream))
     }
 
-    /// Asks for the schema, which may take as long as the producer likes.
+    /// Requests the schema. The producer can take any length of time to return the schema.
     pub fn open(mut self) -> Result<ArrowStream> {
-        let get_schema = self.0.get_schema.expect("it was looked for");
+        let get_schema = self.0.get_schema.expect("the callback exists");
         let mut given = FFI_ArrowSchema::empty();
-        // SAFETY: the stream is open, and so the callback may be called.
+        // SAFETY: the stream is open, so the callback can be called.
         let code = unsafe { get_schema(&raw mut self.0, &raw mut given) };
         if code != 0 {
             return Err(self.failure(code));
         }
-        // SAFETY: the producer has filled the structure, or left it as a released one.
+        // SAFETY: the producer has filled the structure, or left it in its released state.
         let schema = match unsafe { schema(NonNull::from(&mut given)) } {
             Err(Error::Released) => {
                 return Err(Error::malformed(None, "the stream gave no schema"));
@@ -60,12 +62,12 @@ impl UnopenedStream {
         Ok(ArrowStream { source: Some(self), schema, data_type })
     }
 
-    /// What the producer says about its last failure.
+    /// Returns an error with the producer's description of its last failure.
     fn failure(&mut self, code: i32) -> Error {
         let text = self.0.get_last_error.and_then(|get_last_error| {
-            // SAFETY: the stream is open, and so the callback may be called.
+            // SAFETY: the stream is open, so the callback can be called.
             let text = unsafe { get_last_error(&raw mut self.0) };
-            // SAFETY: text ends with a zero and stays until the next call.
+            // SAFETY: the string is null-terminated and stays valid until the next call.
             (!text.is_null())
                 .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         });
@@ -73,22 +75,22 @@ impl UnopenedStream {
     }
 }
 
-/// Record batches, each checked as it comes.
+/// A sequence of record batches, each of which is checked when it arrives.
 #[derive(Debug)]
 pub struct ArrowStream {
-    /// Until its end.
+    /// `Some` until the end of the stream.
     source: Option<UnopenedStream>,
     schema: SchemaRef,
     data_type: DataType,
 }
 
 impl ArrowStream {
-    /// The schema of every batch.
+    /// Returns the schema of every batch.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// The next batch; none at the end, and after a failure.
+    /// Returns the next batch; `None` at the end or after a failure.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(source) = &mut self.source else { return Ok(None) };
         let read = ArrowStream::read(source, &self.schema, &self.data_type);
@@ -103,9 +105,9 @@ impl ArrowStream {
         schema: &SchemaRef,
         data_type: &DataType,
     ) -> Result<Option<RecordBatch>> {
-        let get_next = source.0.get_next.expect("it was looked for");
+        let get_next = source.0.get_next.expect("the callback exists");
         let mut given = FFI_ArrowArray::empty();
-        // SAFETY: the stream is open, and so the callback may be called.
+        // SAFETY: the stream is open, so the callback can be called.
         let code = unsafe { get_next(&raw mut source.0, &raw mut given) };
         if code != 0 {
             return Err(source.failure(code));

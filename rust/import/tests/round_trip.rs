@@ -1,10 +1,10 @@
-//! What arrow-rs exports comes back as it was, also where it is laid out in a way that few
-//! producers use. That malformed structures are refused is tested from Python
-//! (`test_malformed_arrow.py`), where every field gets every bad value.
+//! Data that arrow-rs exports is imported unchanged, even in layouts that few producers use. The
+//! rejection of malformed structures is tested from Python (`test_malformed_arrow.py`), where every
+//! field is set to every bad value.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "what arrow-rs exports is what the interface says"
+    reason = "data that arrow-rs exports conforms to the interface"
 )]
 
 use std::ptr::{NonNull, null, null_mut};
@@ -72,7 +72,7 @@ fn imported(mut schema: FFI_ArrowSchema, mut array: FFI_ArrowArray) -> Result<Re
     let again = unsafe { UnreadBatch::take(NonNull::from(&mut schema), NonNull::from(&mut array)) };
     assert!(matches!(again, Err(Error::Released)));
     let schema = taken.schema();
-    // On another thread than the one that took them.
+    // Read on a different thread from the one that took over the rows.
     let rows = std::thread::spawn(|| taken.read()).join().unwrap()?;
     assert_eq!(rows.schema(), schema);
     Ok(rows)
@@ -83,7 +83,7 @@ fn came_back(rows: &RecordBatch) {
     assert_eq!(imported(schema, array).unwrap(), *rows);
 }
 
-/// The structure of a column.
+/// Returns the structure of a column.
 fn column(array: &mut FFI_ArrowArray, at: usize) -> &mut FFI_ArrowArray {
     unsafe { &mut **array.children.add(at) }
 }
@@ -127,7 +127,7 @@ fn offsets_that_are_not_aligned_are_copied() {
 #[test]
 fn nothing_need_be_there_for_no_rows() {
     let (schema, mut array) = exported(&rows().slice(0, 0));
-    // But for views, whose lengths are those of buffers and not of rows.
+    // Views are left out, because their lengths are those of buffers and not of rows.
     for at in [0, 1, 2, 3, 5, 6, 7] {
         let column = column(&mut array, at);
         for buffer in 0..column.n_buffers as usize {
@@ -184,7 +184,8 @@ fn a_column_is_no_batch() {
 #[test]
 fn a_missing_child_is_told_by_its_name() {
     let (schema, mut array) = exported(&rows());
-    // In a list of its own, since the exporter releases its children by the one that it gave.
+    // The children are in a separate list, since the exporter releases its children through its own
+    // list.
     let mut children: Vec<_> = (0..8).map(|at| unsafe { *array.children.add(at) }).collect();
     children[3] = null_mut();
     array.children = children.as_mut_ptr();

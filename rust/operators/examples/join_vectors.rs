@@ -1,7 +1,7 @@
-//! Joins two vectors of times and keys: for each trade, the quotes of its symbol that are at most 2
-//! older.
+//! Joins two vectors of times and keys: for each trade, finds the quotes for its symbol that are at
+//! most 2 time units older.
 //!
-//! cargo run -p tidegate-operators --example join_vectors
+//! Run with: cargo run -p tidegate-operators --example join_vectors
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tidegate_sync::Stop;
 
 fn main() -> Result<(), Stopped> {
     let driver = Driver::new(2, Stop::default());
-    // Symbols are numbers: 0 is the first, 1 the second.
+    // Symbols are represented by numbers: 0 is the first symbol, 1 the second.
     let trades = JoinColumns { ts: &[10, 20, 30], keys: Some(&[0, 1, 0]) };
     let quotes = JoinColumns { ts: &[8, 10, 19, 29], keys: Some(&[0, 0, 0, 0]) };
     let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
@@ -27,7 +27,7 @@ fn main() -> Result<(), Stopped> {
     });
     for &(trade, quote) in &found {
         let (trade, quote) = (trades.ts[trade as usize], quotes.ts[quote as usize]);
-        println!("the trade at {trade} has the quote of {quote}");
+        println!("the trade at {trade} has the quote at {quote}");
     }
     assert_eq!(found, [(0, 0), (0, 1), (2, 3)]);
     Ok(())
@@ -35,5 +35,5 @@ fn main() -> Result<(), Stopped> {
 
 #[test]
 fn it_runs() {
-    main().expect("nobody stops it");
+    main().expect("the example is never stopped");
 }

@@ -1,4 +1,4 @@
-//! Threads: tidegate starts them here only.
+//! The only module that starts threads.
 
 mod awake;
 mod own;
@@ -23,59 +23,63 @@ pub use start::prepare_thread;
 use start::{StartSignal, begin};
 pub use work_of::WorkOf;
 
-/// The most threads a call may use.
+/// The maximum number of threads that a call can use.
 pub const MAX_THREADS: usize = 512;
 
-/// The fewest rows worth a thread: partitioning them takes about ten times as long as starting one.
+/// The minimum number of rows for which a thread is worthwhile. Partitioning this many rows takes
+/// about ten times as long as starting a thread.
 pub(crate) const PART_ROWS: usize = 1 << 15;
 
-/// Fewer items than these are one thread's work, which is done before another would be awake.
+/// A single thread finishes fewer items than this before another thread would be awake.
 const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of one call on its threads.
 ///
-/// Threads live as long as the call that needs them, so that nothing is left to join at exit or to
-/// go missing in a forked child. Starting one costs some 20 us, and until it works some 100:
-/// callers cut small work into one part, which runs on the caller's thread. A call of many parts
-/// shares its threads among them, see [`with_threads`].
+/// The threads end with the call that needs them. None of them has to be joined at process exit,
+/// and none is missing in a forked child. Starting a thread takes about 20 us, and it takes about
+/// 100 us until the thread works. Callers therefore leave small work in one part, which runs on the
+/// caller's thread. A call with many parts shares one set of threads among them; see
+/// [`with_threads`].
 ///
-/// An operator that is called for every few thousand rows keeps its threads instead, see
+/// An operator that is called for every few thousand rows keeps its threads instead; see
 /// [`Driver::lasting`].
 #[derive(Clone, Debug)]
 pub struct Driver {
     threads: usize,
     stop: Stop,
-    /// Asks for a rest, see [`Driver::is_paused`].
+    /// Asks running work to pause; see [`Driver::is_paused`].
     pause: Stop,
-    /// Threads that outlive a call and work beside a caller's: one less than there are threads.
+    /// Threads that outlive a call and help the caller's thread. The number of helpers is one less
+    /// than the number of threads.
     helpers: Option<Arc<LastingThreads>>,
-    /// The thread that works in the background, as a caller, from the first time on.
+    /// The thread that runs background work in the role of a caller. The background thread is
+    /// started on first use.
     background: Arc<OnceLock<LastingThreads>>,
-    /// Processors that this process may use.
+    /// The number of processors that this process can use.
     processors: usize,
 }
 
-/// Threads that outlive a call, and the process that started them.
+/// Threads that outlive a call, and the ID of the process that started them.
 ///
-/// A process that forked has none of them in the child, and their locks may be held there for ever,
-/// by threads that were about to sleep. So the child lets them be.
+/// In a forked child, these threads do not exist. Their locks may be held forever, by threads that
+/// were about to sleep when the process forked. A child process therefore leaves them untouched.
 #[derive(Debug)]
 struct LastingThreads {
-    /// There until the threads are ended.
+    /// `Some` until the threads are ended.
     pool: Option<ThreadPool>,
     awake: Arc<Awake>,
     process: u32,
 }
 
 impl LastingThreads {
-    /// Threads that stay awake for so long after a call.
+    /// Wraps threads that stay awake for `after_a_call` after each call.
     fn new(pool: ThreadPool, after_a_call: Duration) -> Self {
         let (awake, process) = (Awake::new(after_a_call), std::process::id());
         LastingThreads { pool: Some(pool), awake, process }
     }
 
-    /// Calls `work`. Meanwhile, and for some time after, the threads stay awake, but for the one that
-    /// this is.
+    /// Calls `work`. Until `work` returns and for some time afterwards, the threads stay awake,
+    /// except the one that makes this call.
     fn while_awake<R>(&self, work: impl FnOnce() -> R) -> R {
         self.awake.during(self, work)
     }
@@ -85,7 +89,7 @@ impl Deref for LastingThreads {
     type Target = ThreadPool;
 
     fn deref(&self) -> &ThreadPool {
-        self.pool.as_ref().expect("threads end once nobody can ask for them")
+        self.pool.as_ref().expect("threads end only when they can no longer be used")
     }
 }
 
@@ -98,16 +102,16 @@ impl Drop for LastingThreads {
     }
 }
 
-/// The work was asked to stop before it was done.
+/// The error that work returns if it was stopped before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Gives the number of another item, while there is one.
+/// Returns the number of the next item, if there is one.
 type NextNumber<'a> = dyn FnMut() -> Option<usize> + 'a;
 
 impl Driver {
-    /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before
-    /// each part.
+    /// Creates a driver with `threads` threads, between 1 and [`MAX_THREADS`], that checks `stop`
+    /// before each part.
     pub fn new(threads: usize, stop: Stop) -> Self {
         let threads = threads.clamp(1, MAX_THREADS);
         Driver {
@@ -121,8 +125,8 @@ impl Driver {
     }
 
     /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
-    /// set, each helper thread is pinned to one processor. The calling thread also counts as one of
-    /// the driver's threads, but neither it nor the background thread is ever pinned.
+    /// `true`, each helper thread is pinned to one processor. The calling thread counts as one of
+    /// the driver's threads. Neither the calling thread nor the background thread is ever pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -137,8 +141,9 @@ impl Driver {
         Ok(Driver { helpers, processors: available_processors(), ..driver })
     }
 
-    /// Calls `work`. Meanwhile, and for a moment after, the threads that last stay awake for what is
-    /// shared out, if each has a processor: waking one takes longer than many a part of the work.
+    /// Calls `work`. Until `work` returns and for a moment afterwards, lasting threads stay awake
+    /// for shared work, provided that there is a processor for each of them. Waking a thread takes
+    /// longer than many parts of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.helpers {
             Some(helpers) if self.threads <= self.processors => helpers.while_awake(work),
@@ -146,7 +151,7 @@ impl Driver {
         }
     }
 
-    /// Calls both, at the same time if a thread that lasts is free soon.
+    /// Calls both functions, in parallel if a lasting thread becomes free soon.
     pub fn both<A: Send, B: Send>(
         &self,
         one: impl FnOnce() -> A + Send,
@@ -159,22 +164,23 @@ impl Driver {
             let other = other.lock().expect("the lock is held only to take the work").take();
             if let Some(other) = other {
                 let outcome = of.clone().during(other);
-                *found.lock().expect("nothing fails while it is held") = Some(outcome);
+                *found.lock().expect("nothing panics while it is held") = Some(outcome);
             }
         };
         let outcome = lend(&run_other, |loan| {
             let loan = loan.clone();
             helpers.spawn(move || loan.call());
             let outcome = one();
-            // Unless a helper has begun it.
+            // Does nothing if a helper has already started it.
             run_other();
             outcome
         });
-        let found = found.into_inner().expect("nothing fails while it is held");
+        let found = found.into_inner().expect("nothing panics while it is held");
         (outcome, found.expect("a helper or this thread has done it"))
     }
 
-    /// A driver for work on `items` items: this one, or the caller's thread alone if they are few.
+    /// Returns a driver for work on `items` items: this driver, or one with only the caller's
+    /// thread if there are few items.
     pub fn fit(&self, items: usize) -> Driver {
         if items < FEW {
             Driver { pause: self.pause.clone(), ..Self::new(1, self.stop.clone()) }
@@ -183,26 +189,26 @@ impl Driver {
         }
     }
 
-    /// This driver, for work that rests once `pause` is requested.
+    /// Returns this driver, for work that pauses once `pause` is requested.
     pub fn pausing(&self, pause: &Stop) -> Driver {
         Driver { pause: pause.clone(), ..self.clone() }
     }
 
-    /// This driver, for work that cannot rest, and that can be done again from its beginning: it
-    /// [stops](Stopped) once a rest is asked for.
+    /// Returns this driver, for work that cannot pause but can be repeated from the start. When a
+    /// pause is requested, such work is [stopped](Stopped) instead.
     pub fn resting(&self) -> Driver {
         Driver { stop: self.pause.clone(), ..self.clone() }
     }
 
-    /// Whether work that can go on later from where it is should come to a rest. Unlike a stop,
-    /// this is no error: work that cannot rest just goes on.
+    /// Returns whether work that can be resumed later should pause. Unlike a stop, a pause is not
+    /// an error, and work that cannot pause just continues.
     pub fn is_paused(&self) -> bool {
         self.pause.is_requested() || self.stop.is_requested()
     }
 
-    /// Calls `work` on a thread of this driver that is nobody's helper, and returns where its outcome
-    /// arrives. For a caller that has to notice other things while it waits, and may leave before
-    /// the work has ended.
+    /// Calls `work` on a background thread of this driver, and returns the receiver of its outcome.
+    /// This method is for callers that have to react to other events while they wait, and may
+    /// return before the work ends.
     pub fn in_background<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -212,44 +218,47 @@ impl Driver {
         let of = WorkOf::here();
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| of.during(work)));
-            // Nobody receives when the caller has left.
+            // There is no receiver if the caller has already returned.
             let _ = sender.send(outcome);
         };
         if let Some(thread) = self.background.get() {
             thread.spawn(run);
         } else {
             let made = lasting_threads(1, background_name, Box::new(|_| ()))?;
-            // Where two came at once, the other's thread is taken, and this one ends.
+            // If two threads call this at the same time, the first new thread is used and the other
+            // one ends.
             self.background.get_or_init(|| LastingThreads::new(made, Duration::ZERO)).spawn(run);
         }
         Ok(receiver)
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The flag that stops the work.
+    /// Returns the flag that stops the work.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Into how many parts to cut `rows`, when a part should have at least `least` of them.
+    /// Returns the number of parts into which to divide `rows`, where each part should have at
+    /// least `least` rows.
     pub fn parts(&self, rows: usize, least: usize) -> usize {
         (rows / least.max(1)).clamp(1, self.threads)
     }
 
-    /// An error once a stop was requested. Once memory is short, it [raises](memory::check).
+    /// Returns an error if a stop has been requested. If memory is short, the method
+    /// [raises](memory::check) instead.
     pub fn check(&self) -> Result<(), Stopped> {
         memory::check();
         if self.stop.is_requested() { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Calls `work` on every item and returns the results in the items' order.
+    /// Calls `work` on every item, and returns the results in item order.
     ///
-    /// A thread takes the next item when it is done with its last one. A panic in `work` is resumed
-    /// on the caller's thread once the others have finished their items.
+    /// A thread takes the next item when it has finished its previous one. A panic in `work` is
+    /// resumed on the caller's thread once the others have finished their items.
     pub fn map<I: Send, R: Send>(
         &self,
         items: Vec<I>,
@@ -258,14 +267,14 @@ impl Driver {
         self.map_with(items, || (), |(), item| work(item))
     }
 
-    /// As [`map`](Self::map), with a scratch value a thread.
+    /// Calls `work` on every item like [`map`](Self::map), with one scratch value per thread.
     pub fn map_with<I: Send, S, R: Send>(
         &self,
         items: Vec<I>,
         scratch: impl Fn() -> S + Sync,
         work: impl Fn(&mut S, I) -> R + Sync,
     ) -> Result<Vec<R>, Stopped> {
-        // What is compiled for each call is no more than this: its callers are many.
+        // This is all that is compiled for each call, because there are many callers.
         let mut slots = Vec::with_capacity(items.len());
         for item in items {
             slots.push(Mutex::new((Some(item), None)));
@@ -273,7 +282,7 @@ impl Driver {
         self.share_out(slots.len(), &|next| {
             let mut scratch = scratch();
             while let Some(at) = next() {
-                let item = lock(&slots[at]).0.take().expect("a number is given once");
+                let item = lock(&slots[at]).0.take().expect("each number is handed out once");
                 let result = work(&mut scratch, item);
                 lock(&slots[at]).1 = Some(result);
             }
@@ -286,8 +295,8 @@ impl Driver {
         Ok(results)
     }
 
-    /// Calls `work` once on each thread, or on fewer, with a function that gives each number below
-    /// `count` once, until a stop is requested.
+    /// Calls `work` once on each thread, or on fewer threads. Each call of `work` gets a function
+    /// that returns the numbers below `count`, each of them once, until a stop is requested.
     fn share_out(&self, count: usize, work: &(dyn Fn(&mut NextNumber<'_>) + Sync)) {
         let tickets = Tickets::new(count);
         let work = || work(&mut || tickets.take().filter(|_| self.check().is_ok()));
@@ -297,11 +306,11 @@ impl Driver {
         }
     }
 
-    /// Calls `work` once on each of `workers` threads, or of fewer where the system refuses some, or
-    /// where helpers come only when all is done.
+    /// Calls `work` once on each of `workers` threads. The work runs on fewer threads if the system
+    /// refuses some, or if some helpers become free only after all work is done.
     ///
-    /// Not generic, or each call of [`map`](Self::map) would have its own copy of all that starts
-    /// threads and waits for them.
+    /// This function is not generic, so that the code that starts and awaits threads is not
+    /// compiled for each call of [`map`](Self::map).
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
         let of = WorkOf::here();
         let work: &(dyn Fn() + Sync) = &|| of.clone().during(work);
@@ -330,18 +339,20 @@ impl Driver {
 }
 
 impl Driver {
-    /// Calls `work` on this number of threads at the same time, with the numbers that each is to
-    /// work on. The caller's thread is one of them, and there may be as many as this driver has.
+    /// Calls `work` on this number of threads at the same time, and passes each thread the numbers
+    /// that it works on. One of the threads is the caller's. There can be as many threads as this
+    /// driver has.
     ///
-    /// Each number below `threads` is given to one thread, and most threads get one. The caller's
-    /// thread gets 0, and the numbers of threads that the system refuses. A number goes to the same
-    /// thread in the next call if the threads [last](Self::lasting). A panic in `work` is resumed
-    /// on the caller's thread once the others have returned.
+    /// Each number below `threads` is passed to one thread, and most threads receive one number.
+    /// The caller's thread receives the number 0, and the numbers of threads that the system
+    /// refuses to start. With [lasting](Self::lasting) threads, the next call passes each number to
+    /// the same thread. A panic in `work` is resumed on the caller's thread once the others have
+    /// returned.
     ///
-    /// Unlike [`map`](Self::map), it waits for helpers that are busy: the numbers may stand for
-    /// work that waits for each other.
+    /// Unlike [`map`](Self::map), this method waits for busy helpers, because the work items can
+    /// depend on each other.
     pub fn on_each_thread(&self, threads: usize, work: &(dyn Fn(&[usize]) + Sync)) {
-        debug_assert!(threads <= self.threads, "as many threads as the driver has");
+        debug_assert!(threads <= self.threads, "at most as many threads as the driver has");
         if threads <= 1 {
             return work(&[0]);
         }
@@ -370,25 +381,28 @@ impl Driver {
     }
 }
 
-/// Locks what no thread holds while it may panic.
+/// Locks a mutex that no thread holds while it can panic.
 fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `work`, which reads a number of rows, with this number of threads at hand. They last until
-/// it is done: all drivers of no more threads that [map](Driver::map) within share them. Where the
-/// system refuses threads, or the rows are too few to be worth them, each map asks for its own.
+/// Calls `work`, which reads `rows` rows, with a set of threads that is shared by all its
+/// [maps](Driver::map). The threads end when `work` returns. Within `work`, every driver with at
+/// most this many threads uses the shared threads. If the system refuses to start threads, or if
+/// there are too few rows, each map starts its own threads.
 ///
-/// So it does where a limit leaves the process few addresses (`ulimit -v`). glibc gives a thread an
-/// arena of 64 MiB of addresses; a thread that gets none has a page for each small allocation. The
-/// caller's thread often has an arena, and threads at hand would do its work without one.
+/// Each map also starts its own threads if a limit leaves the process little address space (`ulimit
+/// -v`). In glibc, each thread reserves an arena of 64 MiB of addresses; without an arena, a thread
+/// uses a page for each small allocation. The caller's thread usually has an arena, and shared
+/// threads would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let (mut work, mut outcome) = (Some(work), None);
     with_threads_at_hand(threads, rows, &mut || outcome = work.take().map(|work| work()));
     outcome.expect("the work has been done")
 }
 
-/// Not generic, or each call would have its own copy of all that makes and ends a pool of threads.
+/// This function is not generic, so that the code that starts and ends a thread pool is not
+/// compiled for each call.
 fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + Send)) {
     let of = WorkOf::here();
     let work = &mut || of.clone().during(&mut *work);
@@ -404,10 +418,10 @@ fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + S
     }
 }
 
-/// The beginning of a thread of this number.
+/// A function that each new thread calls first, with the thread's number.
 type Start = dyn Fn(usize) + Send + Sync;
 
-// Thread names, as shown by debuggers and the operating system. Linux truncates them to 15 bytes.
+// Thread names, as shown by debuggers and the operating system. Linux truncates names to 15 bytes.
 
 /// Returns the name of an operator's helper thread.
 fn helper_name(nth: usize) -> String {
@@ -429,23 +443,23 @@ fn part_name(nth: usize) -> String {
     format!("tidegate-p{nth}")
 }
 
-/// The name of a thread that reads ahead, or that runs a whole call while its caller checks for
+/// The name of a thread that reads ahead, or that runs a whole call while the caller checks for
 /// signals.
 const ALONE: &str = "tidegate-call";
 
-/// Threads that wait for work until they are dropped. Each begins with `start`.
+/// Starts threads that wait for work until they are dropped. Each new thread calls `start` first.
 fn lasting_threads(
     threads: usize,
     name: fn(usize) -> String,
     start: Box<Start>,
 ) -> std::io::Result<ThreadPool> {
-    // Of the thread that was started last, until it has begun.
+    // The signal of the thread that was started last, until that thread has begun.
     let begun = Arc::new(Mutex::new(StartSignal::default()));
     let begun_here = begun.clone();
     let start = move |nth| {
         start(nth);
         let begun = std::mem::take(&mut *lock(&begun_here));
-        // There is no work yet. To look for it takes rayon's thread-locals.
+        // There is no work yet, but looking for it initializes rayon's thread-locals.
         begun.say(|| _ = rayon_core::yield_now());
     };
     let spawn = |thread: ThreadBuilder| {
@@ -458,11 +472,11 @@ fn lasting_threads(
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// Returns the processors that threads are pinned to, in thread order. The list is empty if threads
-/// are not pinned.
+/// Returns the processors to which threads are pinned, in thread order. The list is empty if
+/// threads are not pinned.
 ///
-/// Each call starts after the processors that the previous call returned, so that operators in the
-/// same process do not share a processor while others are idle. Each process starts at an offset
+/// Each call starts after the processors that the previous call returned. Operators in the same
+/// process then do not share a processor while others are idle. Each process starts at an offset
 /// derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
@@ -476,15 +490,15 @@ fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     processors
 }
 
-/// Keeps this thread on a processor, if one is given.
+/// Pins this thread to a processor, if one is given.
 fn pin_to(processor: Option<CoreId>) {
     if let Some(processor) = processor {
-        // A processor that was taken away meanwhile is no reason to stop.
+        // A processor that has been taken away in the meantime is no reason to fail.
         let _ = core_affinity::set_for_current(processor);
     }
 }
 
-/// Starts a thread for each piece of work, as long as the system has threads to give.
+/// Starts one thread per piece of work, for as many pieces as the system allows.
 fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl Iterator<Item = W>,
@@ -500,10 +514,10 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     work.enumerate().map_while(|one| start(one).ok()).collect()
 }
 
-/// Runs `work` on a thread of its own and returns where its outcome arrives.
+/// Runs `work` on a new thread, and returns the receiver of its outcome.
 ///
-/// For a caller that has to notice other things while it waits, and may leave before the work has
-/// ended.
+/// This function is for callers that have to react to other events while they wait, and may return
+/// before the work ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
@@ -511,14 +525,14 @@ pub fn in_background<T: Send + 'static>(
     let of = WorkOf::here();
     start_alone(Box::new(move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| of.during(work)));
-        // Nobody receives when the caller has left.
+        // There is no receiver if the caller has already returned.
         let _ = sender.send(outcome);
     }))?;
     Ok(receiver)
 }
 
-/// Starts a thread that nobody waits for. Not generic, or each call would have its own copy of all
-/// that starts a thread.
+/// Starts a detached thread. This function is not generic, so that the code that starts a thread is
+/// not compiled for each call.
 fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     begin(|builder, begun| {
         let run = move || {
@@ -529,15 +543,16 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     })
 }
 
-/// The processors that this process may use, by affinity and quota.
+/// Returns the number of processors that this process can use, according to its affinity and quota.
 ///
 /// Reading the quota from several files takes a tenth of the time of a small call, so each answer
-/// is reused for a moment.
+/// is reused briefly.
 fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let now = Instant::now();
-    // A child process may have been forked while another thread held the lock, so nobody waits.
+    // In a forked child, another thread may have held the lock at the time of the fork, so the lock
+    // is only tried.
     let Ok(mut last) = LAST.try_lock() else { return asked_anew() };
     match *last {
         Some((asked, processors)) if now.duration_since(asked) < MOMENT => processors,
@@ -553,14 +568,14 @@ fn asked_anew() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Whether this thread belongs to a pool, whose drivers share work with it.
+/// Returns whether this thread belongs to a pool that shares work with its drivers.
 pub fn is_in_pool() -> bool {
     rayon_core::current_thread_index().is_some()
 }
 
-/// The number of threads to use when the caller does not say: what this process may use by affinity
-/// and quota, and no more than `OMP_NUM_THREADS`, by which hosts such as Spark tell a task its
-/// share.
+/// Returns the default number of threads: the number of processors that this process can use
+/// according to its affinity and quota, limited by `OMP_NUM_THREADS`. Hosts such as Spark set that
+/// variable to a task's share.
 pub fn default_threads() -> usize {
     let available = available_processors();
     let told = std::env::var("OMP_NUM_THREADS")
@@ -588,7 +603,7 @@ mod tests {
     #[test]
     fn operators_are_pinned_to_different_processors() {
         let all = core_affinity::get_core_ids().unwrap_or_default().len();
-        // Other tests may claim processors between these calls, but not every time.
+        // Other tests may claim processors between these calls, but not between all of them.
         let firsts: std::collections::HashSet<_> =
             (0..64).filter_map(|_| processors(true, 1).first().map(|core| core.id)).collect();
         assert_eq!(firsts.len() > 1, all > 1);
@@ -626,7 +641,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_stays_awake_meets_the_next_calls() {
-        // They are broadcast to it while it still stays for the first: not one within the other.
+        // The second broadcast reaches the thread while it is still in the first: the two are not
+        // nested.
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
         for call in 0..20_000 {
             let both = driver.within(|| driver.both(|| call, || call + 1));
@@ -642,14 +658,14 @@ mod tests {
             [Driver::new(2, Stop::default()), Driver::lasting(2, Stop::default(), false).unwrap()]
         {
             let both = std::sync::Barrier::new(2);
-            // Neither gets past the barrier before the other has come to it.
+            // Neither item passes the barrier before the other has reached it.
             driver.map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
         }
     }
 
     #[test]
     fn maps_of_a_call_share_its_threads() {
-        // The two items of a map wait for each other, so that both of its threads take part.
+        // The two items of a map wait for each other, so both of its threads take part.
         let two_threads = || {
             let (driver, both) = (Driver::new(2, Stop::default()), std::sync::Barrier::new(2));
             let wait = |_: usize| {
@@ -664,9 +680,9 @@ mod tests {
         let shared = threads(2 * PART_ROWS);
         assert!(shared.len() <= 2, "{shared:?}");
         assert!(!shared.contains(&std::thread::current().id()));
-        // One thread of its own a map, and the caller's.
+        // Each map uses the caller's thread and one new thread.
         assert!(threads(1).contains(&std::thread::current().id()));
-        // A map of more threads than there are at hand has its own.
+        // A map that needs more threads than the shared set has starts its own.
         let both = std::sync::Barrier::new(3);
         let driver = Driver::new(3, Stop::default());
         with_threads(2, 2 * PART_ROWS, || driver.map(vec![1, 2, 3], |_| both.wait().is_leader()))
@@ -770,7 +786,7 @@ mod tests {
         let here = || std::thread::current().id();
         let few = driver.fit(FEW - 1).map(vec![1; 100], |_: usize| here()).unwrap();
         assert!(few.into_iter().all(|thread| thread == here()));
-        // Neither gets past the barrier before the other has come to it.
+        // Neither item passes the barrier before the other has reached it.
         let both = std::sync::Barrier::new(2);
         driver.fit(FEW).map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
         driver.stop().request();
@@ -781,7 +797,7 @@ mod tests {
     fn threads_that_stay_awake_sleep_after_a_panic() {
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
         let work = AssertUnwindSafe(|| driver.within(|| -> () { panic!("the work failed") }));
-        // It would not come to an end if they went on.
+        // The call would never return if the threads continued.
         assert!(catch_unwind(work).is_err());
         let doubled = driver.within(|| driver.map(vec![1, 2, 3], |n| 2 * n));
         assert_eq!(doubled, Ok(vec![2, 4, 6]));
@@ -807,7 +823,7 @@ mod tests {
         let lasting = |threads| Driver::lasting(threads, Stop::default(), false).unwrap();
         for (driver, lasts) in [(Driver::new(3, Stop::default()), false), (lasting(3), true)] {
             let threads = || {
-                // No number is worked on before there is a thread for each.
+                // No number is worked on until there is a thread for each.
                 let all = std::sync::Barrier::new(3);
                 let found = Mutex::new(Vec::<(usize, std::thread::ThreadId)>::new());
                 driver.on_each_thread(3, &|numbers| {

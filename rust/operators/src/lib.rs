@@ -1,15 +1,15 @@
-//! The operators of tidegate over plain columns: times, dense keys and row numbers. Nothing here
-//! knows of Arrow or Python.
+//! The operators of tidegate over plain columns: times, dense keys and row numbers. This crate does
+//! not depend on Arrow or Python.
 //!
-//! A join of tables takes a column of times and a column of keys of each side. It answers with the
-//! numbers of the rows that belong together. A streaming join takes the same, epoch by epoch. An
-//! aggregation takes times, keys and values, and answers with values.
+//! A join of tables takes one column of times and one column of keys per side. The join returns the
+//! numbers of the rows that match. A streaming join takes the same columns, epoch by epoch. An
+//! aggregation takes times, keys and values, and returns values.
 //!
 //! ```text
 //!  left  times, keys ──▶ ┌──────────┐
 //!                        │ interval │    matches:         pairs of
 //!                        │ window   │──▶ a run of right ──▶ row numbers
-//!                        │ band     │    rows a left row
+//!                        │ band     │    rows per left row
 //!                        │ as-of    │
 //!  right times, keys ──▶ └──────────┘
 //! ```
@@ -38,7 +38,7 @@
 //! # Ok::<(), tidegate_operators::driver::Stopped>(())
 //! ```
 //!
-//! `examples/join_vectors.rs` is this as a program.
+//! `examples/join_vectors.rs` contains this example as a program.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]

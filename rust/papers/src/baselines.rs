@@ -1,10 +1,10 @@
-//! Joins of sliding windows that ScaleJoin is compared with: one thread compares, or each row's
-//! window is cut anew into a piece for every thread.
+//! The joins of sliding windows with which ScaleJoin is compared. In one, a single thread compares
+//! rows. In the other, each row's window is divided again into one piece per thread.
 //!
-//! Both are the join of [`window::scale`](tidegate_operators::window::scale) with other parts of
-//! the windows for its threads. The three-step procedure is of Kang, Naughton and Viglas,
-//! "Evaluating Window Joins over Unbounded Streams"; CellJoin is of Gedik, Bordawekar and Yu,
-//! "CellJoin: a parallel stream join operator for the cell processor".
+//! Both are the join of [`window::scale`](tidegate_operators::window::scale), but divide the
+//! windows differently among its threads. The three-step procedure is from Kang, Naughton and
+//! Viglas, "Evaluating Window Joins over Unbounded Streams". CellJoin is from Gedik, Bordawekar and
+//! Yu, "CellJoin: a parallel stream join operator for the cell processor".
 
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};

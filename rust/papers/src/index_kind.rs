@@ -1,47 +1,48 @@
-//! The indexes of a paper by name, for the index-based join whose rows enter ahead
+//! The indexes of a paper by name, for the index-based join that inserts rows ahead
 //! ([`Ahead`](tidegate_operators::band::index::Ahead)).
 
 use tidegate_structures::index::{BPlusTree, WindowIndex};
 
 use crate::trees::{Archive, ChainedIndex, ImTree, PimTree};
 
-/// An index of the rows of a window, beside the buckets of tidegate.
+/// An index of the rows of a window, as an alternative to tidegate's bucket index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IndexKind {
-    /// PIM-Tree.
+    /// A PIM-Tree.
     PimTree {
-        /// How many rows, of the rows of the window, its subindexes have when they are merged:
-        /// above 0, and at most 1.
+        /// The number of rows in the subindexes at which they are merged, relative to the number of
+        /// rows in the window: above 0, and at most 1.
         merge_ratio: f64,
-        /// The depth of its subindexes; `None` for the least at which each has about a leaf's rows.
+        /// The depth of the subindexes. `None` means the least depth at which each has about one
+        /// leaf of rows.
         insertion_depth: Option<usize>,
     },
-    /// IM-Tree.
+    /// An IM-Tree.
     ImTree {
-        /// How many rows, of the rows of the window, its B+-tree has when it is merged: above 0,
-        /// and at most 1.
+        /// The number of rows in the B+-tree at which it is merged, relative to the number of rows
+        /// in the window: above 0, and at most 1.
         merge_ratio: f64,
     },
-    /// B+-tree.
+    /// A B+-tree.
     BPlusTree,
-    /// A chain of this number of B+-trees, at least 2.
+    /// A chain with the given number of B+-trees, at least 2.
     BChain(usize),
-    /// A chain of this number of trees, at least 2: a B+-tree, and immutable trees behind it.
+    /// A chain with the given number of trees, at least 2: a B+-tree, followed by immutable trees.
     IbChain(usize),
 }
 
 impl IndexKind {
-    /// A PIM-Tree with the merge ratio that was measured to be the fastest.
+    /// A PIM-Tree with the merge ratio that was fastest in measurements.
     pub const PIM_TREE: IndexKind =
         IndexKind::PimTree { merge_ratio: 1.0 / 4.0, insertion_depth: None };
-    /// An IM-Tree with the merge ratio that was measured to be the fastest.
+    /// An IM-Tree with the merge ratio that was fastest in measurements.
     pub const IM_TREE: IndexKind = IndexKind::ImTree { merge_ratio: 1.0 / 8.0 };
-    /// The shortest chain of B+-trees, which finds the fastest.
+    /// The shortest chain of B+-trees, whose searches are the fastest.
     pub const B_CHAIN: IndexKind = IndexKind::BChain(2);
-    /// The shortest chain with immutable trees, which finds the fastest.
+    /// The shortest chain with immutable trees, whose searches are the fastest.
     pub const IB_CHAIN: IndexKind = IndexKind::IbChain(2);
 
-    /// An index without rows.
+    /// Creates an index without rows.
     pub fn index(self) -> Box<dyn WindowIndex> {
         match self {
             IndexKind::PimTree { merge_ratio, insertion_depth } => {

@@ -1,5 +1,5 @@
-//! Joins, aggregations and structures as papers have published them, to compare with those of
-//! tidegate. No call enters them without an `algorithm`.
+//! Joins, aggregations and data structures as published in papers, for comparison with those of
+//! tidegate. Only calls with an `algorithm` use this crate.
 //!
 //! ```text
 //!  structures             row_gate   hive     time_travel   trees
@@ -8,33 +8,32 @@
 //!  joins, aggregations    scale_gates │        scale_oij   index_tasks   handshake
 //!                          aggregate_designs               index_kind    split_join
 //!                                                                        tree_partitions
-//!  threads: tasks that take turns, threads that go on between calls
+//!  threads: tasks that take turns, threads that run between calls
 //! ```
 //!
-//! They are made of the traits of `tidegate_operators`: a
-//! [`RowJoin`](tidegate_operators::rows::RowJoin), a
-//! [`Find`](tidegate_operators::band::index::Find), a
-//! [`WindowIndex`](tidegate_structures::index::WindowIndex). So a caller has one join, whoever does
-//! the work.
+//! The algorithms implement the traits of `tidegate_operators`:
+//! [`RowJoin`](tidegate_operators::rows::RowJoin), [`Find`](tidegate_operators::band::index::Find)
+//! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller thus uses the same join
+//! for every algorithm.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! | --- | --- |
-//! | [`row_gate`] | the gate row by row: ScaleGate |
+//! | [`row_gate`] | ScaleGate, a gate that hands out rows one at a time |
 //! | [`scale_gates`] | ScaleJoin between two such gates |
-//! | [`baselines`] | what ScaleJoin is compared with: three-step procedure, CellJoin |
-//! | [`handshake`] | a chain of nodes through which windows flow: handshake joins |
+//! | [`baselines`] | the joins that ScaleJoin is compared with: three-step procedure, CellJoin |
+//! | [`handshake`] | handshake joins: a chain of nodes through which windows flow |
 //! | [`split_join`] | SplitJoin between two trees |
 //! | [`trees`] | indexes of sliding windows, PIM-Tree among them |
 //! | [`index_kind`] | these indexes by name |
-//! | [`index_tasks`] | threads take tasks of a few rows, and share a tree a side |
-//! | [`tree_partitions`] | threads have trees of their own |
+//! | [`index_tasks`] | threads that take tasks of a few rows and share one tree per side |
+//! | [`tree_partitions`] | threads that each have their own trees |
 //! | [`time_travel`] | lists that are read while they grow |
-//! | [`scale_oij`] | Scale-OIJ: the interval join of threads that read each other's lists |
+//! | [`scale_oij`] | Scale-OIJ, an interval join whose threads read each other's lists |
 //! | [`hive`] | windows that threads update together |
-//! | [`aggregate_designs`] | multiway aggregation: who merges the rows, who updates what |
+//! | [`aggregate_designs`] | multiway aggregation, with several ways to merge rows and update windows |
 //! | `pieces` | memory that grows while other threads read it |
 //! | `stages` | stages that run concurrently, each on the output of another |
-//! | [`threads`] | tasks that take turns; threads that go on between calls |
+//! | [`threads`] | tasks that take turns, and threads that keep running between calls |
 //!
 //! ```
 //! use tidegate_papers::trees::PimTree;

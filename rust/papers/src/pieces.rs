@@ -1,16 +1,16 @@
-//! Values by number, to which memory is added while other threads look at them.
+//! Values by number, to which memory is added while other threads read them.
 
 use std::sync::OnceLock;
 
 use tidegate_structures::memory;
 
-/// Values of the first piece of memory; each further one has twice as many.
+/// The number of values in the first piece of memory. Each further piece has twice as many.
 const FIRST: usize = if cfg!(any(test, loom)) { 4 } else { 16 };
 
-/// Pieces of memory: values for all numbers below 2^31.
+/// The number of pieces, which hold values for all numbers below 2^31.
 const PIECES: usize = 27;
 
-/// Values by number. None moves once it is there.
+/// Values by number. Values never move.
 #[derive(Debug)]
 pub(super) struct Pieces<T>([OnceLock<Box<[T]>>; PIECES]);
 
@@ -20,7 +20,7 @@ impl<T> Default for Pieces<T> {
     }
 }
 
-/// The piece in which a value is, and its place there.
+/// Returns the piece of a value, and the value's position in it.
 #[inline]
 fn place(number: u32) -> (usize, usize) {
     let number = number as usize + FIRST;
@@ -29,22 +29,22 @@ fn place(number: u32) -> (usize, usize) {
 }
 
 impl<T: Default> Pieces<T> {
-    /// The value of a number, if there is memory for it.
+    /// Returns the value with a number, if memory has been allocated for it.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         let (piece, at) = place(number);
         self.0.get(piece)?.get()?.get(at)
     }
 
-    /// The same, after memory was made for it and its neighbours where there was none.
+    /// Returns the value with a number. If necessary, allocates memory for it and its neighbours.
     pub(super) fn get_or_make(&self, number: u32) -> &T {
         let (piece, at) = place(number);
-        assert!(piece < PIECES, "a window has less than 2^31 rows");
+        assert!(piece < PIECES, "a window has fewer than 2^31 rows");
         let make = || memory::collect((0..FIRST << piece).map(|_| T::default()));
         &self.0[piece].get_or_init(|| make().into_boxed_slice())[at]
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         let made = self.0.iter().filter_map(OnceLock::get).map(|piece| piece.len());
         made.sum::<usize>() * size_of::<T>()

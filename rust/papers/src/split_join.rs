@@ -1,5 +1,5 @@
-//! SplitJoin: every thread stores rows and compares rows, each by itself; a tree takes rows to the
-//! threads, and another one takes what they found back.
+//! SplitJoin: every thread stores and compares rows independently. One tree distributes rows to the
+//! threads, and another tree collects their results.
 //!
 //! ```text
 //!               distribution tree                                  storage tree
@@ -13,32 +13,38 @@
 //! ```
 //!
 //! Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream Join Architecture with
-//! Adjustable Ordering Precision" (USENIX ATC 2016). Storing is split from comparing: each join core
-//! gets every row, compares it with its share of the other side's window, and stores it if it is its
-//! turn by its own counters. No core waits for another one. Each node of a tree has a queue to each
-//! of its neighbours and knows nothing of the others.
+//! Adjustable Ordering Precision" (USENIX ATC 2016). Storing is separate from comparing: each join
+//! core receives every row and compares it with its share of the other side's window. The core
+//! stores the row if its own counters say that it is its turn. No core waits for another. Each node
+//! of a tree has a queue to each of its neighbours and is independent of all other nodes.
 //!
-//! The order of what is found has a *precision*. The distribution tree sends a *punctuation* through
-//! all join cores after every [`PRECISION`] rows. A node of the storage tree passes on what its
-//! children found as it comes. When a child has sent a punctuation, the node waits for the other
-//! child's, and passes one on. So what is found between two punctuations comes in any order, and
-//! nothing crosses a punctuation.
+//! The order of the results has a *precision*. The distribution tree sends a *punctuation* through
+//! all join cores after every [`PRECISION`] rows. A node of the storage tree passes on its
+//! children's results as they arrive. When a child has sent a punctuation, the node waits for the
+//! other child's punctuation, and passes one on. Results between two punctuations are therefore in
+//! any order, but no result crosses a punctuation.
 //!
 //! # Departures
 //!
-//! 1. All rows come through one queue, in merged order, as SplitJoin's strict order asks for. The
-//!    operator's own gate has merged several physical streams before.
-//! 2. Results have to be in the order of the rows. What came between two punctuations is sorted by
-//!    row at the end of the storage tree: precision says how much is sorted together.
-//! 3. Rows of an epoch go through both trees, and all threads rest when the last one is through.
-//! 4. Nodes of trees share threads with join cores where there are more of all of these than threads.
+//! 1. All rows arrive through one queue, in merged order, as SplitJoin's strict order requires. The
+//!    operator's own gate has already merged several physical streams.
+//!
+//! 2. Results have to be in the order of the rows. At the end of the storage tree, the results
+//!    between two punctuations are sorted by row. The precision determines how many are sorted
+//!    together.
+//!
+//! 3. The rows of an epoch pass through both trees, and all threads stop when the last row has
+//!    passed.
+//!
+//! 4. If there are more tree nodes and join cores than threads, several of them share a thread.
+//!
 //! 5. A pair is compared if its rows are within the window, as in
 //!    [`window::scale`](tidegate_operators::window::scale).
 //!
 //! # Trade-offs
 //!
-//! Each row is handed on as often as there are nodes in the distribution tree, and each punctuation
-//! goes through both. In return, no queue has more than one thread at each end.
+//! Each row is passed on once per node of the distribution tree, and each punctuation passes
+//! through both trees. In return, each queue has only one thread at each end.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -54,22 +60,22 @@ use tidegate_operators::window::scale::{
     CompareRows, MatchedRow, Processor, ScaleAlgorithm, ScaleJoin,
 };
 
-/// Rows from one punctuation to the next.
+/// The number of rows between two punctuations.
 const PRECISION: usize = if cfg!(test) { 3 } else { 64 };
 
-/// Things that a queue between two nodes holds.
+/// The capacity of a queue between two nodes.
 const QUEUE: usize = if cfg!(test) { 2 } else { 256 };
 
-/// Things that a node of a tree hands on in a turn, at most.
+/// The maximum number of messages that a node of a tree passes on in a turn.
 const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 
-/// What goes through a tree.
+/// A message that passes through a tree.
 #[derive(Debug)]
 enum TreeMessage<T> {
     Item(T),
-    /// All items before it are through.
+    /// All items before it have been passed on.
     Punctuation,
-    /// Nothing follows.
+    /// No message follows.
     End,
 }
 
@@ -118,7 +124,7 @@ impl CompareRows for SplitTrees {
         let mut nodes: Vec<Stage<'_>> = Vec::new();
         let (to_cores, from_root) = distribution(processors.len(), &mut nodes);
         let (from_cores, results) = storage(processors.len(), &mut nodes);
-        // 1. A join core stays on its thread: they are the first stages.
+        // 1. Join cores are the first stages, so each stays on its thread.
         let cores = processors.into_iter().zip(to_cores).zip(from_cores);
         let mut stages: Vec<Stage<'_>> = cores
             .map(|((mut processor, rows), out)| {
@@ -144,7 +150,8 @@ impl CompareRows for SplitTrees {
     }
 }
 
-/// A tree that takes everything to this number of leaves: their queues, and that into the root.
+/// Creates a tree that sends everything to the given number of leaves. Returns the leaves' queues
+/// and the queue into the root.
 fn distribution<'a, T: Copy + Send + 'a>(
     leaves: usize,
     nodes: &mut Vec<Stage<'a>>,
@@ -152,7 +159,7 @@ fn distribution<'a, T: Copy + Send + 'a>(
     let (root, mut level) = ring(QUEUE);
     let mut queues = VecDeque::from([level]);
     while queues.len() < leaves {
-        // The node of the leaf nearest to the root gets two children.
+        // The node of the leaf nearest to the root is given two children.
         level = queues.pop_front().expect("there is a root");
         let (left, right) = (ring(QUEUE), ring(QUEUE));
         nodes.push(split(level, [left.0, right.0]));
@@ -161,7 +168,8 @@ fn distribution<'a, T: Copy + Send + 'a>(
     (queues.into(), root)
 }
 
-/// A tree that takes everything from this number of leaves: their queues, and that out of the root.
+/// Creates a tree that collects everything from the given number of leaves. Returns the leaves'
+/// queues and the queue out of the root.
 fn storage<'a, T: Send + 'a>(leaves: usize, nodes: &mut Vec<Stage<'a>>) -> (Vec<Out<T>>, In<T>) {
     let (mut level, root) = ring(QUEUE);
     let mut queues = VecDeque::from([level]);
@@ -174,7 +182,7 @@ fn storage<'a, T: Send + 'a>(leaves: usize, nodes: &mut Vec<Stage<'a>>) -> (Vec<
     (queues.into(), root)
 }
 
-/// Sends the rows, a punctuation after every few of them, and the end.
+/// Sends the rows, a punctuation after every few rows, and the end.
 fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
     let last = rows.end;
     let sent = rows.clone().flat_map(move |row| {
@@ -186,14 +194,14 @@ fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
     Box::new(move || out.turn(|| sent.next()))
 }
 
-/// A node of the distribution tree: everything goes to both children.
+/// Creates a node of the distribution tree, which sends everything to both children.
 fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a> {
     let [left, right] = to;
     let (mut left, mut right) = (NeighbourOutlet::new(left), NeighbourOutlet::new(right));
     Box::new(move || {
         let mut did = Did::Nothing;
         for _ in 0..BATCH {
-            // What one child has no room for waits, and so does the node.
+            // If one child has no room for a message, the message and the node wait.
             if !(left.is_free() & right.is_free()) {
                 return did;
             }
@@ -213,7 +221,7 @@ fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a>
     })
 }
 
-/// A join core: sends what it finds of each row, and its punctuations after it.
+/// Creates a join core, which sends the matches of each row, and punctuations after them.
 fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     mut rows: In<T>,
     out: Out<F>,
@@ -243,8 +251,8 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     })
 }
 
-/// A node of the storage tree: passes on what comes from either child, but nothing from a child
-/// that is a punctuation ahead of the other one.
+/// Creates a node of the storage tree, which passes on the messages of both children. Messages from
+/// a child that is one punctuation ahead of the other are held back.
 fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
     let mut children = from.map(|from| (from, Lead::No));
     let mut out = NeighbourOutlet::new(to);
@@ -280,7 +288,7 @@ fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
     })
 }
 
-/// What comes out of the storage tree; none for a punctuation.
+/// Returns the messages from the storage tree, where `None` means a punctuation.
 fn outcome<T>(mut root: In<T>) -> impl FnMut() -> Next<Option<T>> {
     move || match root.receive() {
         Some(TreeMessage::Item(item)) => Next::Ready(Some(item)),
@@ -290,7 +298,7 @@ fn outcome<T>(mut root: In<T>) -> impl FnMut() -> Next<Option<T>> {
     }
 }
 
-/// What a child has sent that the other one has not.
+/// The lead of one child over the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
     No,
@@ -298,12 +306,12 @@ enum Lead {
     End,
 }
 
-/// A queue to a neighbour, and a thing for which it has no room yet.
+/// A queue to a neighbour, and a message for which the queue has no room yet.
 #[derive(Debug)]
 struct NeighbourOutlet<T> {
     queue: Out<T>,
     waiting: Option<TreeMessage<T>>,
-    /// Whether the end was put.
+    /// True if the end was sent.
     has_ended: bool,
 }
 
@@ -312,7 +320,7 @@ impl<T> NeighbourOutlet<T> {
         NeighbourOutlet { queue, waiting: None, has_ended: false }
     }
 
-    /// Whether a thing may be put: nothing waits for room.
+    /// Returns whether a message can be sent, that is, whether none waits for room.
     fn is_free(&mut self) -> bool {
         if let Some(waiting) = self.waiting.take() {
             self.waiting = self.queue.send(waiting).err();
@@ -321,12 +329,12 @@ impl<T> NeighbourOutlet<T> {
     }
 
     fn put(&mut self, sent: TreeMessage<T>) {
-        debug_assert!(self.waiting.is_none(), "a thing waits for room");
+        debug_assert!(self.waiting.is_none(), "no message waits for room");
         self.has_ended |= matches!(sent, TreeMessage::End);
         self.waiting = self.queue.send(sent).err();
     }
 
-    /// Puts what comes next, as far as there is room.
+    /// Sends the next messages as long as there is room.
     fn turn(&mut self, mut next: impl FnMut() -> Option<TreeMessage<T>>) -> Did {
         let mut did = Did::Nothing;
         for _ in 0..BATCH {
@@ -349,8 +357,8 @@ mod tests {
 
     use super::*;
 
-    /// Lets all rows go through both trees, each core answering with what `answer` says; what comes
-    /// out, cut at punctuations.
+    /// Sends all rows through both trees, where each core answers with the results of `answer`.
+    /// Returns the output, divided at punctuations.
     fn through(
         rows: usize,
         cores: usize,
@@ -383,7 +391,7 @@ mod tests {
         for (cores, threads) in [(1, 1), (2, 1), (3, 2), (5, 3), (8, 4)] {
             for rows in [0, 1, PRECISION, 5 * PRECISION + 1] {
                 let groups = through(rows, cores, threads, |core, row| Some((core, row)));
-                // The last group is behind the last punctuation.
+                // The last group follows the last punctuation.
                 assert_eq!(groups.len(), rows.div_ceil(PRECISION) + 1, "{cores} cores");
                 for (nth, group) in groups.iter().enumerate() {
                     for core in 0..cores {

@@ -1,4 +1,4 @@
-//! Stages that work at the same time, each on what another one has put down for it.
+//! Stages that run at the same time, where each stage processes the output of another.
 
 use tidegate_structures::gate::Next;
 use tidegate_sync::Counter;
@@ -6,26 +6,26 @@ use tidegate_sync::Counter;
 use crate::threads::{Turn, take_turns};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// What a stage does in a turn, at most: enough that turns cost little, few enough that the next
-/// stage soon has something.
+/// The maximum amount of work of a stage in one turn: large enough that turns cost little, and
+/// small enough that the next stage soon has input.
 const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 
 /// The outcome of a stage's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
-    /// Some of its work.
+    /// The stage has done some of its work.
     Some,
-    /// Nothing, until another stage has done something.
+    /// The stage can do nothing until another stage has done something.
     Nothing,
-    /// The last of its work.
+    /// The stage has done the last of its work.
     Last,
 }
 
-/// A part of a pipeline, which does a little in each turn. It is dropped after the last one.
+/// A part of a pipeline, which does a little work in each turn, and is dropped after its last turn.
 pub(super) type Stage<'a> = Box<dyn FnMut() -> Did + Send + 'a>;
 
-/// Runs stages until all have done their last work. Each of `own` has a thread to itself where
-/// there are more threads than these; all others share the rest.
+/// Runs stages until all of them are finished. If there are enough threads, each stage in `own` has
+/// its own thread. All other stages share the remaining threads.
 pub(super) fn run(
     driver: &Driver,
     own: Vec<Stage<'_>>,
@@ -44,7 +44,7 @@ pub(super) fn run(
     take_turns(driver, shares.into_iter().map(|stages| turns(stages, &running)).collect())
 }
 
-/// Gives each stage a turn, again and again.
+/// Gives each stage a turn, repeatedly.
 fn turns<'a>(mut stages: Vec<Stage<'a>>, running: &'a Counter) -> impl FnMut() -> Turn + Send + 'a {
     move || {
         let mut worked = false;
@@ -55,7 +55,7 @@ fn turns<'a>(mut stages: Vec<Stage<'a>>, running: &'a Counter) -> impl FnMut() -
             did != Did::Last
         });
         running.subtract(before - stages.len());
-        // Should another thread's last stage not show yet, it does in a later turn.
+        // If another thread's last stage is not visible yet, it will be in a later turn.
         match running.get() {
             0 => Turn::Finished,
             _ if worked => Turn::Worked,
@@ -64,7 +64,7 @@ fn turns<'a>(mut stages: Vec<Stage<'a>>, running: &'a Counter) -> impl FnMut() -
     }
 }
 
-/// A stage that puts down what a source has, in order.
+/// A stage that passes on the items of a source, in order.
 pub(super) fn feeding<'a, T>(
     mut items: impl Iterator<Item = T> + Send + 'a,
     mut put: impl FnMut(T) + Send + 'a,
@@ -80,7 +80,7 @@ pub(super) fn feeding<'a, T>(
     })
 }
 
-/// A stage that takes what is ready.
+/// A stage that takes the items that are ready.
 pub(super) fn taking<'a, T>(
     mut next: impl FnMut() -> Next<T> + Send + 'a,
     mut take: impl FnMut(T) + Send + 'a,
@@ -126,7 +126,7 @@ mod tests {
         );
         run(&Driver::new(1, Stop::default()), vec![take], vec![feed]).unwrap();
         assert_eq!((taken, put.get()), (100, 100));
-        assert!(most.into_inner().unwrap() < BATCH, "no more than a turn's rows wait");
+        assert!(most.into_inner().unwrap() < BATCH, "at most one turn's rows wait");
     }
 
     #[test]

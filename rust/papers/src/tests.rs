@@ -1,5 +1,5 @@
-//! Published joins against the oracles that the operators have for their own: the index-based
-//! joins, and the joins of sliding windows.
+//! Compares published joins with the oracles of the operators' own joins: the index-based joins,
+//! and the joins of sliding windows.
 
 mod bands;
 mod windows;

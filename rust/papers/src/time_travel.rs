@@ -1,8 +1,9 @@
-//! Lists of rows by time, one a key, to which one thread adds while any number of threads look.
+//! Lists of rows sorted by time, one per key, to which one thread adds rows while any number of
+//! threads read.
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
-//! Processors in OpenMLDB" (ICDE 2023): the time-travel data structure of Scale-OIJ, in which a key
-//! has a skip list of its rows, the newest first.
+//! Processors in OpenMLDB" (ICDE 2023). This is the time-travel data structure of Scale-OIJ, in
+//! which each key has a skip list of its rows, the newest first.
 //!
 //! ```text
 //!         level 1   head ───────────────▶ 19 ──────────────▶ ·
@@ -14,47 +15,48 @@
 //!
 //! # Protocol
 //!
-//! All that readers look at are atomics, and there is one writer: no step needs a lock or a
-//! compare-and-swap.
+//! All fields that readers access are atomics, and there is only one writer. No step needs a lock
+//! or a compare-and-swap.
 //!
-//! - T1. A node is written whole before the store that links it, which releases it to the load that
-//!   finds it. So a reader sees no node without its time, its row and what is behind it.
-//! - T2. The writer links a row at level 0 first, then at the levels above; so a way down from any
-//!   level ends at a row that is there. Likewise, a new highest level is linked to the one below
-//!   before it becomes the first.
-//! - T3. Each level is in the order of time whenever one looks at it. A new row is in front of all
-//!   rows of the same time: a reader that has gone past its place does not see it, and others do.
-//! - T4. Rows that were cut off stay as they are, linked to each other, until
-//!   [`recycle`](TimeTravel::recycle), at which there is no reader. So a reader among them goes on
-//!   to the end.
-//!
-//! A row that is in its list when a reader starts, and that is not cut off meanwhile, is found
-//! once, in its place. A row that comes meanwhile is found once or not at all: who looks has to know
-//! which rows it wants, by their numbers.
+//! - T1. A node is completely written before the store that links it, which releases it to the load
+//!   that finds it. A reader therefore sees each node with its time, its row and its successor.
+//! - T2. The writer links a row at level 0 first, and then at the higher levels, so a path down
+//!   from any level ends at an existing row. A new highest level is linked to the one below before
+//!   it becomes the first.
+//! - T3. Each level is sorted by time at every moment. A new row is inserted before all rows with
+//!   the same time. A reader that has passed the position of the new row does not see the row, and
+//!   other readers do.
+//! - T4. Rows that were cut off remain unchanged and linked to each other until
+//!   [`recycle`](TimeTravel::recycle) is called, at which time there are no readers. A reader among
+//!   such rows therefore continues to the end of the list.
+//! A row that is in its list when a reader starts, and that is not cut off during the search, is
+//! found exactly once, at its position. A row that is inserted during the search is found once or
+//! not at all. The searching thread must select the rows it needs by their numbers.
 //!
 //! # Departures
 //!
-//! 1. Keys are dense numbers, so a table of heads takes the place of a skip list of keys.
-//! 2. In the published code a search may be led past the rows that it looks for if a row comes in
-//!    between (a comment beside it says so). Here a step decides by the link that it has read, and
-//!    follows no other.
+//! 1. Keys are dense numbers, so a table of heads replaces a skip list of keys.
+//!
+//! 2. In the published code, a search may be led past matching rows if a row is inserted in
+//!    between; a comment there says so. In this implementation, a step decides by the link that it
+//!    has read, and follows no other link.
 //!
 //! # Trade-offs
 //!
-//! A row takes 16 bytes, and a third of that for the levels above it. Rows of a key are where its
-//! writer had room: each step is likely to wait for memory.
+//! A row needs 16 bytes, and a third of that for the higher levels. The rows of a key are scattered
+//! across the writer's memory, so each step is likely to wait for memory.
 
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use super::pieces::Pieces;
 
-/// In place of a node's number: there is none.
+/// Used in place of a node's number if there is no node.
 const NONE: u32 = u32::MAX;
 
-/// One row in this number is in the level above, too: a power of two.
+/// One in this many rows is also in the level above. The number is a power of two.
 const BRANCHING: u32 = if cfg!(any(test, loom)) { 2 } else { 4 };
 
-/// Levels of a list at most.
+/// The maximum number of levels of a list.
 const LEVELS: usize = if cfg!(loom) { 2 } else { 12 };
 
 /// The rows of one thread, by key and time: see [`split`](Self::split).
@@ -71,8 +73,8 @@ const LEVELS: usize = if cfg!(loom) { 2 } else { 12 };
 /// reader.look_back(7, 20, 15, |ts, row| seen.push((ts, row)));
 /// assert_eq!(seen, [(19, 2), (18, 1)]);
 ///
-/// assert!(writer.cut(7, 18)); // the row at 12 goes, and others are left
-/// rows.recycle(); // nobody looks any more
+/// assert!(writer.cut(7, 18)); // removes the row at 12; other rows remain
+/// rows.recycle(); // no reader is left
 /// ```
 #[derive(Debug, Default)]
 pub struct TimeTravel {
@@ -80,49 +82,50 @@ pub struct TimeTravel {
     own: Own,
 }
 
-/// Adds rows, and cuts old ones off. There is one of a [`TimeTravel`] at a time.
+/// Adds rows, and cuts old ones off. A [`TimeTravel`] has one writer at a time.
 #[derive(Debug)]
 pub struct ListWriter<'a> {
     shared: &'a ListState,
     own: &'a mut Own,
 }
 
-/// Looks at rows, while the writer works.
+/// Reads rows while the writer adds others.
 #[derive(Clone, Copy, Debug)]
 pub struct ListReader<'a>(&'a ListState);
 
-/// Written by the writer, and read by all.
+/// Written by the writer, and read by all threads.
 #[derive(Debug, Default)]
 struct ListState {
     heads: Pieces<KeyHead>,
     nodes: Pieces<Node>,
 }
 
-/// What the writer alone needs to know.
+/// State that only the writer uses.
 #[derive(Debug)]
 struct Own {
-    /// From which the heights of rows are drawn.
+    /// The state of the generator of row heights.
     random: u64,
-    /// Nodes from this number on were never taken.
+    /// Nodes from this number onwards have never been used.
     next: u32,
     /// Nodes to which nothing leads.
     spare: Vec<u32>,
-    /// Nodes that were cut off, at which readers may still be.
+    /// Nodes that were cut off, and that readers may still be reading.
     cut: Vec<u32>,
 }
 
-/// The node before the first row of a key, at its highest level; none if it never had a row.
+/// The node before the first row of a key, at its highest level. A key that never had a row has no
+/// such node.
 #[derive(Debug)]
 struct KeyHead(AtomicU32);
 
 /// A row at one level of its list, or the node before the first row at this level.
 #[derive(Debug)]
 struct Node {
-    /// The time of the row; of a node before all rows, how many levels there are below.
+    /// The time of the row. For a node before all rows, the number of levels below it.
     ts: AtomicI64,
-    /// The node behind it: an older row, or one of the same time that came before.
+    /// The next node: an older row, or an earlier one with the same time.
     older: AtomicU32,
-    /// The same row in the level below; at level 0, the number of the row.
+    /// The same row in the level below. At level 0, the number of the row.
     below: AtomicU32,
 }
 
@@ -145,7 +148,7 @@ impl Default for Own {
 }
 
 impl Node {
-    // Relaxed, these two: the Acquire of the load that led here orders them (T1).
+    // Relaxed, for both methods: the Acquire of the load that led here orders them (T1).
     #[inline]
     fn ts(&self) -> i64 {
         self.ts.load(Ordering::Relaxed)
@@ -156,16 +159,16 @@ impl Node {
         self.below.load(Ordering::Relaxed)
     }
 
-    /// The node behind this one, which is whole.
+    /// Returns the next node, which is completely written.
     #[inline]
     fn older(&self) -> u32 {
         // Acquire: pairs with the Release of the writer that linked the node.
         self.older.load(Ordering::Acquire)
     }
 
-    /// Links a node that is whole.
+    /// Links a node that is completely written.
     fn link(&self, older: u32) {
-        // Release: publishes what was written to the node.
+        // Release: publishes the node's contents.
         self.older.store(older, Ordering::Release);
     }
 
@@ -179,10 +182,10 @@ impl Node {
 }
 
 impl ListState {
-    /// The first node of a key at its highest level.
+    /// Returns the first node of a key at its highest level.
     #[inline]
     fn top(&self, key: u32) -> Option<u32> {
-        // Acquire: pairs with the Release of the writer that made the level.
+        // Acquire: pairs with the Release of the writer that created the level.
         let top = self.heads.get(key)?.0.load(Ordering::Acquire);
         (top != NONE).then_some(top)
     }
@@ -194,12 +197,12 @@ impl ListState {
 
     #[inline]
     fn node(&self, number: u32) -> &Node {
-        self.nodes.get(number).expect("a node that is linked is there")
+        self.nodes.get(number).expect("a linked node exists")
     }
 
-    /// Goes down from a key's highest level past all rows for which `passes` holds, which are
-    /// newer than all others. Tells each level and the last node that it passed there, and what is
-    /// behind that.
+    /// Descends from a key's highest level past all rows for which `passes` returns `true`, which
+    /// are newer than all others. Reports each level, the last node passed there, and its
+    /// successor.
     #[inline]
     fn go_down(
         &self,
@@ -221,17 +224,17 @@ impl ListState {
 }
 
 impl TimeTravel {
-    /// The one that writes, and those that look meanwhile.
+    /// Returns the writer, and a reader that can be copied.
     pub fn split(&mut self) -> (ListWriter<'_>, ListReader<'_>) {
         (ListWriter { shared: &self.shared, own: &mut self.own }, ListReader(&self.shared))
     }
 
-    /// Gives the memory of rows that were cut off to later rows.
+    /// Makes the memory of rows that were cut off available to later rows.
     pub fn recycle(&mut self) {
         self.own.spare.append(&mut self.own.cut);
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub fn memory(&self) -> usize {
         let Own { spare, cut, .. } = &self.own;
         self.shared.heads.memory()
@@ -241,11 +244,11 @@ impl TimeTravel {
 }
 
 impl ListWriter<'_> {
-    /// Adds a row, in front of all rows of its time.
+    /// Adds a row, before all rows with the same time.
     pub fn insert(&mut self, key: u32, ts: i64, row: u32) {
         let height = self.own.height();
         let (top, levels) = self.top_of(key, height);
-        // 1. What is before its place at each level.
+        // 1. Find the predecessor at each level.
         let mut before = [(NONE, NONE); LEVELS];
         self.shared.go_down(
             top,
@@ -254,8 +257,8 @@ impl ListWriter<'_> {
                 before[level] = (at, behind);
             },
         );
-        debug_assert!(height <= levels, "a row is in levels that there are");
-        // 2. It is linked from the lowest level up (T2).
+        debug_assert!(height <= levels, "a row is only in existing levels");
+        // 2. Link the row from the lowest level up (T2).
         let mut below = row;
         for &(at, behind) in &before[..height] {
             let node = self.own.take(self.shared);
@@ -265,7 +268,8 @@ impl ListWriter<'_> {
         }
     }
 
-    /// The first node of a key at its highest level, and how many levels it has: `height` at least.
+    /// Returns the first node of a key at its highest level, and the number of its levels, which is
+    /// at least `height`.
     fn top_of(&mut self, key: u32, height: usize) -> (u32, usize) {
         let mut top = self.shared.top(key);
         let mut levels = top.map_or(0, |top| self.shared.node(top).ts() as usize + 1);
@@ -278,7 +282,7 @@ impl ListWriter<'_> {
         (top.expect("a row has a level"), levels)
     }
 
-    /// Cuts off the rows of a key before `ts`; whether it has others.
+    /// Cuts off the rows of a key before `ts`, and returns whether other rows remain.
     pub fn cut(&mut self, key: u32, ts: i64) -> bool {
         let Some(top) = self.shared.top(key) else { return false };
         let (shared, cut) = (self.shared, &mut self.own.cut);
@@ -288,7 +292,7 @@ impl ListWriter<'_> {
             if gone != NONE {
                 shared.node(at).link(NONE);
             }
-            // Nothing of what was cut off is written to (T4).
+            // Nodes that were cut off are not written to (T4).
             while gone != NONE {
                 cut.push(gone);
                 gone = shared.node(gone).older();
@@ -297,7 +301,7 @@ impl ListWriter<'_> {
         self.has_rows(top)
     }
 
-    /// Whether a list of this highest level has rows.
+    /// Returns whether the list with this highest level has rows.
     fn has_rows(&self, mut top: u32) -> bool {
         while self.shared.node(top).ts() > 0 {
             top = self.shared.node(top).below();
@@ -307,8 +311,8 @@ impl ListWriter<'_> {
 }
 
 impl ListReader<'_> {
-    /// Calls `each` with the time and the number of the rows of a key from the time `newest` back
-    /// to the time `oldest`, both included.
+    /// Calls `each` with the time and the number of each row of a key, from the time `newest` back
+    /// to the time `oldest`, both inclusive.
     #[inline]
     pub fn look_back(self, key: u32, newest: i64, oldest: i64, mut each: impl FnMut(i64, u32)) {
         let Some(top) = self.0.top(key) else { return };
@@ -327,7 +331,7 @@ impl ListReader<'_> {
 }
 
 impl Own {
-    /// The levels that a row is in.
+    /// Returns the number of levels of a row.
     fn height(&mut self) -> usize {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -337,7 +341,7 @@ impl Own {
         (1 + (bits.trailing_zeros() / BRANCHING.ilog2()) as usize).min(LEVELS)
     }
 
-    /// The number of a node to which nothing leads.
+    /// Returns the number of a node to which nothing leads.
     fn take(&mut self, shared: &ListState) -> u32 {
         self.spare.pop().unwrap_or_else(|| {
             let number = self.next;

@@ -1,4 +1,4 @@
-//! The index-based join with round-robin partitions: a B+-tree a side and thread.
+//! The index-based join with round-robin partitions, with one B+-tree per side and thread.
 //!
 //! ```text
 //!                ┌─▶ thread 0: trees of rows 0, 2, 4 .. ─▶ matches of every row ─┐
@@ -6,17 +6,18 @@
 //!                └─▶ thread 1: trees of rows 1, 3, 5 .. ─▶ matches of every row ─┘
 //! ```
 //!
-//! Low-latency handshake join, SplitJoin and BiStream deal rows out to cores in turns, and show
-//! every row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
-//! Multicore CPU", section 2.2.3, give each core a tree of its rows, and compare their join with
-//! this one (Figure 8a). No tree is shared, so there are no locks; but a search is done as often as
-//! there are threads, in trees that are hardly less deep.
+//! Low-latency handshake join, SplitJoin and BiStream assign rows to cores in turn, and send every
+//! row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore
+//! CPU", section 2.2.3, give each core a tree of its rows, and compare their join with this one
+//! (Figure 8a). No tree is shared, so there are no locks. However, each search is repeated by every
+//! thread, in trees that are hardly shallower.
 //!
 //! # Departures
 //!
-//! 1. Rows are looked for some at a time, between which threads meet: a few at first, and more of
-//!    them while they have few matches.
-//! 2. The caller puts the matches of all threads in order.
+//! 1. Threads search for a group of rows at a time and synchronize after each group. A group
+//!    contains few rows at first, and more while the rows have few matches.
+//!
+//! 2. The caller sorts the matches of all threads.
 
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 
@@ -25,27 +26,27 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// Rows that are looked for together, at first and at most.
+/// The number of rows that are searched for together, at first and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// Matches after which the rest of the rows come later.
+/// The number of matches after which the remaining rows are left for the next call.
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// Matches of rows that are looked for together, about.
+/// The approximate number of matches of rows that are searched for together.
 const MATCHES: usize = if cfg!(test) { 20 } else { 1 << 16 };
 
-/// Trees of rows, each of one thread.
+/// Trees of rows, each used by one thread.
 #[derive(Debug)]
 pub struct TreePartitions {
     partitions: Vec<Partition>,
     /// The oldest row of each side that is in a tree.
     indexed: Vec<u64>,
-    /// Rows that are looked for together next.
+    /// The number of rows that are searched for together next.
     together: usize,
 }
 
-/// The trees of one thread, one a side, and what it found.
+/// The trees of one thread, one per side, and the matches it has found.
 #[derive(Debug)]
 struct Partition {
     trees: Vec<BPlusTree>,
@@ -63,7 +64,7 @@ struct RowSearch {
 }
 
 impl TreePartitions {
-    /// A join of `sides` sides by this number of threads, without rows.
+    /// Creates a join of `sides` sides and the given number of threads, without rows.
     pub fn new(sides: usize, threads: usize) -> Self {
         let partition = |_| Partition {
             trees: vec![BPlusTree::new(); sides],
@@ -77,7 +78,7 @@ impl TreePartitions {
         }
     }
 
-    /// Has every partition enter its own of some rows, and look for all of them.
+    /// Makes every partition insert its own of the given rows, and search for all of them.
     fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);
@@ -91,7 +92,7 @@ impl TreePartitions {
         run(&driver, Vec::new(), stages)
     }
 
-    /// The matches of rows from `next` on that all partitions have looked for.
+    /// Returns the matches of rows from `next` onwards that all partitions have searched for.
     fn take(&mut self, next: usize, rows: usize) -> RowMatches {
         let mut found = RowMatches { rows: next..next + rows, ..RowMatches::default() };
         let mut begins = vec![0; self.partitions.len()];
@@ -107,7 +108,7 @@ impl TreePartitions {
         found
     }
 
-    /// Removes the rows of a side before the one of that number.
+    /// Removes the rows of a side before the row with the given number.
     fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
         let from = self.indexed[side];
         let entries = rows.entries(side, from..number.max(from));
@@ -120,7 +121,7 @@ impl TreePartitions {
     }
 }
 
-/// Whether a row is of a partition.
+/// Returns whether a row belongs to a partition.
 fn is_of(entry: &Entry, partition: usize, partitions: usize) -> bool {
     entry.row as usize % partitions == partition
 }
@@ -166,7 +167,7 @@ impl Find for TreePartitions {
             let each = (found.numbers.len() / sought.len()).max(1);
             self.together = (2 * self.together).min(MATCHES / each).clamp(1, MOST_ROWS);
             all.push(found);
-            // No later row looks for what is before the windows of the last ones.
+            // No later row searches for rows before the windows of the last ones.
             for other in 0..self.indexed.len() {
                 let last = sought.iter().rfind(|row| row.other == other);
                 let first = last.map(|row| row.probe.from);

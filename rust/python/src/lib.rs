@@ -1,6 +1,7 @@
-//! The Python module `tidegate._tidegate`. The package `tidegate` re-exports it, and users import
-//! the package. Each function here has three steps: it reads the arguments, does the native work
-//! without the GIL, and wraps the result. Anything more complex belongs in the crate `tidegate`.
+//! The Python module `tidegate._tidegate`. The package `tidegate` re-exports this module; users
+//! import the package. Each function in this module has three steps: it reads the arguments, does
+//! the native work without the GIL, and wraps the result. Anything more complex belongs in the
+//! crate `tidegate`.
 //!
 //! ```text
 //!  Python objects ──▶ inputs, arrow ──▶ tidegate ──▶ arrow, operators ──▶ Python objects
@@ -56,7 +57,7 @@ use tidegate::Allocator;
 use crate::arrow::{import, reader};
 use crate::interpreter::{callbacks, error, threads};
 
-/// Returns the manual's text on a method that is written in Python.
+/// Returns the docstring of a method that is written in Python.
 #[pyfunction]
 fn manual_of(name: &str) -> Option<&'static str> {
     match name {
@@ -68,7 +69,7 @@ fn manual_of(name: &str) -> Option<&'static str> {
     }
 }
 
-/// If the system refuses memory, a call fails, and not the process.
+/// If the system refuses a memory request, the call fails but the process continues.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 

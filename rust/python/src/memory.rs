@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::interpreter::threads::released;
 
-/// The variable that names the most bytes that are kept.
+/// The environment variable that sets the maximum number of bytes to keep.
 const VARIABLE: &str = "TIDEGATE_POOL_BYTES";
 
 #[doc = manual!(release_memory)]
@@ -14,7 +14,7 @@ pub(crate) fn release_memory(py: Python<'_>) -> bool {
     released(py, tidegate::release_memory)
 }
 
-/// Keeps as much as the environment says.
+/// Sets the amount of memory to keep, as the environment variable specifies.
 pub(crate) fn keep_as_told() -> PyResult<()> {
     let Some(told) = std::env::var_os(VARIABLE).filter(|told| !told.is_empty()) else {
         return Ok(());

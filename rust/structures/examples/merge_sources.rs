@@ -1,4 +1,4 @@
-//! Two threads push sorted times into a gate, and a third reads them as one sorted stream.
+//! Two threads push sorted times into a gate, and a third thread reads them as one sorted stream.
 //!
 //! cargo run -p tidegate-structures --example merge_sources
 

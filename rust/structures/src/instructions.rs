@@ -1,27 +1,30 @@
-//! Which instructions loops use: the only place that asks the processor.
+//! The instructions that loops use. Only this module queries the processor.
 
 use std::env;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The name of the environment variable that chooses the instructions, for instance to see what a
-/// program would do on an older processor. It is read once, when the first loop asks.
+/// The name of the environment variable that chooses the instructions, for example to see how a
+/// program would run on an older processor. The variable is read once, when the first loop needs
+/// it.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
-/// Sets of instructions. Each contains the sets before it that processors of its architecture have.
+/// Sets of instructions. Each set contains the earlier sets that processors of its architecture
+/// have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Instructions {
     /// The instructions that every processor of the target has.
     Portable,
-    /// NEON, the vectors of 128 bits of ARM processors of 64 bits.
+    /// NEON, the 128-bit vectors of 64-bit ARM processors.
     Neon,
-    /// AVX2, with the two sets of bit manipulations and the count of bits.
+    /// AVX2, with both sets of bit manipulation instructions and with population count.
     Avx2,
-    /// AVX-512: its foundation, bytes and words, doubles and quads, and shorter vectors.
+    /// AVX-512: the foundation, and the extensions for bytes and words, doublewords and quadwords,
+    /// and vector lengths.
     Avx512,
 }
 
-/// The instructions that [`VARIABLE`] asks for cannot be used.
+/// The error that the instructions named by [`VARIABLE`] cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionsError(String);
 
@@ -36,7 +39,7 @@ impl fmt::Display for InstructionsError {
 impl std::error::Error for InstructionsError {}
 
 impl Instructions {
-    /// The name of the set in [`VARIABLE`].
+    /// Returns the name of the set in [`VARIABLE`].
     pub fn name(self) -> &'static str {
         match self {
             Instructions::Portable => "portable",
@@ -46,13 +49,13 @@ impl Instructions {
         }
     }
 
-    /// Whether loops may use these instructions.
+    /// Returns whether loops can use these instructions.
     #[inline]
     pub fn are_used(self) -> bool {
         self.are_of_target() && self <= instructions()
     }
 
-    /// Whether some processor of the target has these instructions.
+    /// Returns whether some processors of the target have these instructions.
     const fn are_of_target(self) -> bool {
         match self {
             Instructions::Portable => true,
@@ -74,7 +77,7 @@ impl fmt::Display for Instructions {
     }
 }
 
-/// The instructions that this processor has, the narrowest first.
+/// Returns the instructions that this processor has, the narrowest first.
 pub fn available() -> &'static [Instructions] {
     use Instructions::{Avx2, Avx512, Neon, Portable};
     #[cfg(target_arch = "x86_64")]
@@ -94,15 +97,16 @@ pub fn available() -> &'static [Instructions] {
     &[Portable]
 }
 
-/// The widest instructions that loops use. [`VARIABLE`] names them; without it, loops use the widest
-/// set of the processor. Where [`chosen`] is an error, loops use the portable set.
+/// Returns the widest instructions that loops use. [`VARIABLE`] names them; otherwise, loops use
+/// the widest set of the processor. If [`chosen`] is an error, loops use the portable set.
 #[inline]
 pub fn instructions() -> Instructions {
     static USED: OnceLock<Instructions> = OnceLock::new();
     *USED.get_or_init(|| chosen().unwrap_or(Instructions::Portable))
 }
 
-/// The instructions that [`VARIABLE`] chooses; an error if this processor has none of that name.
+/// Returns the instructions that [`VARIABLE`] chooses, or an error if this processor has none with
+/// that name.
 pub fn chosen() -> Result<Instructions, InstructionsError> {
     match env::var_os(VARIABLE) {
         None => Ok(widest()),

@@ -1,10 +1,10 @@
-//! The data structures of tidegate: memory for columns, sorted sources as one stream, and indexes of
-//! windows. Unsafe code that makes them fast is written here.
+//! The data structures of tidegate: memory for columns, gates that merge sorted sources into one
+//! stream, and window indexes. The unsafe code that makes them fast is in this crate.
 //!
 //! ```text
 //!  memory ──▶ simd ──▶ gate    sources that threads push into ──▶ one stream in merged order
 //!                 └──▶ index   rows of a window ──▶ the rows with values in a range
-//!  instructions: which instructions all of these use
+//!  instructions: the instructions that all of these use
 //! ```
 //!
 //! ```
@@ -14,13 +14,13 @@
 //! sources[0].push(vec![3, 7, 9]).unwrap();
 //! sources[1].push(vec![4, 8]).unwrap();
 //!
-//! // 9 waits, for the second source may still bring another 8.
+//! // Row 9 is not ready, because the second source may still push another 8.
 //! let Next::Ready(block) = readers[0].next_block() else { unreachable!() };
 //! assert_eq!(block.ts(), [3, 4, 7, 8]);
 //! # Ok::<(), tidegate_structures::gate::TooManySources>(())
 //! ```
 //!
-//! `examples/merge_sources.rs` has a thread for each source.
+//! `examples/merge_sources.rs` uses one thread per source.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

@@ -1,8 +1,9 @@
-//! The seam between the standard library's atomics and loom's: the same names, either behind them.
+//! A seam between the standard library's atomics and loom's: the same names for either
+//! implementation.
 //!
-//! Built with `--cfg loom`, every access is a step that loom may interleave with those of the other
-//! threads; otherwise each method is one instruction of the standard type. The types are wrappers,
-//! so that clippy can forbid the standard ones everywhere else.
+//! With `--cfg loom`, every access to an atomic is a step that loom can interleave with those of
+//! other threads. Without loom, each method is one instruction of the standard type. The types are
+//! wrappers, so that clippy can forbid the standard ones everywhere else.
 
 use std::fmt;
 pub use std::sync::atomic::Ordering;
@@ -30,7 +31,7 @@ macro_rules! number {
         pub struct $name(imp::$name);
 
         impl $name {
-            /// Starts at `value`.
+            /// Creates an atomic with this `value`.
             pub fn new(value: $value) -> Self {
                 Self(imp::$name::new(value))
             }
@@ -51,28 +52,29 @@ macro_rules! number {
 }
 
 number!(
-    /// A flag.
+    /// An atomic flag.
     AtomicBool,
     bool
 );
 number!(
-    /// A time.
+    /// An atomic time.
     AtomicI64,
     i64
 );
 number!(
-    /// A number of a row or a node.
+    /// An atomic number of a row or a node.
     AtomicU32,
     u32
 );
 number!(
-    /// A count.
+    /// An atomic count.
     AtomicUsize,
     usize
 );
 
 impl AtomicUsize {
-    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
+    /// Writes `new` if the value is `current`. Returns the previous value, as `Ok` if it was
+    /// replaced.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -84,13 +86,13 @@ impl AtomicUsize {
         self.0.compare_exchange(current, new, success, failure)
     }
 
-    /// Adds `value` and gives what stood there.
+    /// Adds `value` and returns the previous value.
     #[inline]
     pub fn fetch_add(&self, value: usize, order: Ordering) -> usize {
         self.0.fetch_add(value, order)
     }
 
-    /// Subtracts `value` and gives what stood there.
+    /// Subtracts `value` and returns the previous value.
     #[inline]
     pub fn fetch_sub(&self, value: usize, order: Ordering) -> usize {
         self.0.fetch_sub(value, order)
@@ -98,7 +100,8 @@ impl AtomicUsize {
 }
 
 impl AtomicBool {
-    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
+    /// Writes `new` if the value is `current`. Returns the previous value, as `Ok` if it was
+    /// replaced.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -111,13 +114,13 @@ impl AtomicBool {
     }
 }
 
-/// Orders what this thread reads and writes before it, and after it, for the other threads.
+/// Orders this thread's earlier reads and writes before its later ones, as seen by other threads.
 #[inline]
 pub fn fence(order: Ordering) {
     imp::fence(order);
 }
 
-/// A pointer.
+/// An atomic pointer.
 pub struct AtomicPtr<T>(imp::AtomicPtr<T>);
 
 impl<T> fmt::Debug for AtomicPtr<T> {
@@ -127,7 +130,7 @@ impl<T> fmt::Debug for AtomicPtr<T> {
 }
 
 impl<T> AtomicPtr<T> {
-    /// Starts at `pointer`.
+    /// Creates an atomic with this `pointer`.
     pub fn new(pointer: *mut T) -> Self {
         Self(imp::AtomicPtr::new(pointer))
     }
@@ -144,13 +147,14 @@ impl<T> AtomicPtr<T> {
         self.0.store(pointer, order);
     }
 
-    /// Writes `pointer` and gives what stood there.
+    /// Writes `pointer` and returns the previous value.
     #[inline]
     pub fn swap(&self, pointer: *mut T, order: Ordering) -> *mut T {
         self.0.swap(pointer, order)
     }
 
-    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
+    /// Writes `new` if the pointer is `current`. Returns the previous value, as `Ok` if it was
+    /// replaced.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -163,7 +167,8 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// A cell whose accesses loom checks: two that race, one of them through `with_mut`, fail a model.
+/// A cell whose accesses loom checks: if two accesses race and one of them is through `with_mut`,
+/// the model fails.
 #[derive(Debug)]
 pub struct RaceCell<T>(
     #[cfg(loom)] loom::cell::UnsafeCell<T>,
@@ -171,7 +176,7 @@ pub struct RaceCell<T>(
 );
 
 impl<T> RaceCell<T> {
-    /// Holds `value`.
+    /// Creates a cell that contains `value`.
     pub fn new(value: T) -> Self {
         #[cfg(loom)]
         return Self(loom::cell::UnsafeCell::new(value));
@@ -179,7 +184,7 @@ impl<T> RaceCell<T> {
         return Self(std::cell::UnsafeCell::new(value));
     }
 
-    /// Calls `read` with a pointer to read through.
+    /// Calls `read` with a pointer for reading.
     #[inline]
     pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         #[cfg(loom)]
@@ -188,7 +193,7 @@ impl<T> RaceCell<T> {
         return read(self.0.get());
     }
 
-    /// Calls `write` with a pointer to write through.
+    /// Calls `write` with a pointer for writing.
     #[inline]
     pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         #[cfg(loom)]
@@ -198,8 +203,8 @@ impl<T> RaceCell<T> {
     }
 }
 
-/// The value of `arc` if nobody else has it; of several threads that ask at once, at most one gets
-/// it.
+/// Returns the value of `arc` if there is no other reference. If several threads call this function
+/// at the same time, at most one of them gets the value.
 pub fn into_inner<T>(arc: Arc<T>) -> Option<T> {
     #[cfg(loom)]
     return Arc::try_unwrap(arc).ok();

@@ -1,13 +1,13 @@
-//! A bell: threads wait for it to ring, and miss no ring.
+//! A bell: threads wait until it rings, and no ring is missed.
 //!
-//! A thread that waits for something notes how often the bell has rung, looks for the thing, and
-//! then waits for the bell to have rung more often. A thread that brings the thing rings after. So
-//! the ring comes before the note, and the look finds the thing; or it comes after the note, and
-//! ends the wait.
+//! A thread that waits for a condition reads the number of rings, checks the condition, and then
+//! waits until the bell has rung again. A thread that makes the condition true rings the bell
+//! afterwards. If the bell rings before the thread reads the number, the check finds the condition
+//! true. If the bell rings afterwards, the ring ends the wait.
 //!
 //! ```text
-//! waits     rings() ─ looks, finds nothing ─ wait(noted) ────────┐ looks again
-//! brings              puts the thing down ─────────────── ring() ┘
+//! waiting   rings() ─ checks: false ───────── wait(heard) ───────┐ checks again
+//! ringing             makes the condition true ────────── ring() ┘
 //! ```
 
 use std::sync::PoisonError;
@@ -19,7 +19,7 @@ use std::time::Duration;
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-/// A bell that any thread rings and any thread waits for.
+/// A bell that any thread can ring and any thread can wait for.
 ///
 /// ```
 /// use tidegate_sync::{Bell, Stop};
@@ -50,18 +50,18 @@ impl Bell {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often it has rung.
+    /// Returns how often the bell has rung.
     pub fn rings(&self) -> u64 {
         *self.lock()
     }
 
-    /// Rings. A thread that hears it sees all work done before.
+    /// Rings the bell. A thread that hears the ring sees all work done before it.
     pub fn ring(&self) {
         *self.lock() += 1;
         self.rung.notify_all();
     }
 
-    /// Waits until it has rung more often than `heard`.
+    /// Waits until the bell has rung more often than `heard`.
     pub fn wait(&self, heard: u64) {
         let mut rings = self.lock();
         while *rings == heard {
@@ -69,14 +69,14 @@ impl Bell {
         }
     }
 
-    /// As [`wait`](Self::wait), at most for `patience`.
+    /// Waits like [`wait`](Self::wait), for at most `patience`.
     #[cfg(not(loom))]
     pub fn wait_for(&self, heard: u64, patience: Duration) {
         let waited = self.rung.wait_timeout_while(self.lock(), patience, |rings| *rings == heard);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// As [`wait`](Self::wait): loom has no clock.
+    /// Waits like [`wait`](Self::wait), because loom has no clock.
     #[cfg(loom)]
     pub fn wait_for(&self, heard: u64, _: std::time::Duration) {
         self.wait(heard);
@@ -94,7 +94,7 @@ mod tests {
         bell.ring();
         bell.wait(heard);
         assert_eq!(bell.rings(), heard + 1);
-        // Nobody rings any more.
+        // There are no more rings.
         bell.wait_for(bell.rings(), Duration::from_millis(1));
     }
 }

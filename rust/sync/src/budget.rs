@@ -1,21 +1,21 @@
-//! A limit on memory that many threads take from and give back to.
+//! A memory limit that many threads share.
 
 use std::sync::Arc;
 
 use crate::Counter;
 
-/// Bytes that may be held at one time. Clones share one limit.
+/// The number of bytes that can be held at the same time. Clones share the same limit.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Limit>);
 
 #[derive(Debug)]
 struct Limit {
-    /// Bytes held, a refused request included for the moment until it is taken back.
+    /// The number of bytes held, including a refused request until it is subtracted again.
     used: Counter,
     limit: usize,
 }
 
-/// Bytes taken from a budget, given back when dropped.
+/// Bytes charged to a budget, which are released on drop.
 #[derive(Debug)]
 pub struct Charge {
     budget: Budget,
@@ -25,39 +25,40 @@ pub struct Charge {
 /// A request that did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
-    /// Bytes asked for.
+    /// The number of bytes requested.
     pub asked: usize,
-    /// Bytes that were held.
+    /// The number of bytes that were held.
     pub used: usize,
-    /// Bytes that may be held.
+    /// The maximum number of bytes that can be held.
     pub limit: usize,
 }
 
 impl Budget {
-    /// At most `limit` bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Budget {
         Budget(Arc::new(Limit { used: Counter::new(0), limit }))
     }
 
-    /// Bytes held now.
+    /// Returns the number of bytes held now.
     pub fn used(&self) -> usize {
         self.0.used.get()
     }
 
-    /// Whether more than half of the limit is held.
+    /// Returns whether more than half of the limit is held.
     pub fn is_short(&self) -> bool {
         self.used() > self.0.limit / 2
     }
 
-    /// Takes `bytes`, before the memory is.
+    /// Charges `bytes` before the memory is allocated.
     pub fn charge(&self, bytes: usize) -> Result<Charge, Overrun> {
         let Limit { used, limit } = &*self.0;
         let overrun = |used| Overrun { asked: bytes, used, limit: *limit };
         if bytes > *limit {
             return Err(overrun(used.get()));
         }
-        // A request that is refused is counted until it is taken back, so two at once may both be
-        // refused where one would have fitted, and never both be granted where one does not.
+        // A refused request is counted until it is subtracted again. Two simultaneous requests can
+        // therefore both be refused even if one would have fit, but they are never both granted if
+        // only one fits.
         let before = used.add(bytes);
         if before.checked_add(bytes).is_some_and(|total| total <= *limit) {
             return Ok(Charge { budget: self.clone(), bytes });
@@ -68,7 +69,7 @@ impl Budget {
 }
 
 impl Charge {
-    /// Takes `bytes` of the charge, or what there is, into one of its own.
+    /// Moves `bytes` of this charge, or all of it if there are fewer, into a new charge.
     pub fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -77,11 +78,14 @@ impl Charge {
 
     /// Adds another charge of the same budget to this one.
     pub fn merge(&mut self, mut other: Charge) {
-        assert!(Arc::ptr_eq(&self.budget.0, &other.budget.0), "both charges are of one budget");
+        assert!(
+            Arc::ptr_eq(&self.budget.0, &other.budget.0),
+            "both charges belong to the same budget"
+        );
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

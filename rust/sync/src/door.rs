@@ -1,13 +1,13 @@
-//! A door that threads pass through until it is closed.
+//! A door that threads can enter until it is closed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// This bit is set once the door is closed. The lower bits count the threads inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Counts the threads inside and, once closed, admits no more.
+/// Counts the threads inside and stops admitting threads once it is closed.
 ///
-/// It uses no lock, so a process may fork while threads are passing through.
+/// The door uses no lock, so a process may fork while threads are passing through.
 ///
 /// ```
 /// use tidegate_sync::Door;
@@ -32,9 +32,9 @@ impl Door {
     /// Admits this thread unless the door is closed. An admitted thread must call
     /// [`leave`](Self::leave) later.
     pub fn enter(&self) -> bool {
-        // All changes to one atomic are ordered: either the closing thread counts this thread, or
-        // this thread finds the door closed. Acquire and Release: once a thread is no longer
-        // counted, everything that it did inside is complete and visible.
+        // All changes to one atomic have a single order: either the closing thread counts this
+        // thread, or this thread finds the door closed. Acquire and Release: once a thread is no
+        // longer counted, everything that it did inside is complete and visible.
         let enters = self.0.fetch_add(1, Ordering::Acquire) & CLOSED == 0;
         if !enters {
             self.leave();
@@ -58,8 +58,8 @@ impl Door {
         self.0.load(Ordering::Acquire) & !CLOSED
     }
 
-    /// Sets the number of threads inside. A forked process needs this because it does not inherit
-    /// its parent's other threads.
+    /// Sets the number of threads inside. A forked process needs this method, because it does not
+    /// inherit its parent's other threads.
     pub fn set_inside(&self, inside: usize) {
         self.0.store(self.0.load(Ordering::Relaxed) & CLOSED | inside, Ordering::Relaxed);
     }

@@ -1,17 +1,18 @@
-//! Runs loom models for the tests of every crate, and says how much each one explored.
+//! Runs loom models for the tests of every crate, and prints how many interleavings each of them
+//! explored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `model` once for each interleaving, of those with at most so many preemptions if a number
-/// is given, and prints how many there were. Where loom finds a single one, no two threads share
-/// anything: the model shows nothing, so it fails.
+/// Runs `model` once for each interleaving, and prints their number. If `preemptions` is given,
+/// only interleavings with at most that many preemptions are run. If loom finds only one
+/// interleaving, no two threads share anything: the model then proves nothing, and the test fails.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = {
         let runs = runs.clone();
         move || {
-            // Relaxed: loom runs one interleaving after the other, and this counter is no part of
+            // Relaxed: loom runs one interleaving after the other, and this counter is not part of
             // the model.
             runs.fetch_add(1, Ordering::Relaxed);
             model();
@@ -22,5 +23,5 @@ pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'sta
     builder.check(counted);
     let runs = runs.load(Ordering::Relaxed);
     println!("{}: {runs} interleavings", std::thread::current().name().unwrap_or("a model"));
-    assert!(runs > 1, "the model has one interleaving; let two threads use what they share");
+    assert!(runs > 1, "the model has one interleaving; let two threads use shared data");
 }

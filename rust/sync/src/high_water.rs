@@ -1,10 +1,11 @@
-//! A number that rises. A thread that reads it also sees all work done before the rise.
+//! A number that only increases. A thread that reads the number also sees all work done before the
+//! increase.
 
 use crate::CachePadded;
 use crate::atomic::{AtomicI64, Ordering};
 
-/// A mark that one thread raises and others read. A thread that reads it sees all work done before
-/// the mark was raised.
+/// A mark that one thread raises and others read. A thread that reads the mark sees all work done
+/// before the mark was raised.
 #[derive(Debug)]
 pub struct HighWater(CachePadded<AtomicI64>);
 
@@ -15,15 +16,16 @@ impl Default for HighWater {
 }
 
 impl HighWater {
-    /// Raises the mark to `to`, which is not below it. One thread raises.
+    /// Raises the mark to `to`, which must not be below the current mark. Only one thread may raise
+    /// the mark.
     pub fn raise(&self, to: u64) {
-        // Relaxed: one thread raises, so it reads its own last value.
-        debug_assert!(self.0.load(Ordering::Relaxed) as u64 <= to, "a mark only rises");
+        // Relaxed: a single thread raises the mark, so it reads its own last value.
+        debug_assert!(self.0.load(Ordering::Relaxed) as u64 <= to, "a mark only increases");
         // Release: publishes what was done before to the Acquire of `get`.
         self.0.store(to as i64, Ordering::Release);
     }
 
-    /// The mark; a stale one is too low.
+    /// Returns the mark; a stale one is too low.
     pub fn get(&self) -> u64 {
         // Acquire: pairs with the Release of `raise`.
         self.0.load(Ordering::Acquire) as u64

@@ -1,19 +1,19 @@
-//! The atomics of tidegate, for the crates above this one. Each type here is a small protocol
-//! between threads: a ring, a stack, a lock, a count. Loom steps through most of them in models, so
-//! a structure that is built of them can be checked for every order of its steps.
+//! The atomics of tidegate, for the crates above this one. Each type in this crate is a small
+//! protocol between threads, such as a ring, a stack, a lock or a count. Loom models most of these
+//! types, so a structure that is built from them can be checked for every order of its steps.
 //!
 //! ```text
 //!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
-//!  std's atomics, ├─▶ Lock, TryLock, Prefix               turns at a value; the work that is done
+//!  std's atomics, ├─▶ Lock, TryLock, Prefix               exclusive access; the work that is done
 //!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
 //!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
 //!                 ├─▶ Bell                                threads that wait for a ring
 //!                 ├─▶ Door                                counts threads inside, until it is closed
-//!                 ├─▶ Loan                                borrowed work for threads that last
+//!                 ├─▶ Loan                                borrowed work for threads that outlive it
 //!                 └─▶ Budget                              memory under one limit
 //! ```
 //!
-//! Two threads share eight pieces of work, and mark each piece when it is done:
+//! In this example, two threads share eight pieces of work, and mark each piece when it is done:
 //!
 //! ```
 //! use tidegate_sync::{Prefix, Tickets};
@@ -35,7 +35,7 @@
 //! ```
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
-#![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
+#![expect(clippy::disallowed_types, reason = "only this crate uses the standard atomics")]
 
 pub mod atomic;
 mod bell;
@@ -74,18 +74,19 @@ pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;
 pub use try_lock::TryLock;
 
-/// A request to stop. Its clones share it: one thread asks, and the threads at work notice.
+/// A request to stop. All clones share the request: one thread requests the stop, and the worker
+/// threads notice.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks the work to stop; cannot be taken back.
+    /// Requests a stop, which cannot be revoked.
     pub fn request(&self) {
         // Relaxed: the flag orders nothing; a thread that sees it late does a little more work.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Returns whether a stop has been requested.
     pub fn is_requested(&self) -> bool {
         // Relaxed: see `request`.
         self.0.load(Ordering::Relaxed)
@@ -95,21 +96,21 @@ impl Stop {
 /// Hands out the numbers `0..len`, each exactly once, to any number of threads.
 #[derive(Debug)]
 pub struct Tickets {
-    /// The next number. Written and read by every worker.
+    /// The next number to hand out. Written and read by every worker thread.
     next: CachePadded<AtomicUsize>,
     len: usize,
 }
 
 impl Tickets {
-    /// Numbers below `len`.
+    /// Creates tickets for the numbers below `len`.
     pub fn new(len: usize) -> Self {
         Tickets { next: CachePadded::new(AtomicUsize::new(0)), len }
     }
 
-    /// The next number, or `None` when all are taken.
+    /// Returns the next number, or `None` if all numbers have been handed out.
     pub fn take(&self) -> Option<usize> {
-        // Relaxed: read-modify-write operations on one atomic never return a value twice, and what
-        // a number stands for was published when the threads were started.
+        // Relaxed: read-modify-write operations on one atomic never return a value twice, and the
+        // data that belongs to a number was published when the threads were started.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < self.len).then_some(number)
     }

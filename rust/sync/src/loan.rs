@@ -1,15 +1,15 @@
 //! Work that borrows from its owner's stack, lent to threads that outlive it.
 //!
-//! A thread of a pool takes what is `'static` only, and an owner who wants to lend it a borrow has
-//! to be sure that nobody uses the borrow once it has ended. So a thread enters before it works and
-//! leaves after; the owner takes the work back, and waits for the threads that are inside. A thread
-//! that comes later finds that the work was taken back: nobody waits for a thread that has not
-//! begun, however long it sleeps.
+//! A pool thread accepts only `'static` work. An owner that lends a borrow to such a thread must be
+//! sure that nothing uses the borrow after its end. A thread therefore enters before it works and
+//! leaves afterwards. The owner takes the work back, and waits for the threads that are inside. A
+//! thread that enters too late finds that the work has been taken back. The owner does not wait for
+//! a thread that has not begun, no matter how long that thread sleeps.
 //!
 //! ```text
-//! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ goes on
+//! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ continues
 //! helper 0       enters ─ works ───────────────── leaves ─┘
-//! helper 1                                                    comes too late, does nothing
+//! helper 1                                                    arrives too late, does nothing
 //! ```
 
 use std::any::Any;
@@ -21,24 +21,24 @@ use std::thread::panicking;
 use crate::Lock;
 use crate::atomic::{Arc, AtomicUsize, Ordering};
 
-/// Added once to the number of threads that are inside, when the work is taken back.
+/// The value that is added to the number of threads inside when the work is taken back.
 const BACK: usize = 1 << (usize::BITS - 1);
 
-/// Work that its owner has lent. Clones are of the same work.
+/// Work that its owner has lent. All clones refer to the same work.
 #[derive(Clone)]
 pub struct Loan(Arc<LentWork>);
 
 struct LentWork {
-    /// Valid until the work was taken back and nobody is inside.
+    /// Valid until the work has been taken back and no thread is inside.
     work: *const (dyn Fn() + Sync),
-    /// How many threads are inside, and [`BACK`] once the work was taken back.
+    /// The number of threads inside, plus [`BACK`] once the work has been taken back.
     inside: AtomicUsize,
-    /// What the work has panicked with on a thread that it was lent to.
+    /// The payload of a panic in the work, on a thread to which it was lent.
     panic: Lock<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the pointer is to a closure that is `Sync`, so that any thread may call it, and nothing
-// else is done with it; the other fields may cross threads by themselves.
+// SAFETY: the pointer is to a closure that is `Sync`, so any thread can call it, and the pointer is
+// used for nothing else. The other fields can be sent between threads.
 unsafe impl Send for LentWork {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for LentWork {}
@@ -50,27 +50,29 @@ impl fmt::Debug for Loan {
 }
 
 impl Loan {
-    /// Does the work, unless it was taken back. A panic is the owner's, who gets it when the work is
-    /// taken back.
+    /// Does the work, unless it has been taken back. A panic is passed to the owner when the work
+    /// is taken back.
     pub fn call(&self) {
         let LentWork { work, inside, panic } = &*self.0;
-        // Acquire: the work is not begun before the thread is inside. All changes of one atomic
-        // have an order, so either the owner finds this thread inside, or this finds `BACK`.
+        // Acquire: the work does not begin before the thread is inside. All changes to one atomic
+        // have a single order, so either the owner finds this thread inside, or this thread finds
+        // `BACK`.
         if inside.fetch_add(1, Ordering::Acquire) < BACK {
-            // SAFETY: this thread has entered before the work was taken back, and the owner keeps
-            // the closure until the thread has left.
+            // SAFETY: this thread entered before the work was taken back, and the owner keeps the
+            // closure until the thread has left.
             let work = AssertUnwindSafe(|| unsafe { (**work)() });
             if let Err(payload) = catch_unwind(work) {
-                // The owner receives the last payload. The previous one is leaked, because dropping
-                // it may panic, and the owner would then wait for this thread forever.
+                // The owner receives the last payload. The previous payload is leaked, because
+                // dropping it can panic, and the owner would then wait for this thread forever.
                 forget(panic.with(|panic| panic.replace(payload)));
             }
         }
-        // Release: pairs with the Acquire of `take_back`, whose thread then sees all of the work.
+        // Release: pairs with the Acquire of `take_back`, whose thread then sees all effects of the
+        // work.
         inside.fetch_sub(1, Ordering::Release);
     }
 
-    /// Waits until nobody is inside, and lets nobody in any more.
+    /// Admits no more threads, and waits until no thread is inside.
     fn take_back(&self) {
         let inside = &self.0.inside;
         // Acquire, here and below: pairs with the Release of threads that have left.
@@ -83,22 +85,22 @@ impl Loan {
     }
 }
 
-/// Takes work back when it is left, however that is.
+/// Takes work back when it is dropped, even after a panic.
 struct TakeBack<'a>(&'a Loan);
 
 impl Drop for TakeBack<'_> {
     fn drop(&mut self) {
         self.0.take_back();
         if panicking() {
-            // The owner's own panic continues. Dropping this payload may panic too, and abort the
+            // The owner's own panic continues. Dropping this payload could panic too, and abort the
             // process.
             forget(self.0.0.panic.with(Option::take));
         }
     }
 }
 
-/// Lends `work` for as long as `during` runs, which hands the loan to other threads. Returns once no
-/// thread is at it; a panic of one of these threads is resumed here.
+/// Lends `work` while `during` runs, which passes the loan to other threads. Returns once no thread
+/// is doing the work. A panic on one of these threads is resumed here.
 ///
 /// ```
 /// use tidegate_sync::{Counter, lend};
@@ -120,7 +122,7 @@ impl Drop for TakeBack<'_> {
 /// ```
 pub fn lend<R>(work: &(dyn Fn() + Sync), during: impl FnOnce(&Loan) -> R) -> R {
     let work: *const (dyn Fn() + Sync + '_) = work;
-    // SAFETY: the lifetime alone changes. No thread uses the pointer after `take_back`, which runs
+    // SAFETY: only the lifetime changes. No thread uses the pointer after `take_back`, which runs
     // before this function returns or unwinds, while `work` is borrowed.
     let work = unsafe {
         std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
@@ -145,13 +147,13 @@ mod patience {
 
     use crossbeam_utils::Backoff;
 
-    /// How long a thread that waits is ready to go on at once.
+    /// The time for which a waiting thread stays ready to resume immediately.
     const AWAKE: Duration = Duration::from_millis(1);
 
-    /// How long it sleeps after that.
+    /// The time for which the thread then sleeps between two checks.
     const NAP: Duration = Duration::from_micros(50);
 
-    /// A wait for threads at work: it spins, then yields its processor, then naps.
+    /// Waits for worker threads: it spins, then yields its processor, then naps.
     #[derive(Debug, Default)]
     pub(super) struct Wait {
         backoff: Backoff,
@@ -208,9 +210,9 @@ mod tests {
                 (0..4).map(helper).collect()
             });
             let (begun, ended) = (calls[0].get(), calls[1].get());
-            assert_eq!(begun, ended, "nobody is inside");
+            assert_eq!(begun, ended, "no thread is inside");
             helpers.into_iter().for_each(|helper| helper.join().unwrap());
-            assert_eq!(calls[0].get(), begun, "nobody has entered since");
+            assert_eq!(calls[0].get(), begun, "no thread has entered since");
         }
     }
 

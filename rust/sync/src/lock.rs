@@ -1,4 +1,4 @@
-//! A value that one thread at a time may work on, while others wait.
+//! A value that only one thread at a time can use, while others wait.
 
 #[cfg(loom)]
 use loom::sync::Mutex;
@@ -6,18 +6,19 @@ use loom::sync::Mutex;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// A mutex that loom can step through. A panic of its owner does not keep other threads out: they
-/// find the value as it was left, and the panic reaches the caller by another way.
+/// A mutex that loom can model. A panic of the thread that holds the lock does not lock other
+/// threads out. Other threads find the value in the state in which it was left, and the panic
+/// reaches the caller in another way.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// Holds `value`.
+    /// Creates a lock that contains `value`.
     pub fn new(value: T) -> Self {
         Lock(Mutex::new(value))
     }
 
-    /// Calls `work` with the value, once no other thread has it.
+    /// Calls `work` with the value, once no other thread holds the lock.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

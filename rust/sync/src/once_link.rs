@@ -1,31 +1,32 @@
-//! A link of a list that only grows: empty, then one shared value for ever.
+//! A link of a list that only grows: it is empty at first, and then refers to one shared value
+//! forever.
 //!
-//! The list is freed from its old end by reference counts alone. A link holds one count of what it
-//! leads to, whoever stands on an element holds one of that, and an element's link lives as long as
-//! the element: so what is read from a link cannot go away while it is read.
+//! The list is freed from its old end by reference counts alone. A link owns one reference count of
+//! its target. A reader of an element owns one count of that element, and an element's link lives
+//! as long as the element. A value therefore cannot be freed while it is read through a link.
 //!
 //! ```text
 //! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)
 //! ```
 //!
-//! A chain dropped by its first element would drop recursively; an element type that forms long
-//! chains takes its link apart in a loop, see [`OnceLink::unchain`].
+//! Dropping the first element of a chain would drop the others recursively. An element type that
+//! forms long chains takes its link apart in a loop; see [`OnceLink::unchain`].
 
 use std::marker::PhantomData;
 use std::{fmt, ptr};
 
 use crate::atomic::{Arc, AtomicPtr, Ordering, into_inner};
 
-/// Nothing, then one `Arc<T>`.
+/// A link that is empty or contains one `Arc<T>`.
 pub struct OnceLink<T> {
     /// Null, or a pointer from `Arc::into_raw` whose count this link owns. Written once, by the
-    /// thread whose `set` wins; read by anybody.
+    /// thread whose `set` wins; read by any thread.
     to: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
 
-// SAFETY: a shared link gives out and takes in `Arc<T>` and nothing else, so it may cross threads
-// exactly when `Arc<T>` may, which is when `T` is both `Send` and `Sync`.
+// SAFETY: a shared link only returns and accepts `Arc<T>`, so it can be sent between threads
+// exactly when `Arc<T>` can, which is when `T` is both `Send` and `Sync`.
 unsafe impl<T: Send + Sync> Send for OnceLink<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Send + Sync> Sync for OnceLink<T> {}
@@ -43,24 +44,24 @@ impl<T> Default for OnceLink<T> {
 }
 
 impl<T> OnceLink<T> {
-    /// What the link leads to, if it was set.
+    /// Returns the target of the link, if it has been set.
     #[inline]
     pub fn get(&self) -> Option<Arc<T>> {
-        // Acquire: pairs with the Release of `set`, so the value is seen whole.
+        // Acquire: pairs with the Release of `set`, so the complete value is visible.
         let to = self.to.load(Ordering::Acquire);
         if to.is_null() {
             return None;
         }
-        // SAFETY: `to` is from `Arc::into_raw`, and the count it stands for is given back only when
-        // this link is dropped or taken apart, both of which need it exclusively: while `self` is
-        // borrowed there is at least one count, so another may be added and handed out.
+        // SAFETY: `to` is from `Arc::into_raw`. Its count is released only when this link is
+        // dropped or taken apart, and both need exclusive access. While `self` is borrowed, there
+        // is at least one count, so another one can be added and returned.
         unsafe {
             Arc::increment_strong_count(to);
             Some(Arc::from_raw(to))
         }
     }
 
-    /// What the link leads to, if it was set, for as long as the link is borrowed.
+    /// Returns the target of the link, if it has been set, for as long as the link is borrowed.
     #[inline]
     pub fn peek(&self) -> Option<&T> {
         // Acquire: as in `get`.
@@ -69,7 +70,7 @@ impl<T> OnceLink<T> {
         unsafe { to.as_ref() }
     }
 
-    /// Leads to `value` from now on; gives it back if another was first.
+    /// Sets the target to `value`, or returns `value` if another target was set first.
     pub fn set(&self, value: Arc<T>) -> Result<(), Arc<T>> {
         let to = Arc::into_raw(value).cast_mut();
         // Release: publishes the value to the Acquire of `get`. Relaxed on failure: the winner's
@@ -82,18 +83,19 @@ impl<T> OnceLink<T> {
         }
     }
 
-    /// Takes what the link leads to, leaving it empty.
+    /// Removes and returns the target, leaving the link empty.
     pub fn take(&mut self) -> Option<Arc<T>> {
-        // Relaxed: the link is held exclusively, so its last `set` happened before.
+        // Relaxed: access to the link is exclusive, so its last `set` happened before.
         let to = self.to.swap(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: `to` is from `Arc::into_raw`, and its count was the link's, which now is empty.
+        // SAFETY: `to` is from `Arc::into_raw`, and its count belonged to the link, which is now
+        // empty.
         (!to.is_null()).then(|| unsafe { Arc::from_raw(to) })
     }
 
-    /// Drops the chain that begins here one element after the other, as far as nobody else holds
-    /// it.
+    /// Drops the chain that begins here, one element after the other, up to the first element that
+    /// is still referenced elsewhere.
     ///
-    /// `link` gives an element's own link.
+    /// `link` returns an element's own link.
     pub fn unchain(&mut self, link: impl Fn(&mut T) -> &mut OnceLink<T>) {
         let mut rest = self.take();
         while let Some(mut element) = rest.and_then(into_inner) {
@@ -144,6 +146,6 @@ mod tests {
         }
         let middle = first.next.get().unwrap();
         drop(first);
-        assert!(middle.next.get().is_some(), "what somebody holds stays");
+        assert!(middle.next.get().is_some(), "elements that are still referenced remain");
     }
 }

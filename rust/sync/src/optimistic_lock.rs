@@ -1,4 +1,4 @@
-//! A lock whose readers write nothing: they look at its version before they read, and after.
+//! A lock whose readers write nothing: they check its version before and after they read.
 //!
 //! Leis, Scheibner, Kemper and Neumann, "The ART of Practical Synchronization" (DaMoN 2016),
 //! section 3, and Leis, Haubenschild and Neumann, "Optimistic Lock Coupling" (IEEE Data Engineering
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! version   4 ──lock──▶ 5 ──write──▶ 5 ──unlock──▶ 6
-//! reader        4: reads ........ is it still 4? no: what was read is thrown away
+//! reader        4: reads ........ is it still 4? no: the values are discarded
 //! ```
 
 #[cfg(not(loom))]
@@ -14,8 +14,8 @@ use crossbeam_utils::Backoff;
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
 
-/// A lock for values that are read far more often than they are written, all of which are atomics:
-/// a reader may read while a writer writes, and finds out afterwards.
+/// A lock for values that are read far more often than they are written. All values must be
+/// atomics: a reader can read while a writer writes, and detects it afterwards.
 ///
 /// ```
 /// use tidegate_sync::OptimisticLock;
@@ -25,9 +25,9 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 ///
 /// let before = lock.read();
 /// let seen = (low.load(Ordering::Relaxed), high.load(Ordering::Relaxed));
-/// assert!(lock.is_valid(before) && seen == (1, 2)); // nobody wrote meanwhile
+/// assert!(lock.is_valid(before) && seen == (1, 2)); // no write in between
 ///
-/// let held = lock.try_lock(before).expect("nobody wrote meanwhile");
+/// let held = lock.try_lock(before).expect("there was no write in between");
 /// low.store(3, Ordering::Relaxed);
 /// high.store(4, Ordering::Relaxed);
 /// drop(held);
@@ -35,11 +35,13 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct OptimisticLock {
-    /// Odd while a writer has the lock. It only rises, but for a wrap after all its values.
+    /// Odd while a writer holds the lock. The version only increases, until it wraps around after
+    /// all its values.
     version: AtomicUsize,
 }
 
-/// What an [`OptimisticLock`] guards, as of a time when no writer had the lock.
+/// The state of the values that an [`OptimisticLock`] guards, at a time when no writer held the
+/// lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(usize);
 
@@ -57,7 +59,8 @@ impl Default for OptimisticLock {
 }
 
 impl OptimisticLock {
-    /// The version, once no writer has the lock. What was written up to it is seen from now on.
+    /// Returns the version, once no writer holds the lock. All writes up to this version are
+    /// visible from then on.
     #[inline]
     pub fn read(&self) -> Version {
         #[cfg(not(loom))]
@@ -76,26 +79,28 @@ impl OptimisticLock {
         }
     }
 
-    /// Whether all that was read since [`read`](Self::read) gave that version was of that version.
+    /// Returns whether all values read since [`read`](Self::read) returned that version belong to
+    /// it.
     #[inline]
     pub fn is_valid(&self, version: Version) -> bool {
-        // Acquire: if something that a writer has written was read before, then the writer's fence
-        // in `try_lock` comes before this one, and so its version is seen here.
+        // Acquire: if a value from a writer has been read, the writer's fence in `try_lock` comes
+        // before this one, and its version is visible here.
         fence(Ordering::Acquire);
         // Relaxed: the fence orders it.
         self.version.load(Ordering::Relaxed) == version.0
     }
 
-    /// Takes the lock if nobody has written since that version, at once or not at all.
+    /// Acquires the lock if there have been no writes since that version. The method never waits.
     #[inline]
     pub fn try_lock(&self, version: Version) -> Option<Exclusive<'_>> {
         let locked = version.0.wrapping_add(1);
-        // Acquire: nothing is written before the lock is taken. Relaxed on failure: what was read
-        // is thrown away.
+        // Acquire: nothing is written before the lock is acquired. Relaxed on failure: the values
+        // that were read are discarded.
         self.version
             .compare_exchange(version.0, locked, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        // Release: pairs with the fence of `is_valid`, for those that read what is written now.
+        // Release: pairs with the fence of `is_valid`, for readers of the values that are written
+        // now.
         fence(Ordering::Release);
         Some(Exclusive { lock: self, version: locked })
     }
@@ -104,7 +109,7 @@ impl OptimisticLock {
 impl Drop for Exclusive<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: publishes what was written to the Acquire of `read`.
+        // Release: publishes the written values to the Acquire of `read`.
         self.lock.version.store(self.version.wrapping_add(1), Ordering::Release);
     }
 }

@@ -1,39 +1,39 @@
-//! How many things, counted from the first, are done, while several threads do them in any order.
+//! The number of leading items that are done, while several threads process items in any order.
 
 use crate::atomic::{AtomicBool, Ordering};
 use crate::{HighWater, TryLock};
 
-/// Marks of things, and the *edge*: how many of them, counted from the first, are marked.
+/// Marks on items, and the *edge*: the number of leading items that are all marked.
 ///
-/// A thread that marks a thing moves the edge on, unless another thread is at it. So an edge may be
-/// stale, and is then too low.
+/// A thread that marks an item moves the edge, unless another thread is doing so. The edge can
+/// therefore be stale, in which case it is too low.
 #[derive(Debug)]
 pub struct Prefix {
     marks: Vec<AtomicBool>,
     edge: HighWater,
-    /// The place of the edge. The thread that has it moves the edge.
+    /// The position of the edge. The thread that holds the lock moves the edge.
     moving: TryLock<usize>,
 }
 
 impl Prefix {
-    /// `len` things, none of them marked.
+    /// Creates a prefix of `len` items, none of which is marked.
     pub fn new(len: usize) -> Self {
         let marks = (0..len).map(|_| AtomicBool::new(false)).collect();
         Prefix { marks, edge: HighWater::default(), moving: TryLock::new(0) }
     }
 
-    /// Marks a thing. A thread that sees the edge behind the thing sees all work done before.
+    /// Marks an item. A thread that sees the edge after the item also sees all work done before the
+    /// mark.
     pub fn mark(&self, nth: usize) {
         self.mark_all([nth]);
     }
 
-    /// Marks things, as [`mark`](Self::mark) does, and looks only once whether the edge can be
-    /// moved.
+    /// Marks items like [`mark`](Self::mark), and checks only once whether the edge can be moved.
     pub fn mark_all(&self, things: impl IntoIterator<Item = usize>) {
         // Release: pairs with the Acquire of the thread that moves the edge past it.
         things.into_iter().for_each(|nth| self.marks[nth].store(true, Ordering::Release));
         self.moving.try_with(|edge| {
-            // Acquire: what was done before the mark is passed on with the edge.
+            // Acquire: all work done before the mark is passed on with the edge.
             while self.marks.get(*edge).is_some_and(|mark| mark.load(Ordering::Acquire)) {
                 *edge += 1;
             }
@@ -41,7 +41,7 @@ impl Prefix {
         });
     }
 
-    /// So many from the first on are marked, if not more.
+    /// Returns the number of leading items that are marked; there may be more.
     pub fn edge(&self) -> usize {
         self.edge.get() as usize
     }

@@ -1,8 +1,9 @@
 //! A bounded queue from one thread to another: Lamport's ring.
 //!
-//! The sender writes slots and the receiver empties them, in turn; each end has a count that only
-//! it writes. An end remembers what it last saw of the other's count, so that it looks at a cache
-//! line that the other writes only when it would otherwise find the ring full, or empty.
+//! The sender writes the slots and the receiver empties them, in order. Each end of the ring has a
+//! count that only it writes. Each end remembers the count of the other end as it last read it. An
+//! end reads the cache line that the other end writes only if the ring would otherwise seem full or
+//! empty.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -11,11 +12,12 @@ use crate::CachePadded;
 use crate::atomic::{Arc, AtomicUsize, Ordering, RaceCell};
 
 struct Ring<T> {
-    /// The values numbered `received..sent`, each in the slot of its number, modulo their count.
+    /// The values numbered `received..sent`, each in the slot at its number modulo the number of
+    /// slots.
     slots: Box<[RaceCell<MaybeUninit<T>>]>,
-    /// Values sent so far. Written by the sender.
+    /// The number of values sent so far. Written by the sender.
     sent: CachePadded<AtomicUsize>,
-    /// Values received so far. Written by the receiver.
+    /// The number of values received so far. Written by the receiver.
     received: CachePadded<AtomicUsize>,
 }
 
@@ -26,19 +28,20 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
     fn slot(&self, number: usize) -> &RaceCell<MaybeUninit<T>> {
-        // A power of two, so that the slots stay in turn when the count wraps.
+        // The number of slots is a power of two, so that they stay in order when the count wraps
+        // around.
         &self.slots[number & (self.slots.len() - 1)]
     }
 
-    /// Takes the value out of a slot.
+    /// Removes the value from a slot.
     ///
     /// # Safety
     ///
-    /// The value of this number was sent, is not received yet, and the caller is the only one to
-    /// receive.
+    /// The value with this number must have been sent and not been received yet, and the caller
+    /// must be the only receiver.
     unsafe fn take(&self, number: usize) -> T {
-        // SAFETY: as the caller says, the slot is written, and nobody else reads it or writes it
-        // anew.
+        // SAFETY: the caller guarantees that the slot has been written, and that nothing else reads
+        // or overwrites it.
         self.slot(number).with_mut(|slot| unsafe { (*slot).assume_init_read() })
     }
 }
@@ -49,27 +52,29 @@ impl<T> Drop for Ring<T> {
         let (mut received, sent) =
             (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed));
         while received != sent {
-            // SAFETY: the value was sent and not received, and nobody else has the ring any more.
+            // SAFETY: the value has been sent and not received, and nothing else has access to the
+            // ring any more.
             drop(unsafe { self.take(received) });
             received = received.wrapping_add(1);
         }
     }
 }
 
-/// The end of a [`ring`] that values go into.
+/// The end of a [`ring`] that sends values.
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     sent: usize,
-    /// What was last seen of the values received: a stale count makes the ring look fuller than it
-    /// is.
+    /// The last value read of the number of received values. If the count is stale, the ring looks
+    /// fuller than it is.
     received: usize,
 }
 
-/// The end of a [`ring`] that values come out of, in the order in which they were sent.
+/// The end of a [`ring`] that receives values, in the order in which they were sent.
 pub struct Receiver<T> {
     ring: Arc<Ring<T>>,
     received: usize,
-    /// What was last seen of the values sent: a stale count makes the ring look emptier than it is.
+    /// The last value read of the number of sent values. If the count is stale, the ring looks
+    /// emptier than it is.
     sent: usize,
 }
 
@@ -85,7 +90,7 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// The two ends of a queue for at least `least` values.
+/// Creates the two ends of a queue for at least `least` values.
 pub fn ring<T>(least: usize) -> (Sender<T>, Receiver<T>) {
     let slots =
         (0..least.next_power_of_two()).map(|_| RaceCell::new(MaybeUninit::uninit())).collect();
@@ -95,20 +100,20 @@ pub fn ring<T>(least: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends `value`, or gives it back if the ring is full.
+    /// Sends `value`, or returns it if the ring is full.
     pub fn send(&mut self, value: T) -> Result<(), T> {
         let ring = &*self.ring;
         if self.sent.wrapping_sub(self.received) == ring.slots.len() {
             // Acquire: pairs with the Release of `receive`, so the slot was read before it is
-            // written anew.
+            // overwritten.
             self.received = ring.received.load(Ordering::Acquire);
             if self.sent.wrapping_sub(self.received) == ring.slots.len() {
                 return Err(value);
             }
         }
         debug_assert!(self.sent.wrapping_sub(self.received) < ring.slots.len());
-        // SAFETY: the slot's former value was received, and the receiver does not look at it before
-        // the count below says that it was sent.
+        // SAFETY: the slot's previous value has been received, and the receiver does not read the
+        // slot until the count below includes it.
         ring.slot(self.sent).with_mut(|slot| unsafe { (*slot).write(value) });
         self.sent = self.sent.wrapping_add(1);
         // Release: publishes the slot to the Acquire of `receive`.
@@ -118,22 +123,22 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next value, if one is there.
+    /// Receives the next value, if there is one.
     pub fn receive(&mut self) -> Option<T> {
         let ring = &*self.ring;
         if self.received == self.sent {
-            // Acquire: pairs with the Release of `send`, so the slot is seen written.
+            // Acquire: pairs with the Release of `send`, so the written slot is visible.
             self.sent = ring.sent.load(Ordering::Acquire);
             if self.received == self.sent {
                 return None;
             }
         }
         debug_assert!(self.sent.wrapping_sub(self.received) <= ring.slots.len());
-        // SAFETY: the value was sent and not received yet, and there is one receiver, borrowed
-        // exclusively.
+        // SAFETY: the value has been sent and not received yet, and there is only one receiver,
+        // which is borrowed exclusively.
         let value = unsafe { ring.take(self.received) };
         self.received = self.received.wrapping_add(1);
-        // Release: the slot was read before the Acquire of `send` finds it free.
+        // Release: the slot has been read before the Acquire of `send` finds it free.
         ring.received.store(self.received, Ordering::Release);
         Some(value)
     }

@@ -1,4 +1,4 @@
-//! A stack of values: any number of threads push, and one takes all of them at once.
+//! A stack of values: any number of threads push, and one thread takes all values at once.
 
 use std::{fmt, ptr};
 
@@ -9,10 +9,10 @@ struct Entry<T> {
     below: *mut Entry<T>,
 }
 
-/// Treiber's stack without `pop`: since the whole stack is taken, no entry is looked at that
-/// another thread may free, and neither epochs nor tags are needed.
+/// Treiber's stack without `pop`. Since the whole stack is taken, no thread reads an entry that
+/// another thread could free, so neither epochs nor tags are needed.
 pub struct Stack<T> {
-    /// The last entry handed in, or null.
+    /// The entry that was pushed last, or null.
     top: AtomicPtr<Entry<T>>,
 }
 
@@ -34,14 +34,14 @@ impl<T> Default for Stack<T> {
 }
 
 impl<T> Stack<T> {
-    /// Hands in `value`.
+    /// Pushes `value`.
     pub fn push(&self, value: T) {
         let entry = Box::into_raw(Box::new(Entry { value, below: ptr::null_mut() }));
-        // Relaxed: `below` is only a guess until the exchange agrees, and it is never followed
+        // Relaxed: `below` is only a guess until the exchange succeeds, and it is never followed
         // here.
         let mut below = self.top.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the entry is not in the stack yet, so this thread alone has it.
+            // SAFETY: the entry is not in the stack yet, so only this thread has access to it.
             unsafe { (*entry).below = below };
             // Release: publishes the entry, and through the chain of read-modify-writes those below
             // it, to the Acquire of `take_all`.
@@ -52,20 +52,20 @@ impl<T> Stack<T> {
         }
     }
 
-    /// Whether nothing is there to take.
+    /// Returns whether the stack is empty.
     pub fn is_empty(&self) -> bool {
-        // Relaxed: nothing is followed, and a push that happened before is seen in any case.
+        // Relaxed: no pointer is followed, and a push that happened before is visible in any case.
         self.top.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes everything, the last handed in first.
+    /// Removes and returns all values, the last pushed first.
     pub fn take_all(&self) -> Vec<T> {
         // Acquire: pairs with the Release of `push`.
         let mut top = self.top.swap(ptr::null_mut(), Ordering::Acquire);
         let mut values = Vec::new();
         while !top.is_null() {
-            // SAFETY: the entries were boxed by `push`, and the swap made this thread the only one
-            // that has them.
+            // SAFETY: the entries were boxed by `push`, and after the swap only this thread has
+            // access to them.
             let entry = unsafe { Box::from_raw(top) };
             top = entry.below;
             values.push(entry.value);

@@ -1,36 +1,36 @@
-//! A value that one thread at a time may work on. No thread waits for it.
+//! A value that only one thread at a time can use. No thread ever waits for the value.
 
 use crate::atomic::{AtomicBool, Ordering, RaceCell};
 
-/// Work that any thread may do, unless another thread is at it.
+/// Work that any thread can do, unless another thread is doing it.
 #[derive(Debug)]
 pub struct TryLock<T> {
-    /// Whether a thread has the value. Written by the thread that takes it or gives it back.
+    /// `true` while a thread holds the lock. Written by the thread that acquires or releases the
+    /// lock.
     taken: AtomicBool,
     value: RaceCell<T>,
 }
 
-// SAFETY: the flag lets one thread at a time reach the value, so sharing the lock moves the value
-// between threads and never shares it.
+// SAFETY: the flag lets only one thread at a time access the value, so sharing the lock moves the
+// value between threads and never shares it.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    /// Holds `value`.
+    /// Creates a lock that contains `value`.
     pub fn new(value: T) -> Self {
         TryLock { taken: AtomicBool::new(false), value: RaceCell::new(value) }
     }
 
-    /// Calls `work` with the value, or gives `None` at once if somebody else has it.
+    /// Calls `work` with the value, or returns `None` immediately if another thread holds the lock.
     pub fn try_with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         struct GiveBack<'a>(&'a AtomicBool);
         impl Drop for GiveBack<'_> {
             fn drop(&mut self) {
-                // Release: what was done to the value is seen by the Acquire of the next
-                // `try_with`.
+                // Release: changes to the value are visible to the Acquire of the next `try_with`.
                 self.0.store(false, Ordering::Release);
             }
         }
-        // Acquire: pairs with the Release of `GiveBack`. Relaxed on failure: nothing is looked at.
+        // Acquire: pairs with the Release of `GiveBack`. Relaxed on failure: nothing is read.
         if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return None;
         }
@@ -40,7 +40,7 @@ impl<T> TryLock<T> {
         Some(self.value.with_mut(|value| work(unsafe { &mut *value })))
     }
 
-    /// The value, for the owner of the lock.
+    /// Returns the value, given exclusive access to the lock.
     pub fn get_mut(&mut self) -> &mut T {
         // SAFETY: `self` is borrowed exclusively.
         self.value.with_mut(|value| unsafe { &mut *value })

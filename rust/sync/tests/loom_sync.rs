@@ -1,9 +1,9 @@
-//! Every interleaving that loom models of the small shared types.
+//! Checks the small shared types with loom, for every interleaving that it models.
 //!
-//! `make loom` runs these and `loom_gate.rs`.
+//! `make loom` runs these models and those in `loom_gate.rs`.
 //!
-//! What is handed over is a checked cell, written before and read after: an ordering that is too
-//! weak makes the two accesses race, which fails the model. What is dropped is counted.
+//! Threads hand over checked cells, which are written before and read afterwards. If an ordering is
+//! too weak, the two accesses race, and the model fails. Dropped values are counted.
 #![cfg(loom)]
 
 use loom::thread;
@@ -12,13 +12,13 @@ use tidegate_sync::{
     Bell, HighWater, OnceLink, OptimisticLock, Prefix, Stack, TryLock, explore, lend, ring,
 };
 
-/// A number behind a checked cell, and an `Arc` that loom sees leak.
+/// A number in a checked cell, and an `Arc` whose leak loom would detect.
 struct Cell {
     number: RaceCell<usize>,
     _alive: Arc<()>,
 }
 
-// SAFETY: the models hand a cell over after it was written, which is what loom then checks.
+// SAFETY: the models hand a cell over after it has been written, which is what loom then checks.
 unsafe impl Send for Cell {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Cell {}
@@ -26,18 +26,18 @@ unsafe impl Sync for Cell {}
 impl Cell {
     fn new(number: usize) -> Self {
         let cell = Cell { number: RaceCell::new(0), _alive: Arc::new(()) };
-        // SAFETY: nobody else has the cell yet.
+        // SAFETY: no other thread has access to the cell yet.
         cell.number.with_mut(|place| unsafe { *place = number });
         cell
     }
 
     fn add(&self, number: usize) {
-        // SAFETY: one thread at a time has the cell, which is what loom checks.
+        // SAFETY: only one thread at a time has access to the cell, which is what loom checks.
         self.number.with_mut(|place| unsafe { *place += number });
     }
 
     fn get(&self) -> usize {
-        // SAFETY: the cell is not written after it was handed over.
+        // SAFETY: the cell is not written after it has been handed over.
         self.number.with(|place| unsafe { *place })
     }
 }
@@ -52,7 +52,7 @@ fn loom_once_link_one_wins_and_all_see_it() {
                 let link = link.clone();
                 thread::spawn(move || {
                     let won = link.set(Arc::new(Cell::new(number))).is_ok();
-                    (won, link.get().expect("somebody has set it").get())
+                    (won, link.get().expect("one of the threads has set it").get())
                 })
             })
             .collect();
@@ -110,7 +110,7 @@ fn loom_try_lock_lets_one_in() {
     explore(None, || {
         let lock = Arc::new(TryLock::new(Cell::new(0)));
         let add = |lock: &TryLock<Cell>| {
-            // SAFETY: the lock lets one thread in.
+            // SAFETY: the lock admits only one thread.
             lock.try_with(|cell| cell.number.with_mut(|number| unsafe { *number += 1 })).is_some()
         };
         let other = {
@@ -172,7 +172,7 @@ fn loom_high_water_shows_what_was_done_before() {
         let raiser = {
             let shared = shared.clone();
             thread::spawn(move || {
-                // SAFETY: nobody reads before the mark is raised.
+                // SAFETY: the number is not read before the mark is raised.
                 shared.1.number.with_mut(|number| unsafe { *number = 7 });
                 shared.0.raise(1);
             })
@@ -196,7 +196,7 @@ fn loom_bell_no_ring_is_missed() {
                 shared.0.ring();
             })
         };
-        // Loom fails a model in which a thread waits for ever.
+        // Loom fails a model in which a thread waits forever.
         loop {
             let heard = shared.0.rings();
             if shared.1.get() == 1 {
@@ -217,7 +217,7 @@ fn loom_loan_nobody_is_at_work_once_it_is_taken_back() {
             let loan = loan.clone();
             thread::spawn(move || loan.call())
         });
-        // Loom fails the model if the helper is not done with it, or comes to it later.
+        // Loom fails the model if the helper still uses the cell, or uses it later.
         cell.add(10);
         let found = cell.get();
         helper.join().unwrap();
@@ -247,7 +247,7 @@ fn loom_loan_of_two_helpers() {
     });
 }
 
-/// Two numbers that are written together, one up and one down.
+/// Two numbers that are written together, one increasing and one decreasing.
 #[derive(Default)]
 struct Two {
     lock: OptimisticLock,
@@ -263,14 +263,14 @@ impl Default for Number {
 }
 
 impl Two {
-    /// Both, as of one version, if nobody writes meanwhile.
+    /// Returns both numbers of one version, unless a write interferes.
     fn read(&self) -> Option<[i64; 2]> {
         let version = self.lock.read();
         let seen = self.numbers.each_ref().map(|number| number.0.load(Ordering::Relaxed));
         self.lock.is_valid(version).then_some(seen)
     }
 
-    /// Adds to one and subtracts from the other.
+    /// Adds to one number and subtracts from the other.
     fn write(&self) {
         loop {
             let version = self.lock.read();
@@ -284,8 +284,8 @@ impl Two {
     }
 }
 
-/// The writer begins: loom looks for other orders from a write that is followed by a read, and
-/// overlooks those of a read that the writer's own read follows.
+/// The writer begins. Loom explores other orders after a write that is followed by a read, but not
+/// after a read that is followed by the writer's own read.
 #[test]
 fn loom_optimistic_lock_gives_no_reader_what_is_half_written() {
     explore(None, || {
@@ -330,7 +330,7 @@ fn loom_prefix_hands_over_what_was_done_before_any_mark_behind_the_edge() {
         };
         shared.1[1].add(8);
         shared.0.mark(1);
-        // Either thread may have moved the edge past the marks of both.
+        // Either thread can have moved the edge past the marks of both.
         let edge = shared.0.edge();
         if edge >= 1 {
             assert_eq!(shared.1[0].get(), 7);

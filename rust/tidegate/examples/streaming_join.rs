@@ -1,4 +1,5 @@
-//! Joins Arrow batches as they come, saves the state half way, and goes on in another operator.
+//! Joins Arrow batches as they arrive, saves the state halfway through, and continues in another
+//! operator.
 //!
 //! cargo run -p tidegate --example streaming_join
 
@@ -14,7 +15,7 @@ fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
     RecordBatch::try_from_iter([("ts", ts), ("sym", sym)]).expect("columns of one length")
 }
 
-/// Each left row with the right rows of its symbol that are at most 2 older.
+/// Joins each left row with the right rows of its symbol that are at most 2 older.
 fn operator() -> Result<Operator> {
     let join = IntervalJoin {
         on: ("ts".to_owned(), "ts".to_owned()),
@@ -59,7 +60,7 @@ fn main() -> Result<()> {
     let mut join = operator()?;
     push(&join, 0, rows(&[10, 20, 30], &["A", "B", "A"]))?;
     push(&join, 1, rows(&[8, 10, 19], &["A", "A", "A"]))?;
-    // The trade at 20 waits: a quote of 20 may still come.
+    // The trade at 20 waits, because a quote at 20 may still arrive.
     let first = poll(&mut join)?;
     let snapshot = join.snapshot(&Stop::default())?;
     join.close();

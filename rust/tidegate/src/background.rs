@@ -1,4 +1,4 @@
-//! Threads that the system may refuse.
+//! Threads that the system may refuse to start.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -9,27 +9,27 @@ use tidegate_sync::Stop;
 
 use crate::{Error, Result};
 
-/// As [`driver::prepare_thread`].
+/// Like [`driver::prepare_thread`].
 pub fn prepare_thread() -> Result<()> {
     Ok(driver::prepare_thread()?)
 }
 
-/// An error unless there is memory for this thread to call the code of others, as far as a limit
-/// says. That takes thread-locals, and Python's state of a thread: without memory for them, glibc
-/// or Python ends the process.
+/// Returns an error unless a memory limit leaves room for this thread to call external code. A call
+/// to external code needs thread-locals, and Python's state for a thread. Without memory for them,
+/// glibc or Python would end the process.
 pub fn check_call() -> Result<()> {
     memory::room_for_thread(0)?;
     Ok(())
 }
 
-/// Runs `work` on a thread of its own, as [`driver::in_background`] does.
+/// Runs `work` on a separate thread, like [`driver::in_background`].
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Receiver<thread::Result<T>>> {
     driver::in_background(work).map_err(no_thread)
 }
 
-/// Runs `work` on one of the threads of a driver, as [`Driver::in_background`] does.
+/// Runs `work` on one of the threads of a driver, like [`Driver::in_background`].
 pub fn in_background_of<T: Send + 'static>(
     driver: &Driver,
     work: impl FnOnce() -> T + Send + 'static,
@@ -37,15 +37,15 @@ pub fn in_background_of<T: Send + 'static>(
     driver.in_background(work).map_err(no_thread)
 }
 
-/// Threads for as long as an operator lives, each on a processor of its own if they are to be
-/// pinned.
+/// Creates a driver whose threads last as long as an operator. If requested, each thread is pinned
+/// to a separate processor.
 pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
     starting_threads(|| Driver::lasting(threads, Stop::default(), pin))
 }
 
-/// Makes something that starts threads which last as long as it does.
+/// Creates an object that starts threads, which last as long as the object.
 pub(crate) fn starting_threads<T>(make: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
-    // For all else that it is made of.
+    // This covers the thread's other allocations.
     memory::ready()?;
     make().map_err(no_thread)
 }

@@ -1,5 +1,5 @@
-//! The one error of the crate: a private kind, a message, and predicates that tell a caller what to
-//! do about it.
+//! The only error type of the crate: a private kind, a message, and predicates that show how a
+//! caller can respond.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -11,19 +11,19 @@ use tidegate_operators::driver::Stopped;
 use tidegate_operators::rows::JoinError;
 use tidegate_structures::memory::OutOfMemory;
 
-/// An error, told in one sentence: the column, the row, the given value and the expected one.
+/// An error, described in one sentence: the column, the row, the actual value and the expected one.
 #[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// The error of a caller's function.
+    /// The error that a user-defined function returned.
     cause: Option<Arc<Cause>>,
 }
 
-/// Any error of another kind.
+/// Any error type from outside the crate.
 type Cause = dyn Any + Send + Sync;
 
-/// Errors that tell the same are equal, whatever their causes.
+/// Errors with the same message are equal, regardless of their causes.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         (self.kind, &self.message) == (other.kind, &other.message)
@@ -45,13 +45,13 @@ enum ErrorKind {
     Bug,
 }
 
-/// A text of the caller as a message quotes it: the beginning, since nobody reads on for a thousand
-/// characters to find out what is wrong.
+/// Shortens a caller's text for quotation in a message, since the beginning suffices to recognize
+/// it.
 pub fn shown(text: &str) -> Cow<'_, str> {
     shown_up_to(text, 80)
 }
 
-/// The first `most` characters of a text, and a mark if there are more.
+/// Returns the first `most` characters of a text, and a mark if there are more.
 pub(crate) fn shown_up_to(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -72,7 +72,8 @@ macro_rules! kinds {
                     Error { kind: ErrorKind::$kind, message: message.into(), cause: None }
                 }
 
-                /// Whether the error is of the kind that the constructor of this name makes.
+                /// Returns whether the error is of the kind that the constructor with this name
+                /// creates.
                 pub fn $is(&self) -> bool {
                     self.kind == ErrorKind::$kind
                 }
@@ -82,30 +83,30 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument that has no meaning for any data: `lower > upper`, an unknown `how`.
+    /// An argument that is invalid for any data: `lower > upper`, an unknown `how`.
     argument, is_argument, Argument;
-    /// A column that is missing, doubled, or of a type that does not fit.
+    /// A column that is missing, duplicated, or of an unsuitable type.
     schema, is_schema, Schema;
-    /// Rows that break a promised order.
+    /// Rows that violate a promised order.
     order, is_order, Order;
-    /// A limit that was reached before memory was taken, `max_rows` or `memory_limit`, or memory
-    /// that the system has not.
+    /// A limit, `max_rows` or `memory_limit`, that was reached before memory was allocated, or
+    /// memory that the system does not have.
     memory, is_memory, Memory;
     /// A snapshot that cannot be restored.
     state, is_state, State;
     /// A handle that was used after it was closed.
     closed, is_closed, Closed;
-    /// A value that cannot be used: a null time, malformed Arrow data, an overflow in an
+    /// A value that cannot be used, such as a null time, malformed Arrow data, or an overflow in an
     /// expression.
     data, is_data, Data;
-    /// The caller asked the work to stop.
+    /// A request by the caller to stop the work.
     stopped, is_stopped, Stopped;
     /// A broken invariant of this crate.
     bug, is_bug, Bug;
 }
 
 impl Error {
-    /// The error that a panic becomes.
+    /// Converts a panic to an error.
     pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
         if let Some(refused) = panic.downcast_ref::<OutOfMemory>() {
             return (*refused).into();
@@ -119,18 +120,18 @@ impl Error {
         ))
     }
 
-    /// The result of `work`, or the error that its panic becomes.
+    /// Returns the result of `work`, or converts its panic to an error.
     pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         Self::catch_unwound(work).unwrap_or_else(Err)
     }
 
-    /// The result of `work`, its errors included; or the error that its panic becomes. After a
-    /// panic the work is half done.
+    /// Returns the result of `work`, which can be an error, or converts its panic to an error.
+    /// After a panic, the work may be incomplete.
     pub(crate) fn catch_unwound<T>(work: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))
     }
 
-    /// The same error, of an operator that it has stopped in the middle of its work.
+    /// Returns the same error for an operator that it has stopped in the middle of its work.
     pub(crate) fn of_operator(self) -> Self {
         self.with(
             "; the operator failed in the middle of its rows and cannot continue; make a new one, \
@@ -143,12 +144,13 @@ impl Error {
         Error { message: format!("{}{text}", self.message), ..self }
     }
 
-    /// The same error, said to be about `place`.
+    /// Returns the same error with a message that begins with `place`.
     pub(crate) fn within(self, place: &str) -> Self {
         Error { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// The same error, of another argument than the one that its message begins with.
+    /// Returns the same error with `argument` in place of the argument at the beginning of its
+    /// message.
     pub fn of_argument(self, named: &str, argument: &str) -> Self {
         match self.message.strip_prefix(named) {
             None => self,
@@ -156,17 +158,17 @@ impl Error {
         }
     }
 
-    /// The same error, brought about by an error of the caller's function.
+    /// Returns the same error with an error of a user-defined function as its cause.
     pub fn caused_by(self, cause: impl Any + Send + Sync) -> Self {
         Error { cause: Some(Arc::new(cause)), ..self }
     }
 
-    /// The error of the caller's function, if that has brought this one about.
+    /// Returns the error of a user-defined function that caused this one, if any.
     pub fn cause(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.cause.as_deref()
     }
 
-    /// The sentence.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -1,6 +1,6 @@
-//! Deterministic, multicore joins of event streams, Arrow in and Arrow out.
+//! Deterministic, multicore joins of event streams, with Arrow data as input and output.
 //!
-//! This crate is the boundary to Arrow: it brings columns into the plain form that
+//! This crate is the boundary to Arrow: it converts columns to the plain form that
 //! [`tidegate_operators`] joins, and gathers the rows of the result.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! (Arrow in)         └─▶ stream ─▶┘   (Arrow out)
 //! ```
 //!
-//! Two Arrow tables, and their pairs:
+//! For example, this joins two Arrow tables:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -45,7 +45,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/streaming_join.rs` joins batches as they come, and goes on from a snapshot.
+//! `examples/streaming_join.rs` joins batches as they arrive, and continues from a snapshot.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]

@@ -3,7 +3,7 @@
 - `joins.py`: the subcommands that join two files; `streams.py`: those that accept any number of
   files.
 - `making.py`: builds subcommands from the table of options in `tidegate.options`.
-- `options.py`: options of several subcommands; `texts.py`: the help.
-- `parsing.py`: turns the texts of options into values.
+- `options.py`: options that several subcommands share; `texts.py`: the help.
+- `parsing.py`: parses the values of options.
 - `running.py`: runs a subcommand and reports its failure in one line.
 """

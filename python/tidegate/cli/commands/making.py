@@ -42,7 +42,7 @@ def command(
     more: Sequence[Option] = (),
     leaves_out: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a subcommand of the function that does its work.
+    """Return a decorator that turns a function into a subcommand.
 
     The subcommand accepts the options that the table lists for a function of `tidegate`, followed
     by the options that the decorated function declares. The decorated function receives an `Asked`,
@@ -50,9 +50,9 @@ def command(
 
     Args:
         function: The function of `tidegate` whose options the subcommand accepts.
-        query: Builds the query.
-        more: Additional options, which the function does not have.
-        leaves_out: Options of the function that the subcommand does not have.
+        query: The function that builds the query.
+        more: Additional options that the function does not have.
+        leaves_out: Options of the function that the subcommand omits.
     """
     options = [
         option
@@ -89,7 +89,7 @@ def command(
 
 
 def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option
-    """Parse the text of an option into an argument."""
+    """Convert the text of an option to an argument."""
     if text is None or option.command is None or option.command.read is None:
         return text or None if isinstance(text, list) else text
     return getattr(parsing, option.command.read)(text)
@@ -123,7 +123,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
-    """Return the type of an option's value: a set of words, a number, a flag, or any string."""
+    """Return the type of an option's value: a set of words, an integer, a flag or a string."""
     first = option.type.partition(" | ")[0]
     told = option.command
     if told is not None and told.repeats:

@@ -17,21 +17,21 @@ Out: TypeAlias = Annotated[
 ]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")]
 LeftFormat: TypeAlias = Annotated[
-    Format | None, typer.Option(help="Format of LEFT.", show_default="by its ending")
+    Format | None, typer.Option(help="Format of LEFT.", show_default="by its extension")
 ]
 RightFormat: TypeAlias = Annotated[
-    Format | None, typer.Option(help="Format of RIGHT.", show_default="by its ending")
+    Format | None, typer.Option(help="Format of RIGHT.", show_default="by its extension")
 ]
 OutFormat: TypeAlias = Annotated[
     Format | None,
-    typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
+    typer.Option("--format", help="Format of OUT.", show_default="by its extension"),
 ]
 CsvNull: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEXT",
         help="Unquoted text that means null in CSV input; repeatable.",
-        show_default="the empty text",
+        show_default="the empty string",
     ),
 ]
 Types: TypeAlias = Annotated[
@@ -60,14 +60,14 @@ State: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="With --follow: save the progress in FILE, and go on from there.",
+        help="With --follow: save the progress in FILE, and resume from it.",
     ),
 ]
 Checkpoint: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="With --state: how often the state is written.",
+        help="With --state: the interval at which the state is written.",
         show_default="10s",
     ),
 ]
@@ -79,8 +79,8 @@ Progress: TypeAlias = Annotated[
     typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
 ]
 Quiet: TypeAlias = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")
+    bool, typer.Option("--quiet", "-q", help="Show no progress bar and no summary.")
 ]
 Traceback: TypeAlias = Annotated[
-    bool, typer.Option("--traceback", help="Show where in the program an error arose.")
+    bool, typer.Option("--traceback", help="Show the traceback of an error.")
 ]

@@ -1,4 +1,4 @@
-"""Reads the texts of options, and refuses what has no meaning."""
+"""Parses the values of options, and rejects invalid ones."""
 
 import os
 import re
@@ -17,13 +17,13 @@ from tidegate.io.csv_rows import type_named
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import IntervalNames, Within
 
-# How often a state is written by default.
+# The default interval between two writes of a state, in seconds.
 CHECKPOINT_S = 10.0
 
-NEEDS_FOLLOW = "needs --follow; add it, or leave this option out"
+NEEDS_FOLLOW = "needs --follow; add it, or omit this option"
 FOLDER = (
-    "a folder is written as parquet, with --follow and --state only; give a file name, or "
-    "--partition-by for a folder of files"
+    "a folder is written as parquet, and only with --follow and --state; "
+    "give a file name, or add --partition-by to write a folder of files"
 )
 
 # The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
@@ -39,7 +39,7 @@ def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
     csv_null: list[str] | None,
     types: list[str] | None,
 ) -> tuple[Input, Input]:
-    """Read LEFT and RIGHT with the options of input files."""
+    """Combine LEFT and RIGHT with the options for input files."""
     if left == right == STANDARD_STREAM:
         misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
     nulls = tuple(csv_null) if csv_null else ("",)
@@ -74,14 +74,14 @@ def listed(
     csv_null: list[str] | None,
     types: list[str] | None,
 ) -> list[Input]:
-    """Read the names of any number of files with the options of input files."""
+    """Combine the names of files with the options for input files."""
     nulls = tuple(csv_null) if csv_null else ("",)
     given = _types(types or [])
     return [Input(name, _in_format(name, in_format, "--in-format"), nulls, given) for name in names]
 
 
 def _in_format(name: str, given: Format | None, option: str) -> Format | None:
-    """The format of an input; none where the endings of several files name it."""
+    """Return the format of an input, or None if the extensions of several files determine it."""
     is_one_file = name == STANDARD_STREAM or names_one_file(name)
     return _format(name, given, option) if is_one_file else given
 
@@ -89,14 +89,14 @@ def _in_format(name: str, given: Format | None, option: str) -> Format | None:
 def _format(name: str, given: Format | None, option: str) -> Format:
     layout = given or format_of(name)
     if layout is None:
-        misused(option, f"the ending of {name} names no format; give parquet, csv, arrow or jsonl")
+        misused(option, f"{name} has no known extension; give parquet, csv, arrow or jsonl")
     return layout
 
 
 def output(
     out: str, given: Format | None, partition_by: list[str] | None, *, force: bool
 ) -> Output:
-    """The table that is written, whole, at the end of a command."""
+    """Return the table to write, which is published as a whole at the end of a command."""
     if not partition_by:
         return Output(out, out_layout(out, given), force=force)
     if out == STANDARD_STREAM:
@@ -110,7 +110,7 @@ def output(
 def out_layout(
     out: str, given: Format | None, state: str | None = None, *, follow: bool = False
 ) -> Format:
-    """Find out how OUT is written, and whether it can be."""
+    """Return the format of OUT, and check that OUT can be written in this format."""
     is_folder = out.endswith(("/", os.sep))
     layout = Format.PARQUET if is_folder and given is None else _format(out, given, "--format")
     if is_folder and (layout is not Format.PARQUET or state is None):
@@ -118,8 +118,8 @@ def out_layout(
     if follow and layout is Format.PARQUET and not is_folder:
         misused(
             "--format",
-            "--follow writes csv or arrow, because nobody can read a parquet file before its end; "
-            "with --state it also writes parquet files to a folder, as in -o DIR/",
+            "--follow writes csv or arrow, because an incomplete parquet file cannot be read; "
+            "with --state, it also writes parquet files to a folder, as in -o DIR/",
         )
     if follow and layout is Format.JSON:
         misused("--format", "--follow writes csv or arrow; give one of these")
@@ -142,13 +142,13 @@ def check_limits(asked: Any, state: str | None, *, follow: bool | None) -> None:
         needed = (
             "--memory-limit; add it" if follow is None else "--follow or --memory-limit; add one"
         )
-        misused("--lateness", f"needs {needed}, or leave this option out")
+        misused("--lateness", f"needs {needed}, or omit this option")
     if not follow and asked.max_width is not None:
         misused("--max-width", NEEDS_FOLLOW)
     if follow and asked.query.max_rows is not None:
-        misused("--max-rows", "cannot be combined with --follow, whose result has no end")
+        misused("--max-rows", "cannot be combined with --follow, because the result has no end")
     if follow and asked.memory_limit is not None:
-        message = "cannot be combined with --follow, which holds the rows that may still match"
+        message = "cannot be combined with --follow, which holds all rows that may still match"
         misused("--memory-limit", message)
 
 
@@ -161,16 +161,16 @@ def check_one_file(partition_by: list[str] | None) -> None:
 
 
 def keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
-    """Read --state and --checkpoint."""
+    """Combine --state and --checkpoint."""
     if state is None:
         if checkpoint is not None:
-            misused("--checkpoint", "needs --state; add --state FILE, or leave --checkpoint out")
+            misused("--checkpoint", "needs --state; add --state FILE, or omit --checkpoint")
         return None
     return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
 
 
 def _seconds(text: str) -> float:
-    """Read how often, such as 10s, 500ms or 1h30m."""
+    """Convert a duration, such as 10s, 500ms or 1h30m, to seconds."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     seconds = sum(float(number) * units[unit] for number, unit in parts)
@@ -182,7 +182,7 @@ def _seconds(text: str) -> float:
 
 
 def intervals(text: str) -> IntervalNames:
-    """Read `start,end`, or such a pair of columns for each side: `start,end=from,to`."""
+    """Parse `start,end`, or a pair of columns for each side: `start,end=from,to`."""
     sides = [side.split(",") for side in text.split("=")]
     if len(sides) > 2 or any(len(side) != 2 or not all(side) for side in sides):  # noqa: PLR2004
         misused("--on", f"expected START,END or START,END=START,END, found {text!r:.80}")
@@ -191,7 +191,7 @@ def intervals(text: str) -> IntervalNames:
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    """Read `column` or `left=right`."""
+    """Parse `column` or `left=right`."""
     names = text.split("=")
     if text.count("=") > 1 or not all(names):
         misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r:.80}")
@@ -270,7 +270,7 @@ def withins(given: list[str]) -> Within | list[Within]:
 
 
 def _distance(text: str) -> int | Decimal | str | None:
-    """Read a number, a duration, or none for no bound."""
+    """Parse a number, a duration, or `none` for no bound."""
     given = bound(text)
     if isinstance(given, str) and given[-1:].isdigit():
         try:
@@ -281,5 +281,5 @@ def _distance(text: str) -> int | Decimal | str | None:
 
 
 def misused(option: str, reason: str) -> NoReturn:
-    """Refuse the value of an option with a reason, as typer does it."""
+    """Reject the value of an option for a reason, like typer itself."""
     raise typer.BadParameter(reason, param_hint=option)

@@ -1,4 +1,4 @@
-"""Runs what a subcommand was asked for. What ends it early becomes one line and an exit code."""
+"""Runs subcommands. An error or a signal results in one line of output and an exit code."""
 
 import sys
 import traceback as tracebacks
@@ -26,7 +26,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     quiet: bool,
     traceback: bool,
 ) -> None:
-    """Join two files into a third, or print the plan."""
+    """Join two files and write the result to a third, or print the plan."""
     if explain:
         with failures_in_one_line(traceback=traceback):
             plan = joining.plan(job)
@@ -51,7 +51,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     quiet: bool,
     traceback: bool,
 ) -> None:
-    """Work on files while they grow, or print the plan."""
+    """Process files while they grow, or print the plan."""
     if explain:
         with failures_in_one_line(traceback=traceback):
             plan = following.plan(work)
@@ -67,7 +67,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
 
 @contextmanager
 def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
-    """Turn what ends a command early into a line on standard error and an exit code."""
+    """Convert an error or an interrupt into a line on standard error and an exit code."""
     try:
         yield
     except typer.BadParameter:
@@ -77,7 +77,7 @@ def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
     except KeyboardInterrupt as error:
         typer.echo("tidegate: stopped", err=True)
         raise typer.Exit(INTERRUPTED) from error
-    except Exception as error:  # whatever it is, the shell gets a line and a code
+    except Exception as error:  # any error results in a line and an exit code
         if traceback:
             tracebacks.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__

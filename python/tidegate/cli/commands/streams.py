@@ -1,4 +1,4 @@
-"""The subcommands that take any number of files."""
+"""The subcommands that accept any number of files."""
 
 import sys
 from typing import Annotated, Any
@@ -36,7 +36,7 @@ def _merged(  # noqa: PLR0913 - a parameter for each option
     force: Force = False,
     in_format: Annotated[
         Format | None,
-        typer.Option(help="Format of all FILEs.", show_default="by their endings"),
+        typer.Option(help="Format of all FILEs.", show_default="by their extensions"),
     ] = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
@@ -70,7 +70,7 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     out: Out = STANDARD_STREAM,
     force: Force = False,
     in_format: Annotated[
-        Format | None, typer.Option(help="Format of STREAMS.", show_default="by their endings")
+        Format | None, typer.Option(help="Format of STREAMS.", show_default="by their extensions")
     ] = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
@@ -121,7 +121,7 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
 
 def _aggregation(size: Any, session: Any, **arguments: Any) -> AggregationQuery:  # noqa: ANN401 - as read
     if (size is None) == (session is None):
-        parsing.misused("--size", "expected --size or --session, and not both")
+        parsing.misused("--size", "expected either --size or --session")
     return AggregationQuery(size=size, session=session, **arguments)
 
 
@@ -132,17 +132,17 @@ def digest(  # noqa: PLR0913 - a parameter for each option
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, or -.")],
     *,
     unordered: Annotated[
-        bool, typer.Option("--unordered", help="Leave the order of the rows out of account.")
+        bool, typer.Option("--unordered", help="Ignore the order of the rows.")
     ] = False,
     in_format: Annotated[
-        Format | None, typer.Option(help="Format of FILEs.", show_default="by their endings")
+        Format | None, typer.Option(help="Format of FILEs.", show_default="by their extensions")
     ] = None,
     csv_null: CsvNull = None,
     types: Types = None,
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
-    """Print a line for each file as soon as it is read."""
+    """Print the digest of each file as soon as the file has been read."""
     if files.count(STANDARD_STREAM) > 1:
         parsing.misused("FILE", "only one of the files can be -; give file names for the others")
     inputs = parsing.listed(files, in_format, csv_null, types)

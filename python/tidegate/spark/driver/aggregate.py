@@ -1,4 +1,4 @@
-"""The aggregation as a DataFrame: rows, or partial aggregates of them, in one shuffle."""
+"""Builds the DataFrame of an aggregation. One shuffle moves its rows or partial aggregates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def aggregated(
     plan: AggregatePlan, then: Then | None, then_schema: StructType | str | None
 ) -> DataFrame:
-    """The aggregation as a DataFrame."""
+    """Return the aggregation as a DataFrame."""
     session = plan.frames[0].sparkSession
     schema, output = outgoing(session, plan.result, then, then_schema, plan.late_as)
     way = of_aggregation(plan)

@@ -1,4 +1,4 @@
-"""A join that Spark itself runs: first on equal keys and time bins, then on the interval.
+"""Builds a join that Spark itself runs, first on equal keys and time bins, then on the interval.
 
 No rows are sent to Python. `layout/bins.py` determines which rows have one bin and which are
 copied.
@@ -39,33 +39,34 @@ if TYPE_CHECKING:
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
 
-# Bytes that a hash table of Spark may have in each task. It never writes one to disk.
+# The maximum size in bytes of a Spark hash table in each task. Spark never spills it to disk.
 _HASHED = 1 << 26
 
-# The share of the memory of a task that it may have where its rows come together.
+# The share of a task's memory that a hash table may use if rows of one key and bin are adjacent.
 _SHARE = 1 / 4
 
-# Bytes of a table of all copied rows that every task may have, so that nothing is shuffled.
+# The maximum size in bytes of a table of all copied rows that is sent to every task. Nothing is
+# shuffled then.
 _WHOLE = 1 << 26
 
-# Bytes of a hash table of all copied rows where nothing else is known of them: if most of them have
-# one key and one time, one task gets these. It may get more if settings say that a task has more
-# memory, and if rows of one key and bin lie together.
+# The maximum size in bytes of a hash table of all copied rows if nothing else is known about them.
+# If most of them share one key and time, a single task receives them. The table can be larger if
+# the settings grant each task more memory, and if rows of one key and bin are adjacent.
 _ONE_TASK = 1 << 29
 
-# The first rows that a job reads of a large table, in half a second. A sample takes several, since
-# it reads all rows.
+# The number of rows that a job reads from the start of a large table, in half a second. A sample
+# takes several seconds, because it reads all rows.
 _FIRST = 10_000
 
-# Seconds from which on no tenths are told.
+# Costs of at least this many seconds are printed as whole numbers.
 _ROUND = 10
 
-# Bytes of a row in a hash table, and of each of its columns.
+# The size in bytes of a row in a hash table, and of each of its columns.
 _ROW, _CELL = 48, 16
 
 
 def joined(plan: Plan, bins: Bins) -> DataFrame:
-    """The join as a DataFrame."""
+    """Return the join as a DataFrame."""
     sides = [_binned(plan, bins, side) for side in (LEFT, RIGHT)]
     copied, method = NAMES.index(bins.copied), hashed(plan, bins)
     if plan.partitions is not None and method == "broadcast":
@@ -82,7 +83,7 @@ def joined(plan: Plan, bins: Bins) -> DataFrame:
 def weighed(
     plan: Plan, sample: Sample, small: Small | None = None, there: There | None = None
 ) -> tuple[Bins, Costs]:
-    """The bins that suit a sample, and what the join costs in each of its forms."""
+    """Return the bins that suit a sample, and the cost of the join in each form."""
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
     asked = asked_of(plan)
     bins = fitting(sample, _copied(plan, rows), plan.ends, asked.columns)
@@ -91,11 +92,12 @@ def weighed(
 
 
 def without_sample(plan: Plan) -> Bins | None:
-    """Bins that no sample can make a mistake of, if there are such.
+    """Return bins that are safe for any keys and times, or None if there are none.
 
-    Files tell the rows of both sides. Bins cost about as much as native calls or less, however many
-    pairs there are. And one task could hold all copied rows, whatever keys and times they have.
-    If the table is large, a job reads its first rows: rows of one key and bin have to lie together.
+    The number of rows on both sides must be known from file metadata. Bins must cost about as much
+    as native calls or less, regardless of the number of pairs. In addition, one task must be able
+    to hold all copied rows, whatever keys and times they have. If the table of copied rows is
+    large, a job reads its first rows to check whether rows of one key and bin are adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -103,7 +105,7 @@ def without_sample(plan: Plan) -> Bins | None:
     if left is None or right is None:
         return None
     bins = unseen((left, right), _copied(plan, (left, right)), plan.ends)
-    # Rows that are partitioned by their keys already may stay there, and a sample tells that.
+    # Rows that are already partitioned by their keys may stay in place; only a sample shows that.
     if not are_safe(bins, asked) or in_place.found(plan) is not None:
         return None
     size = _table_size(plan, bins)
@@ -117,7 +119,7 @@ def without_sample(plan: Plan) -> Bins | None:
 
 
 def _looked_at(plan: Plan, bins: Bins) -> Bins:
-    """The same bins, and whether rows of one key and bin lie together, by a job of its own."""
+    """Run a job that checks whether rows of one key and bin are adjacent, and return the bins."""
     copied = NAMES.index(bins.copied)
     mine, other = plan.inputs[copied], plan.inputs[1 - copied]
     first = mine.without_unmatchable().select(
@@ -129,8 +131,8 @@ def _looked_at(plan: Plan, bins: Bins) -> Bins:
 
 
 def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
-    """The side that bins copy, given the number of rows of each side."""
-    # Neither side of a full join is copied alone, and it has no bins.
+    """Return the side that bins copy, given the number of rows of each side."""
+    # A full join would have to copy both sides, so it has no bins.
     sides: list[Literal["left", "right"]] = [
         side for side in copied_sides(plan, rows) if side != "both"
     ]
@@ -138,7 +140,7 @@ def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
 
 
 def asked_of(plan: Plan) -> Asked:
-    """What the costs of a join depend on beside its rows."""
+    """Return the properties of a join that affect its cost, apart from its rows."""
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
@@ -146,7 +148,7 @@ def asked_of(plan: Plan) -> Asked:
 
 
 def measures(session: SparkSession) -> bool:
-    """Whether Spark measures a batch for Python after every row."""
+    """Return whether Spark measures a batch for Python after every row."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
     except PySparkException:
@@ -154,7 +156,7 @@ def measures(session: SparkSession) -> bool:
 
 
 def told(costs: Costs, small: str | None = None) -> str:
-    """The costs of all forms as text; `small` is the name of the side that may be sent whole."""
+    """Return the costs of all forms as text; `small` names the side that may be sent whole."""
     whole = f"with {small} whole"
     forms = [(costs.bins, "by bins"), (costs.native, "natively"), (costs.whole, whole)]
     forms.append((costs.in_place, "in place"))
@@ -168,9 +170,9 @@ def told(costs: Costs, small: str | None = None) -> str:
 
 
 def hashed(plan: Plan, bins: Bins) -> str | None:
-    """How Spark is told to keep the copied rows: whole in every task, or hashed in each its share.
+    """Return Spark's join hint for the copied rows, either `broadcast` or `shuffle_hash`.
 
-    Where that is much it is told nothing, and sorts them.
+    Returns None if a task's share is too large for a hash table. Spark then sorts the rows.
     """
     size = _table_size(plan, bins)
     if size <= _WHOLE:
@@ -182,17 +184,18 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
 
 def _table_size(plan: Plan, bins: Bins) -> float:
-    """Return the size in bytes of a hash table of all copied rows."""
+    """Return the size of a hash table of all copied rows, in bytes."""
     rows, columns = bins.of_copied + bins.copies, plan.columns.of(NAMES.index(bins.copied))
     return rows * (_ROW + _CELL * len(columns))
 
 
 def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
-    """The rows of a side: columns `l0`, `l1` or `r0`, `r1`, and a hash of key and bin, `lh`."""
+    """Return the rows of a side: columns such as `l0` and `l1`, and `lh`, a hash of key and bin."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     name = NAMES[side][0]
     rows = mine.frame if plan.keeps[side] else mine.without_unmatchable()
-    # All that Spark infers from the condition comes after this, so that it filters no null before.
+    # Spark applies the filters that it infers from the condition after this step, so it does not
+    # filter out null times before they are checked.
     columns = [F.col(f"u{at}") for at in range(len(mine.fields))]
     columns[mine.on] = _checked(plan, side)
     rows = rows.select(*(column.alias(f"u{at}") for at, column in enumerate(columns)))
@@ -211,39 +214,40 @@ def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
         rows = rows.selectExpr(*names, "key", "first", "case when last <> first then last end last")
         rows = rows.unpivot([*names, "key"], ["first", "last"], "which", "bin")
         rows = rows.where("bin is not null")
-    # Of one key two bins make two hashes, so that no pair meets twice.
+    # Two bins of one key have different hashes, so no pair is found twice.
     return rows.selectExpr(*names, f"key ^ bin {name}h")
 
 
 def _checked(plan: Plan, side: int) -> Column:
-    """The time, or an error where there is none."""
+    """Return the time column; reading a null time raises an error."""
     mine = plan.inputs[side]
     field = mine.fields[mine.on]
     if not field.nullable:
         return mine.value
     column = plan.columns.of(side).names[mine.on]
-    message = f"{NAMES[side]}: the time column {column!r} is null in a row: drop such rows with "
-    message += f".dropna(subset=[{column!r}]), or give them a time"
+    message = f"{NAMES[side]}: the time column {column!r} is null in a row; "
+    message += f"drop such rows with .dropna(subset=[{column!r}]), or give them a time"
     lacking = F.raise_error(F.lit(message)).cast(field.dataType)
     return F.when(mine.value.isNull(), lacking).otherwise(mine.value)
 
 
 def _is_kept(side: Input) -> bool:
-    """Whether times are sent as integers, too, since it takes long to make these."""
+    """Return whether times are also sent as integers, because the conversion is slow."""
     return isinstance(side.value_type, TimestampNTZType)
 
 
 def _number(mine: Input, other: Input, time: str) -> str:
-    """The time as an integer: days if both sides have dates, or microseconds."""
+    """Return the time as an integer: in days if both sides have dates, or in microseconds."""
     kinds = mine.value_type, other.value_type
     return number(time, kinds[0], in_days=all(isinstance(kind, DateType) for kind in kinds))
 
 
-# What follows is SQL, since each step of a `Column` is a dozen calls to Spark's process.
+# The functions below return SQL, because each operation on a `Column` takes a dozen calls to
+# Spark's process.
 
 
 def number(time: str, kind: DataType, *, in_days: bool) -> str:
-    """A time of a type as an integer: as it is, in days, or in microseconds."""
+    """Return a time of this type as an integer: unchanged, in days, or in microseconds."""
     if isinstance(kind, IntegralType):
         return f"cast({time} as bigint)"
     if isinstance(kind, TimestampType):
@@ -255,26 +259,26 @@ def number(time: str, kind: DataType, *, in_days: bool) -> str:
         far = "raise_error('a date is too far away to be compared with a timestamp')"
         is_far = f"abs({days}) > {_LARGEST // _DAY}L"
         return f"(case when {is_far} then cast({far} as bigint) else {days} * {_DAY}L end)"
-    # Spark has no function for it that does not depend on the time zone of the session.
+    # Every Spark function for this conversion depends on the session time zone.
     seconds = f"cast(date_part('SECOND', {time}) * {_SECOND}L as bigint)"
     clock = f"cast(hour({time}) as bigint) * {_HOUR}L + cast(minute({time}) as bigint) * {_MINUTE}L"
     return f"({days} * {_DAY}L + {clock} + {seconds})"
 
 
 def _bin(time: str, width: int) -> str:
-    """The bin of a time. The bin around 0 is about twice as wide as others."""
+    """Return the bin of a time. The bin around 0 is about twice as wide as the others."""
     return f"({time} div {width}L)"
 
 
 def _later(time: str, by: int) -> str:
-    """The time plus so much, or the end of time."""
+    """Return the time plus `by`, limited to the range of 64 bits."""
     if by >= 0:
         return f"(least({time}, {_LARGEST - by}L) + {by}L)"
     return f"(greatest({time}, {_LEAST - by}L) - {-by}L)"
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Whether two rows are a pair. A sum that would leave 64 bits is not taken for their end."""
+    """Return the condition under which two rows match, even if a sum would exceed 64 bits."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
     after = f"{right} >= {_later(left, lower)}"
@@ -283,15 +287,15 @@ def _pairs(plan: Plan, ends: Ends) -> Column:
     before = f"{right} <= {_later(left, upper)}"
     if upper < 0:
         before = f"{_later(left, upper + 1)} > {right}"
-    # Spark treats only the hashes as equality keys: a single integer. It does not recognize the
-    # equalities inside `coalesce`.
+    # Spark does not recognize the equalities inside `coalesce`. Its only equality key is therefore
+    # the hash, a single integer.
     keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
     equal = [f"coalesce(l{mine} = r{other}, false)" for mine, other in keys]
     return F.expr(" and ".join(["lh = rh", *equal, after, before]))
 
 
 def _sent_number(plan: Plan, side: int) -> str:
-    """The time of a row as an integer, after the rows were sent."""
+    """Return SQL that computes the time as an integer from the columns that were sent."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     name = NAMES[side][0]
     if _is_kept(mine):
@@ -300,7 +304,7 @@ def _sent_number(plan: Plan, side: int) -> str:
 
 
 def _results(plan: Plan) -> list[Column]:
-    """The columns of the result, under their names and with their metadata."""
+    """Return the result columns with their names and metadata."""
     shared = {mine: other for mine, other in plan.native.keys if mine == other}
     results = []
     for field, origin in zip(plan.columns.result, plan.columns.origins, strict=True):
@@ -309,7 +313,7 @@ def _results(plan: Plan) -> list[Column]:
         column = F.col(f"{origin.side[0]}{at}")
         if side == LEFT and plan.keeps[RIGHT] and origin.name in shared:
             other = plan.columns.right.names.index(shared[origin.name])
-            # Of the wider type, if the sides differ.
+            # If the types of both sides differ, the result has the wider one.
             column = F.coalesce(column, F.col(f"r{other}"))
         results.append(column.alias(field.name, metadata=field.metadata))
     return results

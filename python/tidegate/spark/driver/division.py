@@ -1,4 +1,4 @@
-"""The division of the rows of tables: the layout that suits a sample of them."""
+"""Divides the rows of tables: samples them and chooses a suitable layout."""
 
 from __future__ import annotations
 
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.input import Input
 
-# Rows sampled from both sides together: a partition's share is then known within a few percent.
-# They are drawn from this fraction, so that the draw costs little beside the scan.
+# The number of rows sampled from both sides together. It determines a partition's share to within a
+# few percent. The rows are drawn from this fraction, so drawing costs little compared with the
+# scan.
 SAMPLED = 20_000
 FRACTION = 0.02
 
-# Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
+# The maximum number of cells (rows times columns) in a partition. As numbers, they take about
+# 128 MB of a worker's memory.
 PARTITION_CELLS = 16_000_000
 
-# Rows that are worth a task.
+# The number of rows that justifies a task.
 _PARTITION_ROWS = 10_000
 
-# Rows of both sides that are divided by key without a sample, which would take as long as their
-# join. Even if they all have one key, one task joins them at once.
+# Up to this number of rows on both sides together, rows are divided by key without a sample, which
+# would take as long as the join. Even if they all have one key, a single task joins them quickly.
 _FEW = 250_000
 
 
 def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
-    """The layout of a join of tables. It runs the sampling job, unless that is not needed."""
+    """Return the layout of a join of tables. Runs the sampling job only if it is needed."""
     session = plan.left.sparkSession
     if plan.parallelism == "key":
         partitions = plan.partitions or shuffle_partitions(session)
@@ -67,20 +69,20 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
 
 
 def of_few(plan: Plan, rows: float) -> Layout:
-    """The layout of a join with few rows, which are divided only by key."""
+    """Return the layout of a join with few rows, which are divided only by key."""
     [copied] = copied_sides(plan)
     return by_key(tasks_of(plan, rows), copied, plan.reach)
 
 
 def few_of(plan: Plan) -> float | None:
-    """The rows of both sides if these are few, as files tell, and are to be divided by key."""
+    """Return the number of rows if files show that there are few and keys can divide them."""
     if plan.parallelism != "auto" or not plan.native.keys:
         return None
     return _few([one.frame for one in plan.inputs])
 
 
 def _few(frames: Sequence[DataFrame]) -> float | None:
-    """The rows of all frames, if these are few."""
+    """Return the number of rows in all frames, or None if it is large or unknown."""
     rows = 0.0
     for frame in frames:
         found = rows_of(frame)
@@ -91,16 +93,16 @@ def _few(frames: Sequence[DataFrame]) -> float | None:
 
 
 def tasks_of(plan: Plan, rows: float) -> int:
-    """The partitions of a join of this number of rows."""
+    """Return the number of partitions for a join of this many rows."""
     columns = max(len(plan.columns.left), len(plan.columns.right))
     return plan.partitions or default_partitions(rows, columns, cores(plan.left.sparkSession))
 
 
 def of_aggregation(plan: AggregatePlan) -> Layout:
-    """The layout of an aggregation of tables, likewise."""
+    """Return the layout of an aggregation of tables. Runs the sampling job only if it is needed."""
     session = plan.frames[0].sparkSession
     if plan.aggregation.session is not None:
-        # All rows of a key go together, since any of them may keep a session open.
+        # All rows of a key must be in one partition, because any of them can extend a session.
         one_group = not plan.aggregation.by
         partitions = 1 if one_group else plan.partitions or shuffle_partitions(session)
         return by_key(partitions, "right", plan.reach)
@@ -120,9 +122,10 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
 
 
 def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[Copied, ...]:
-    """The side whose rows go to more than one slice: one whose rows need not be kept.
+    """Return the sides that may be copied to several slices.
 
-    Of an inner join whose `rows` are known it is either, the one with fewer rows first.
+    Unmatched rows of a copied side must not be in the result, unless both sides are copied. An
+    inner join with known `rows` can copy either side. The side with fewer rows is listed first.
     """
     if plan.query.how == "full":
         return ("both",)
@@ -135,7 +138,7 @@ def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[C
 
 
 def sample_of_join(plan: Plan) -> Sample:
-    """Keys and times of rows, each row of both sides as likely as another."""
+    """Return a sample of keys and times in which every row of both sides is equally likely."""
     left, right = plan.inputs
     rows, weight = sampled(
         _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT)),
@@ -151,7 +154,7 @@ def sample_of_join(plan: Plan) -> Sample:
 
 
 def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
-    """Hashes of the keys and times of a side's rows, each side's times in a column of its own."""
+    """Return key hashes and times of some rows of a side; each side has its own time column."""
     times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
@@ -164,7 +167,7 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
 
 
 def _sample_of_rows(plan: AggregatePlan) -> Sample:
-    """Keys and times of rows, as the right side of a join whose left rows are windows."""
+    """Return a sample of keys and times as the right side of a join whose left rows are windows."""
     rows = plan.input
     drawn = rows.frame.sample(fraction=FRACTION, seed=0)
     found, weight = sampled(
@@ -176,10 +179,11 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """At most `SAMPLED` of the rows, each as likely as another, and how many each stands for.
+    """Return at most `SAMPLED` rows, each equally likely, and how many rows each represents.
 
-    The rows were drawn with `FRACTION`. Those with the smallest random numbers are taken, so that
-    one pass over the inputs does: the largest number taken tells how many rows there are.
+    The rows were drawn with `FRACTION`. The rows with the smallest random numbers are used, which
+    requires a single pass over the inputs. The largest of these numbers shows how many rows there
+    are.
     """
     with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
@@ -188,13 +192,13 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """A whole number of partitions a core, none above what a worker should hold."""
+    """Return a partition count that keeps partitions small and is a multiple of the cores used."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 
 
 def cores(session: SparkSession) -> int:
-    """How many tasks can run at once; for Spark Connect, the number of shuffle partitions.
+    """Return how many tasks can run in parallel, or Spark Connect's number of shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
     later, so their maximum number is used.

@@ -1,4 +1,4 @@
-"""The text that tells how a join is divided and sent."""
+"""Builds the text that describes how a call divides and sends its rows."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
 
 
-_PARTIAL = "right rows that pair with all left rows of a slice travel as one row a key"
+_PARTIAL = "right rows that match all left rows of a slice are sent as one row per key"
 _FILTERS = (
     "where() and select() after a join are not pushed down; use them, or columns=, before the join"
 )
-_AT_ONCE = "in the micro-batch of the stream's row; the table is read once, by this call"
+_AT_ONCE = "in the micro-batch in which the stream row arrives; this call reads the table once"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
 def described(plan: Plan, *, fused: bool = False) -> str:
-    """The native join's own account, then what Spark does around it, or instead of it.
+    """Describe the native join, and the steps that Spark performs around it or instead of it.
 
-    `fused` says whether a function takes the result in the same call.
+    `fused` specifies whether `then` processes the result in the same call.
     """
     session = plan.left.sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
@@ -69,19 +69,19 @@ def described(plan: Plan, *, fused: bool = False) -> str:
         return "\n".join([*lines, *_streamed(plan, way.layout)])
     lines += _of_tables(plan, way)
     if plan.stream_side is not None:
-        lines.append(f"  comes      {_AT_ONCE}")
+        lines.append(f"  emitted    {_AT_ONCE}")
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
 def _of_tables(plan: Plan, way: OfTables) -> list[str]:
-    """What Spark does around the native join of tables, or instead of it."""
+    """Describe the steps that Spark performs around a native join of tables, or instead of it."""
     if isinstance(way, Binned):
         return _binned(plan, way)
     return [f"  filters    {_FILTERS}", *_native(plan, way)]
 
 
 def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list[str]:
-    """The steps that Spark performs before and after native calls."""
+    """Describe the steps that Spark performs before and after native calls."""
     if isinstance(way, Broadcast):
         return _broadcast(way)
     if isinstance(way, Stayed):
@@ -96,7 +96,7 @@ def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list
 
 
 def _of_points(plan: Plan, way: Shuffled) -> list[str]:
-    """What is sent, and where to, of rows that have one time."""
+    """Describe where rows with a single time are sent."""
     lines = _shuffled(way.layout, plan.query.divided)
     if plan.right_where is not None:
         lines.append("  filtered   right rows are tested by where before they are sent")
@@ -108,22 +108,20 @@ def _of_points(plan: Plan, way: Shuffled) -> list[str]:
 
 
 def _jobs(texts: Sequence[str]) -> list[str]:
-    """The jobs that the call runs, before its result is used."""
+    """List the jobs that the call runs before its result is used."""
     if not texts:
         return ["  jobs       none before the result is used"]
     return [f"  jobs       before the result is used: {', then '.join(texts)}"]
 
 
 def _tasks(session: SparkSession, layout: Layout) -> list[str]:
-    """How many tasks a micro-batch has, if some of these never have a bucket."""
+    """Report the number of tasks in a micro-batch if some of them never have a bucket."""
     tasks = shuffle_partitions(session)
     if tasks <= layout.partitions:
         return []
-    text = (
-        f"{tasks} by spark.sql.shuffle.partitions, each with a store and calls of Python in every "
-    )
-    text += f"micro-batch, for {layout.partitions} buckets: set it to a few times the cores before "
-    text += "the query is started for the first time"
+    text = f"{tasks} by spark.sql.shuffle.partitions, for {layout.partitions} buckets, "
+    text += "each with a store and Python calls in every micro-batch; set it to "
+    text += "a few times the number of cores before you start the query for the first time"
     return [f"  tasks      {text}"]
 
 
@@ -132,55 +130,55 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
         f"  divided    {_division(layout, plan.query.divided)}",
         *_tasks(plan.left.sparkSession, layout),
         f"  kept       {_STORES}",
-        f"  comes      {_comes(plan)}",
+        f"  emitted    {_comes(plan)}",
         f"  late rows  {_late(plan.late_as)}{_wide(plan)}",
         *_hot_keys(layout, "'hybrid'" if plan.reach.width is not None else None),
-        f"  tells      {_TELLS.format(plan.query.function)}",
+        f"  reports    {_TELLS.format(plan.query.function)}",
     ]
 
 
 def _hot_keys(layout: Layout, remedy: str | None) -> list[str]:
-    """What a key with most of the rows of a stream means, if keys divide the rows."""
+    """Describe the effect of a hot key, if the rows of a stream are divided by key."""
     if isinstance(layout, Cycle | HashedTimes) or len(layout.buckets) == 1:
         return []
-    text = "the rows of a key are one task's work"
+    text = "one task processes all rows of a key"
     if remedy is not None:
-        text += f"; parallelism={remedy}, with a new checkpoint, cuts all keys by slices"
+        text += f"; parallelism={remedy}, with a new checkpoint, divides each key into slices"
     return [f"  hot keys   {text}"]
 
 
 def _comes(plan: Plan) -> str:
-    """When a result of a stream comes."""
+    """Describe when a result of a stream is emitted."""
     if plan.query.is_asof:
-        return "a left row, once the watermark of the batch rules out that another row is nearer"
+        return "a left row, once the watermark of the batch rules out a nearer right row"
     if plan.query.comes_once:
-        return "a left row, once the watermark of the batch has passed all partners it could have"
+        return "a left row, once the watermark of the batch has passed all of its possible partners"
     return "once the watermark of the batch has passed the later row of a pair"
 
 
 def _ties(plan: Plan) -> str:
-    """Which right rows the functions see first."""
+    """Describe the order in which functions process right rows."""
     if plan.order is None:
-        return "the order of right rows shows in no function"
+        return "no result depends on the order of right rows"
     # A band join with windows compares times, too.
     by_number = plan.order.by_number and plan.native.time is None
-    of = "right rows" if by_number else "right rows of equal time"
-    return f"{of} come in the order of their values, by {plan.order.on} first"
+    of = "right rows" if by_number else "right rows with equal times"
+    return f"{of} are ordered by value, starting with {plan.order.on}"
 
 
 def _asof(plan: Plan, layout: Layout) -> list[str]:
-    """Which right rows are sent, and which of them to more than one slice."""
+    """Describe which right rows are copied to more than one slice."""
     lines = []
     if layout.is_cut:
-        copies = "all within reach of its left rows, for where compares both sides"
+        copies = "all right rows within reach of its left rows, because where reads both sides"
         if plan.reach.nearest:
-            copies = "the nearest of each key, from each task that sends rows"
-        lines.append(f"  copies     a slice gets, of right rows outside it, {copies}")
+            copies = "the nearest right rows of each key, from each task that sends rows"
+        lines.append(f"  copies     from outside each slice: {copies}")
     return lines
 
 
 def _wide(plan: Plan) -> str:
-    """What is said of rows with an end too far away, if columns have ends."""
+    """Describe what happens to rows whose end is too far away, if `max_width` is set."""
     if plan.max_width is None:
         return ""
     return f", and rows with an end farther away than {plan.max_width}"
@@ -198,7 +196,7 @@ _METHODS = {
 
 
 def _unit(plan: Plan) -> str:
-    """What times are counted in."""
+    """Return the unit of times."""
     if any(isinstance(plan.inputs[side].value_type, IntegralType) for side in (LEFT, RIGHT)):
         return ""
     return " days" if plan.in_days else " microseconds"
@@ -237,25 +235,25 @@ def _stayed(way: Stayed) -> list[str]:
     costs = [] if way.costs is None else [f"  costs      {way.costs}"]
     partitions = f"{way.sides.partitions:,} partitions"
     return [
-        f"  divided    by key: both sides are in {partitions} by a hash of it already",
-        "  placed     rows stay in their partitions, and go to Python once",
+        f"  divided    by key: its hash already divides both sides into {partitions}",
+        "  placed     rows stay in their partitions, and are passed to Python once",
         *costs,
     ]
 
 
 def aggregate_described(plan: AggregatePlan) -> str:
-    """The native aggregation's own account, then what Spark does around it."""
+    """Describe the native aggregation, and the steps that Spark performs around it."""
     session = plan.frames[0].sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
     tables = [empty(frame, "stream").select(list(plan.sent)) for frame in plan.frames]
     query = AggregationQuery(**plan.aggregation.arguments, threads=threads)
     native = query.plan(tables).explanation
-    why = "the order of rows shows in a result"
+    why = "a result depends on their order"
     if plan.aggregation.session is not None:
-        why = "any of them may keep a session open"
-    what = f"rows, for {why}"
+        why = "any of them can extend a session"
+    what = f"rows, because {why}"
     if plan.combines:
-        what = "aggregates by slice of time and key, made where the rows are read"
+        what = "aggregates by slice of time and key, computed where the rows are read"
     with recorded() as texts:
         way = of_aggregation(plan)
     if isinstance(way, Streamed):
@@ -271,15 +269,15 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
         f"  divided    {_division(layout, 'time')}",
         *_tasks(plan.frames[0].sparkSession, layout),
         f"  kept       {what}, {_STORES}",
-        "  comes      once the watermark of the batch has passed the end of a window",
+        "  emitted    once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",
         *_hot_keys(layout, "'time'" if plan.windows is not None else None),
-        f"  tells      {_TELLS.format('aggregate')}",
+        f"  reports    {_TELLS.format('aggregate')}",
     ]
 
 
 def _layers(layout: OverlapLayout) -> list[str]:
-    """Where the rows of a cut bucket go, and the layers of the most heavily cut one."""
+    """Describe the layers of the bucket with the most slices, and where its rows go."""
     layers = max(layout.layers, key=lambda one: sum(len(layer.cut.partitions) for layer in one))
     if not layout.is_cut:
         return []
@@ -302,7 +300,7 @@ def _layers(layout: OverlapLayout) -> list[str]:
 def _shuffled(layout: Places, what: str = "time") -> list[str]:
     placed = "by partition number (repartitionById)"
     if not places_rows():
-        placed = "by a number that hashes to the partition's"
+        placed = "by a number whose hash selects the partition"
     lines = [f"  divided    {_division(layout, what)}"]
     if layout.rows:
         share = layout.fullest * layout.partitions / layout.rows
@@ -319,7 +317,7 @@ def _division(layout: Places, what: str) -> str:
         return f"by a hash of {what} to {layout.partitions} buckets, whose parts one task merges"
     if isinstance(layout, Cycle):
         keys = "key and " if len(layout.buckets) > 1 else ""
-        text = f"by {keys}{what}: slices {WIDTHS} times as wide as pairs reach, in turn to "
+        text = f"by {keys}{what}: slices {WIDTHS} times as wide as the reach of pairs, in turn to "
         return f"{text}{layout.partitions} buckets"
     slices = [len(bucket.borders) + 1 for bucket in layout.buckets]
     if isinstance(layout, OverlapLayout):

@@ -1,7 +1,7 @@
-"""The rows of a table that Spark reads from Parquet files, by the footers of a few of them.
+"""Estimates the number of rows in Parquet files from the footers of a few of them.
 
-Spark knows the bytes of files, and how large it takes a row to be. Compressed files have many more
-rows than these two tell.
+Spark knows only the size of the files and an assumed size per row. Compressed files contain many
+more rows than these two numbers suggest.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from pyspark.errors import PySparkException
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Files whose footers are read: each costs a request or two to where they are stored.
+# The number of files whose footers are read. Each costs one or two requests to the storage.
 _LOOKED_AT = 3
 
-# Spark's number of bytes where it knows none.
+# Spark reports at least this many bytes if it does not know the size.
 _UNKNOWN = 2**62
 
-# Nodes of a plan that have the rows of what they read, or, for filters, no more.
+# Plan nodes that return all rows of their input. A filter may return fewer.
 _SAME = ("Project", "SubqueryAlias", "View")
 _NARROW = (*_SAME, "Filter")
 
 
 class Rows(NamedTuple):
-    """The number of rows of files. It is exact where all footers tell it, else an estimate."""
+    """The number of rows in files: exact if all footers were read, otherwise an estimate."""
 
     number: float
     exact: bool
 
 
 def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
-    """How many rows the files have, before any filter; None if some are not Parquet.
+    """Return the number of rows in the files before any filter, or None if some are not Parquet.
 
-    It is None, too, where a file cannot be read: Spark says why, if it cannot read it either. And
-    it is None of rows that are `filtered`, if that is not allowed.
+    Also returns None if a file cannot be read. If Spark cannot read it either, Spark reports the
+    reason. A plan with a filter is accepted only if `filtered` is true.
     """
     nodes = _NARROW if filtered else _SAME
     try:
@@ -44,15 +44,16 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
         relation = _read(plan, nodes)
         return None if relation is None else _rows_read(frame, relation)
     except (Py4JError, PySparkException, TypeError):
-        # A file that is gone, one that is encrypted, or a vendor's reader: the bytes must do.
+        # A file is missing or encrypted, or the reader is a vendor's. The caller then relies on
+        # the size in bytes.
         return None
 
 
 def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 - an object of Java
-    """The rows of the files of a relation."""
+    """Return the number of rows in the files of a relation."""
     counted = relation.stats().rowCount()
     if counted.isDefined():
-        # As of when somebody counted them.
+        # The count may be out of date.
         return Rows(float(str(counted.get())), exact=False)
     files = frame._jdf.inputFiles()  # noqa: SLF001 - a list in Python would fetch every name
     count = len(files)
@@ -60,7 +61,7 @@ def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 
         return Rows(0.0, exact=True)
     last = max(1, min(count, _LOOKED_AT) - 1)
     chosen = [files[at] for at in sorted({at * (count - 1) // last for at in range(last + 1)})]
-    # Not the bytes of `stats`, which a setting may multiply, or take from counted rows.
+    # The bytes in `stats` may be multiplied by a setting, or derived from counted rows.
     total = int(relation.relation().location().sizeInBytes())
     if total >= _UNKNOWN or not all(name.endswith(".parquet") for name in chosen):
         return None
@@ -69,14 +70,14 @@ def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 
 
 
 def _read(plan: Any, nodes: tuple[str, ...]) -> Any:  # noqa: ANN401 - objects of Java
-    """The relation of files that a plan reads, if it has no other nodes than these above it."""
+    """Return the file relation that a plan reads, or None if other nodes are above it."""
     while plan.nodeName() in nodes:
         plan = plan.children().apply(0)
     return plan if plan.nodeName() == "LogicalRelation" else None
 
 
 def _footer(frame: DataFrame, relation: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - Java's
-    """Rows and bytes of a file, which is read with the options that the reader was given."""
+    """Return the number of rows and bytes in a file, which is read with the reader's options."""
     session = frame.sparkSession
     jvm: Any = session._jvm  # noqa: SLF001 - no other way
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))

@@ -1,8 +1,9 @@
-"""The costs of a join if its large side were like the small one, which is here already.
+"""Estimates the costs of a join, assuming that its large side resembles the small one.
 
-A small side was collected before it is sent whole. Its keys and times stand for the other's,
-too, whose number of rows is all that is known. This needs no job. It only decides whether a
-sample of both sides is worth its cost: no form is taken by it that needs a sample.
+A small side is collected before it is sent whole. The keys and times of the small side also
+represent those of the large side, of which only the number of rows is known. The estimate needs no
+job. The estimate only decides whether a sample of both sides is worth its cost, and never selects a
+form that needs a sample.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Guess(NamedTuple):
-    """The costs of a join, and the way in which they were found."""
+    """The costs of a join, and how they were estimated."""
 
     costs: Costs
     basis: str
 
 
 def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
-    """The costs of all forms, without a sample: bins and native calls cost a sample, too."""
+    """Estimate the costs of all forms; those of bins and native calls include a sample."""
     sampling = looking(sum(small.rows))
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
@@ -45,7 +46,7 @@ def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
 
 
 def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
-    """Return the costs, assuming that the other side has similar times."""
+    """Return the costs, assuming that the other side has similar keys and times."""
     rows, at, weight = _drawn(whole, small)
     keys = _numbered(rows, plan.inputs[whole.side].by)
     times = plan.axis.integers(rows.column(plan.inputs[whole.side].on))
@@ -55,9 +56,9 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
 
 
 def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
-    """Rows, places among them that stand for either side, and how many rows each place stands for.
+    """Return rows, the places that represent each side, and how many rows each place represents.
 
-    No row stands for both sides: it would be its own partner.
+    No row represents both sides, because it would match itself.
     """
     count = whole.rows.num_rows
     weight = max(1.0, sum(small.rows) / SAMPLED)
@@ -76,11 +77,11 @@ def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], f
 
 
 def _numbered(rows: pa.Table, by: tuple[int, ...]) -> Integers:
-    """A number for each row, the same for equal keys."""
+    """Return a number for each row; rows with equal keys have equal numbers."""
     numbers = np.zeros(rows.num_rows, np.int64)
     for at in by:
         codes = rows.column(at).combine_chunks().dictionary_encode().indices.fill_null(-1)
-        # Few rows are drawn, so that these products are far below 64 bits.
+        # Few rows are drawn, so these products fit easily into 64 bits.
         both = numbers * (rows.num_rows + 1) + codes.to_numpy(zero_copy_only=False)
         numbers = np.unique(both, return_inverse=True)[1]
     return numbers

@@ -1,17 +1,18 @@
 """Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
-Such sides are tables with the same number of buckets, or DataFrames after a `repartition`, an
+Examples are tables with the same number of buckets, or DataFrames after a `repartition`, an
 aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
-Spark does not guarantee this, and a Python function cannot require that all rows of a key are in
-one partition. The union is therefore joined with a row that belongs to neither side: a hash join
-needs all rows of a key in one partition, no matter how Spark changes the plan. It is a full join,
-because Spark never splits a partition of a full join, however large it is. If Spark would shuffle
-the union for this join, the two sides are partitioned differently, and another route is chosen.
+Spark does not guarantee this behavior, and a Python function cannot require that all rows of a key
+are in one partition. The union is therefore joined with a row that belongs to neither side: a hash
+join needs all rows of a key in one partition, no matter how Spark changes the plan. The hash join
+is a full join, because Spark never splits a partition of a full join, even a large one. If Spark
+would shuffle the union for this join, the two sides are partitioned differently, and another route
+is chosen.
 
-This is worthwhile if neither side is small enough to be sent whole. In a benchmark with tables of
-eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of processor
-time in place and 4.8 s with packs. Aggregating the partners of four million rows took 3.7 s and
-5.1 s (`benches/results/spark-planning.md`).
+A join in place is worthwhile if neither side is small enough to be sent whole. In a benchmark with
+tables of eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of
+processor time in place and 4.8 s with packs. Aggregating the partners of four million rows took
+3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.worker.task import Call
 
-# The keys of the row of no side, in SQL: of `id`, which is 0. A constant would be no key of a join.
+# SQL for the keys of the row that belongs to neither side. They are computed from `id`, which is 0,
+# because Spark does not use a constant as a join key.
 _KEYS: tuple[tuple[type[DataType], str], ...] = (
     (IntegralType, "cast(id as {})"),
     (StringType, "cast(id as string)"),
@@ -62,15 +64,16 @@ _KEYS: tuple[tuple[type[DataType], str], ...] = (
     (DecimalType, "cast(id as {})"),
 )
 
-# Nodes of a physical plan that have one child, and keep its rows where they are.
+# Nodes of a physical plan that have a single child and leave its rows in their partitions.
 _WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
 
 
 @dataclass(frozen=True)
 class InPlace:
-    """Both sides as one DataFrame, whose partitions have all rows of a key.
+    """Both sides as one DataFrame, in which each partition has all rows of its keys.
 
-    `keys` says whether these are all keys of the join, and `columns` how many columns it has.
+    `slots` contains the slot of each column of either side. `all_keys` specifies whether Spark has
+    partitioned the rows by all keys of the join.
     """
 
     frame: DataFrame
@@ -80,28 +83,28 @@ class InPlace:
 
     @property
     def columns(self) -> int:
-        """Columns that are handed to Python, the one that says the side included."""
+        """The number of columns that are passed to Python, including the one for the side."""
         return len(self.frame.columns)
 
     @property
     def there(self) -> There:
-        """What their costs depend on."""
+        """The properties that determine the cost of this route."""
         return There(self.partitions, self.columns)
 
 
 def found(plan: Plan) -> InPlace | None:
-    """Both sides where they are, if they are partitioned alike. Nothing runs for it."""
+    """Return both sides in place if they are partitioned alike, otherwise None. Runs no job."""
     if plan.streams or plan.stream_side is not None or not plan.native.keys:
         return None
     try:
         return _found(plan)
     except (Py4JError, PySparkException):
-        # Spark Connect shows no plans, and a vendor's Spark may have others.
+        # Spark Connect does not expose its plans, and a vendor's Spark may have different ones.
         return None
 
 
 def joined(plan: Plan, way: InPlace, call: Call, schema: StructType) -> DataFrame:
-    """The join as a DataFrame, in one pass."""
+    """Return the join as a DataFrame that reads the union once."""
     schemas = plan.columns.left, plan.columns.right
     task = InPlaceTask(schemas, way.slots, call, plan.order)
     return way.frame.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
@@ -117,7 +120,7 @@ def _found(plan: Plan) -> InPlace | None:
     alike = partitions == others and len(left) == len(right) and keys >= set(pairs)
     if not pairs or not alike or plan.partitions not in (None, partitions):
         return None
-    # A column that is in two pairs would need two slots.
+    # A column in two pairs would need two slots.
     if len(set(left)) < len(pairs) or len(set(right)) < len(pairs):
         return None
     kinds = [plan.inputs[LEFT].fields[one].dataType for one, _ in pairs]
@@ -140,13 +143,13 @@ def _found(plan: Plan) -> InPlace | None:
 
 
 def _key(kind: DataType) -> str | None:
-    """The key of the row of no side, if columns of this type are equal where their bytes are."""
+    """Return SQL for a key of the additional row, or None if the type is not compared by bytes."""
     text = next((text for known, text in _KEYS if isinstance(kind, known)), None)
     return None if text is None else text.format(kind.simpleString())
 
 
 def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The slot of each column of both sides: `pairs` of columns share one, and others of a type."""
+    """Return the slot of each column. Columns in `pairs` or of the same type share a slot."""
     left, right = ([field.dataType for field in plan.inputs[side].fields] for side in (LEFT, RIGHT))
     partner = dict(pairs)
     free = [at for at in range(len(right)) if at not in partner.values()]
@@ -161,7 +164,7 @@ def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...
 
 
 def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
-    """Both sides with the columns `s0`, `s1` and so on, nulls where they have none, and `side`."""
+    """Return both sides with one column per slot, null where unused, and the column `side`."""
     count = max(map(max, slots)) + 1
     frames = []
     for side in (LEFT, RIGHT):
@@ -174,9 +177,10 @@ def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list
 
 
 def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
-    """The columns `u0`, `u1` by whose hash Spark has partitioned the rows, and its partitions.
+    """Return the columns by whose hash Spark has partitioned the rows, and the partition count.
 
-    Tables with buckets show it before a plan is prepared, aggregations and joins after.
+    Bucketed tables report their partitioning before Spark prepares a plan. Aggregations and joins
+    report it only afterwards.
     """
     execution = frame._jdf.queryExecution()  # noqa: SLF001 - no other way
     for plan in (execution.sparkPlan(), _initial(execution.executedPlan())):
@@ -192,12 +196,12 @@ def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
 
 
 def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """The plan that Spark begins with."""
+    """Return the plan that Spark starts with."""
     return plan.initialPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
 
 
 def _stays(frame: DataFrame) -> bool:
-    """Whether Spark joins the union with the row of no side without moving a row of the union."""
+    """Return whether Spark joins the union with the additional row without moving other rows."""
     plan = _below(_initial(frame._jdf.queryExecution().executedPlan()))  # noqa: SLF001 - as above
     if plan.nodeName() != "ShuffledHashJoin":
         return False
@@ -205,7 +209,7 @@ def _stays(frame: DataFrame) -> bool:
 
 
 def _below(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """The first node that does more than to pass rows on."""
+    """Return the first node that does more than pass rows on."""
     while plan.nodeName().startswith(_WRAPPING):
         plan = plan.children().apply(0)
     return plan

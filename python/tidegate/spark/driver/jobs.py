@@ -1,4 +1,4 @@
-"""The jobs that a call runs before its result is used, and their names in Spark's interface."""
+"""Describes the jobs that a call runs before its result is used, for Spark's user interface."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "spark.job.description"
 
-# The texts of the jobs that begin, where somebody wants to know them.
+# The descriptions of the jobs that have started, if they are being recorded.
 _recorded: ContextVar[list[str] | None] = ContextVar("_recorded", default=None)
 
 
 @contextmanager
 def recorded() -> Iterator[list[str]]:
-    """The texts of the jobs that begin meanwhile."""
+    """Record the descriptions of the jobs that start inside the block."""
     texts: list[str] = []
     token = _recorded.set(texts)
     try:
@@ -32,7 +32,7 @@ def recorded() -> Iterator[list[str]]:
 
 @contextmanager
 def described(session: SparkSession, text: str) -> Iterator[None]:
-    """Describe the jobs that begin meanwhile; Spark Connect has no such descriptions."""
+    """Describe the jobs that start inside the block. Spark Connect has no such descriptions."""
     texts = _recorded.get()
     if texts is not None:
         texts.append(text)
@@ -46,4 +46,4 @@ def described(session: SparkSession, text: str) -> Iterator[None]:
     try:
         yield
     finally:
-        context._jsc.setLocalProperty(_DESCRIPTION, before)  # noqa: SLF001 - takes None, too
+        context._jsc.setLocalProperty(_DESCRIPTION, before)  # noqa: SLF001 - also accepts None

@@ -1,4 +1,4 @@
-"""The join as a DataFrame: one side sent whole, or both packed, sent in one shuffle, and joined."""
+"""Builds the DataFrame of a join, for the route that `route.py` chooses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:
-    """The join as a DataFrame."""
+    """Return the join as a DataFrame."""
     session = plan.left.sparkSession
     schema, output = outgoing(session, plan.columns.result, then, then_schema, plan.late_as)
     call = Call(plan.query.native.replace(columns=list(plan.columns.native)), output)
@@ -45,7 +45,7 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
         return joined_in_place(plan, way.sides, call, schema)
     layout = way.layout
     if plan.right_where is not None:
-        # The tasks that send right rows have tested them.
+        # The tasks that send right rows test the condition.
         call = replace(call, query=call.query.replace(where=None))
     schemas = plan.columns.left, plan.columns.right
     task: Task
@@ -66,13 +66,13 @@ def outgoing(
     then_schema: StructType | str | None,
     late_as: str | None,
 ) -> tuple[StructType, Output]:
-    """What Spark gets of a native result: its schema, and how tasks make it."""
+    """Return the schema of the result in Spark, and how tasks convert a native result to it."""
     if then is not None and late_as is not None:
-        message = "`then` makes other rows of results, so that `late_as` cannot tell which were "
-        message += "late: give one of them"
+        message = "`then` replaces the rows of the result, so `late_as` cannot mark late rows; "
+        message += "give one of them"
         raise tidegate.TidegateError(message)
     if (then is None) != (then_schema is None):
-        message = "`then` and `then_schema` go together: give both or none"
+        message = "`then` and `then_schema` require each other; give both or neither"
         raise tidegate.TidegateError(message)
     names = tuple(result.names)
     if then_schema is None or then is None:
@@ -85,7 +85,7 @@ def outgoing(
 
 
 def in_partitions(packs: DataFrame, layout: Places) -> DataFrame:
-    """The packs in Spark partitions, one for each partition of the layout."""
+    """Distribute the packs over Spark partitions, one for each partition of the layout."""
     if places_rows():
         return packs.repartitionById(layout.partitions, "partition")
     numbers = F.array(*(F.lit(number) for number in hashed_to(layout.partitions)))
@@ -93,8 +93,8 @@ def in_partitions(packs: DataFrame, layout: Places) -> DataFrame:
 
 
 def places_rows() -> bool:
-    """Whether Spark can put a row into a partition by its number (4.1 and later).
+    """Return whether Spark can assign a row to a partition by number (4.1 and later).
 
-    Otherwise it goes by a number's hash.
+    In older versions, the hash of a number determines the partition.
     """
     return hasattr(DataFrame, "repartitionById")

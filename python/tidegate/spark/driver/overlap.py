@@ -1,4 +1,4 @@
-"""The division of rows that have a start and an end: samples of them, and the layout that suits."""
+"""Divides rows with a start and an end: samples them and chooses a suitable layout."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.overlap import Intervals
     from tidegate.spark.worker.task import Batches
 
-# If a partition has this many times the mean of rows, a job that may even them out is worth it.
+# If a partition has this multiple of the mean number of rows, a job that may balance the partitions
+# is worth its cost.
 _UNEVEN = 1.3
 
-# A length that stands for any.
+# The length of rows that are too long for 64 bits.
 _ANY = 2**63 - 1
 
 _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
 
 
 def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
-    """The layout of an overlap join of tables.
+    """Return the layout of an overlap join of tables.
 
-    It runs up to three jobs over keys, starts and ends: one for a sample, and one for each side
-    whose longest row must be known. That is a side of intervals whose rows have all that overlap
-    them in one task, if keys alone do not divide the rows evenly.
+    Runs up to three jobs over keys, starts and ends: one for a sample, and one for each side whose
+    longest row must be known. The longest row matters if the rows of a side are intervals that need
+    all of their matches in one task, and if keys alone do not divide the rows evenly.
     """
     session = plan.left.sparkSession
     if plan.parallelism == "key":
@@ -64,7 +65,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
 
 
 def of_few(plan: Plan, rows: float) -> OverlapLayout:
-    """The layout of a join with few rows, which are divided only by key."""
+    """Return the layout of a join with few rows, which are divided only by key."""
     return by_key(tasks_of(plan, rows))
 
 
@@ -79,7 +80,7 @@ def _is_even(layout: OverlapLayout) -> bool:
 
 
 def sample_of_join(plan: Plan) -> Sample:
-    """Keys, starts and ends of rows, each row of both sides as likely as another."""
+    """Return a sample of keys, starts and ends in which every row is equally likely."""
     drawn = _drawn(plan, LEFT).union(_drawn(plan, RIGHT))
     rows, weight = sampled(drawn, "keys, starts and ends")
     sides = []
@@ -94,9 +95,9 @@ def sample_of_join(plan: Plan) -> Sample:
 
 
 def _drawn(plan: Plan, side: int) -> DataFrame:
-    """Hashes of keys and the columns that tell starts and ends, each side's with names of its own.
+    """Return key hashes and interval columns of some rows of a side.
 
-    They are of some rows.
+    The interval columns of both sides have different names; those of the other side are null.
     """
     rows, other = plan.inputs[side], plan.inputs[1 - side]
     told = []
@@ -117,7 +118,7 @@ def _name(side: int, nth: int) -> str:
 
 
 def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
-    """The sample with the lengths that are needed of the longest rows."""
+    """Return the sample with the lengths of the longest rows that the layout requires."""
     sides = {"left": (LEFT,), "right": (RIGHT,)}.get(kept, (LEFT, RIGHT))
     left, right = (
         _longest(plan, side) if side in sides and sample.longest[side] is None else known
@@ -127,7 +128,7 @@ def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
 
 
 def _longest(plan: Plan, side: int) -> int:
-    """How long the rows of a side are at most."""
+    """Return the length of the longest row on a side."""
     frame = plan.inputs[side].frame
     if plan.query.is_overlap:
         lengths = frame.selectExpr(f"{_length(plan, side)} length")
@@ -142,14 +143,14 @@ def _longest(plan: Plan, side: int) -> int:
 
 
 def _lengths(intervals: Intervals, batches: Batches) -> Batches:
-    """The length of the longest row of each batch."""
+    """Yield the length of the longest row in each batch."""
     for batch in batches:
         found = longest(intervals, pa.Table.from_batches([batch]))
         yield pa.RecordBatch.from_pydict({"length": pa.array([found], pa.int64())})
 
 
 def _length(plan: Plan, side: int) -> str:
-    """How long a row is, null if it has no start or no end, in SQL."""
+    """Return SQL for the length of a row, which is null if the row has no start or no end."""
     rows = plan.inputs[side]
     start, end = (
         number(f"u{at}", rows.fields[at].dataType, in_days=plan.in_days) for at in rows.interval

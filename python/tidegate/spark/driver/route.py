@@ -1,4 +1,4 @@
-"""The route of a call's rows: a side sent whole, all in one shuffle, Spark's bins, or streams."""
+"""Chooses the route of a call's rows: broadcast, in place, one shuffle, time bins, or streams."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ _SAMPLED = "by a sample of both sides"
 
 
 class Broadcast(NamedTuple):
-    """One side is sent whole to every task, for a reason."""
+    """One side is sent whole to every task; `reason` explains why."""
 
     whole: Whole
     reason: str
-    # The text on the costs of all forms where they were weighed, and how these were found.
+    # The costs of all forms as text, if they were compared, and how they were estimated.
     costs: str | None = None
     basis: str | None = None
 
 
 class Shuffled(NamedTuple):
-    """Rows are packed and shuffled; a join has a reason not to send a side whole."""
+    """Rows are packed and shuffled.
+
+    For a join, `reason` explains why neither side is sent whole.
+    """
 
     layout: Layout
     reason: str | None = None
-    # What is said of bins where these could have been chosen.
+    # The text about bins, if bins were an option.
     of_bins: str | None = None
 
 
@@ -56,7 +59,7 @@ class Overlapped(NamedTuple):
 
     layout: OverlapLayout
     reason: str
-    # What is said of bins where these could have been chosen.
+    # The text about bins, if bins were an option.
     of_bins: str | None = None
 
 
@@ -64,22 +67,22 @@ class Binned(NamedTuple):
     """Spark itself joins on equal keys and time bins; `reason` explains why."""
 
     bins: Bins
-    # What all forms cost, if rows were sampled.
+    # The costs of all forms as text, if rows were sampled.
     costs: str | None
     reason: str
 
 
 class Stayed(NamedTuple):
-    """Both sides are partitioned by their keys already, and are joined where they are."""
+    """Both sides are already partitioned by their keys, and are joined in place."""
 
     sides: InPlace
     reason: str
-    # The text about the costs of all forms, if they were compared.
+    # The costs of all forms as text, if they were compared.
     costs: str | None = None
 
 
 class Streamed(NamedTuple):
-    """Rows of streams go through one stateful operator."""
+    """The rows of streams pass through one stateful operator."""
 
     layout: Layout
 
@@ -89,49 +92,53 @@ Way = OfTables | Streamed
 
 
 class _Near(NamedTuple):
-    """A side that may be sent whole, the rows of both, and the reason; or why there is none."""
+    """A side that may be sent whole, the rows of both sides, and the reason.
+
+    If there is no such side, `reason` explains why.
+    """
 
     whole: Whole | None
     small: Small | None
     reason: str
 
     def told(self, costs: Costs) -> str:
-        """The costs as text."""
+        """Return the costs as text."""
         return told(costs, None if self.whole is None else NAMES[self.whole.side])
 
     @property
     def rather(self) -> str:
-        """The reason as the first half of a sentence that says what is cheaper."""
+        """The reason, as the first half of a sentence about the cheaper form."""
         return f"{self.reason}, {'and' if self.whole is None else 'but'}"
 
 
-# The functions whose forms are weighed. Others are native calls: a small side is sent whole.
+# The functions for which the costs of all forms are compared. With other functions, a small side is
+# always sent whole.
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
-_NO_SAMPLE = "however many pairs there are, bins do not cost clearly more: no row is sampled"
-_TOGETHER = "rows of one key and bin lie together, and"
+_NO_SAMPLE = "bins cost at most slightly more for any number of pairs, so no rows are sampled"
+_TOGETHER = "rows of one key and bin are adjacent, and"
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
-_FEW = "files tell that rows are few, so that none is sampled"
+_FEW = "files show that there are few rows, so none are sampled"
 _IN_PLACE = "rows that stay in their partitions are cheaper"
 
-# How full the fullest partition may be beside a share that is even among all cores.
+# The maximum size of the fullest partition, as a multiple of an even share for each core.
 _EVEN = 1.5
 
 
 def of_join(plan: Plan, *, fused: bool = False) -> Way:
-    """The way of a join. Of tables, a small side is collected, or rows are sampled.
+    """Return the route of a join. For tables, the function collects a small side or samples rows.
 
-    `fused` says whether a function takes the result in the same call.
+    `fused` specifies whether `then` processes the result in the same call.
     """
     if fused and plan.parallelism == "bins":
-        message = "parallelism 'bins' hands no rows to Python, where `then` takes them: leave out "
-        message += "`then`, and call mapInArrow of the result, or leave out 'bins'"
+        message = "parallelism 'bins' passes no rows to Python, where `then` runs; "
+        message += "leave out `then` and call mapInArrow on the result, or leave out 'bins'"
         raise tidegate.TidegateError(message)
     if plan.streams:
         return Streamed(stream_join.layout(plan))
     whole, reason = chosen(plan)
     near = _Near(whole, None, reason)
-    of_bins = "`then` takes rows in Python" if fused else plan.without_bins
+    of_bins = "`then` runs in Python" if fused else plan.without_bins
     if whole is not None:
         near = near._replace(small=_weighed_side(plan, whole))
         if near.small is None:
@@ -148,13 +155,13 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
 
 
 def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
-    """The side that is here, and the rows of both, if another form than it may be taken."""
+    """Return the collected side with the row counts, if another form may be chosen instead."""
     weighs = plan.parallelism == "auto" and plan.query.function in _WEIGHED
     return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
 
 
 def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTables:
-    """The way of a join of tables by native calls, where neither side is sent whole."""
+    """Return the route of a join of tables by native calls, with neither side sent whole."""
     if plan.parallelism == "key":
         there = in_place.found(plan)
         if there is not None:
@@ -174,7 +181,7 @@ def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTabl
 def _of_layers(
     plan: Plan, near: _Near, reason: str, of_bins: str | None, few: float | None
 ) -> Overlapped | Stayed:
-    """The same of rows that have a start and an end."""
+    """Return the route of native calls for rows that have a start and an end."""
     if few is not None:
         return Overlapped(overlap.of_few(plan, few), f"{reason}, and {_FEW}", of_bins)
     if plan.parallelism == "key":
@@ -188,7 +195,7 @@ def _of_layers(
 def _stayed(
     plan: Plan, near: _Near, hashes: tuple[Integers, Integers], weight: float
 ) -> Stayed | None:
-    """Rows that are there already, if it is cheaper not to shuffle them."""
+    """Return the rows in place, if that is cheaper than shuffling them."""
     sides = _there(plan, hashes, weight)
     if sides is None:
         return None
@@ -199,7 +206,7 @@ def _stayed(
 
 
 def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPlace | None:
-    """Rows that are there already, unless a partition would be too full; by hashes of all keys."""
+    """Return the rows in place, unless key hashes show that a partition would be too full."""
     sides = in_place.found(plan) if plan.parallelism == "auto" else None
     if sides is None or not sides.all_keys:
         return None
@@ -211,7 +218,7 @@ def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPl
 
 
 def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
-    """The way of a join of tables whose rows have one time. If need be, rows are sampled."""
+    """Return the route of a join of tables whose rows have one time. Samples rows if needed."""
     unseen = without_sample(plan) if plan.parallelism == "auto" and near.whole is None else None
     if unseen is not None:
         reason = f"{_TOGETHER} {_NO_SAMPLE}" if unseen.together else _NO_SAMPLE
@@ -231,7 +238,7 @@ def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
 
 
 def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]:
-    """The form to take, and the reason. Spark has no bins for a side that it would have to sort."""
+    """Return the form to use and the reason. Bins are excluded if Spark would have to sort rows."""
     if plan.parallelism == "bins":
         return "bins", near.reason
     can_bin = hashed(plan, bins) is not None
@@ -246,7 +253,7 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:
-    """The way of an aggregation. Rows of tables are sampled."""
+    """Return the route of an aggregation. The rows of tables may be sampled."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
     return Shuffled(division.of_aggregation(plan))

@@ -1,9 +1,9 @@
-"""A small side, collected once and sent whole to every task: the other side stays where it is.
+"""Collects a small side once and sends it whole to every task. The other side stays in place.
 
-The other side then needs neither a layout nor a shuffle, and no skew of its keys can make a task
-heavy. It may be a stream: each micro-batch then meets the same rows, and nothing is kept of it.
-Collected rows are in time or value order, so that a task joins its rows with the rows within reach
-only.
+The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload a task.
+The other side can also be a stream: each micro-batch is joined with the same rows, and no state is
+kept. Collected rows are sorted by time or value, so a task joins its rows only with the rows within
+reach.
 """
 
 from __future__ import annotations
@@ -39,79 +39,80 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.overlap import StartsAndEnds
     from tidegate.spark.worker.task import Batches, Call
 
-# Bytes of a side that is sent whole without being asked for. Each Python worker holds them.
+# The maximum size in bytes of a side that `auto` sends whole. Each Python worker holds a copy.
 LIMIT = 1 << 26
 
-# What Spark thinks to have no more bytes than this is collected at once, up to a number of rows: to
-# count it beforehand would take another job, a tenth of a second.
+# A side that Spark estimates at no more than this many bytes is collected immediately, up to a
+# number of rows. Counting its rows first would take another job, about a tenth of a second.
 _SURE = 1 << 22
 
-# Bytes of rows that a task joins at a time: as many as it may hold of the side that is whole, so
-# that preparing that side again costs no more than the rows themselves.
+# The number of bytes that a task joins at a time. It equals the limit for the whole side, so
+# preparing that side again costs no more than the rows themselves.
 _CHUNK = 1 << 26
 
-# Bytes of files that Spark reads in a task, unless it is told otherwise.
+# The number of bytes that Spark reads from files in one task by default.
 _SPLIT = 1 << 27
 
-# What Spark adds to the size of a row, in bytes.
+# The number of bytes that Spark adds to the size of a row.
 _HEADER = 8
 
-# What Spark says of a side whose size it does not know.
+# The size that Spark reports for a side of unknown size.
 _UNKNOWN = 2**63 - 1
 
 
 class Whole(NamedTuple):
-    """A side that is sent whole, its rows in time or value order."""
+    """A side that is sent whole, sorted by time or value."""
 
     side: int
     rows: pa.Table
 
 
 class Choice(NamedTuple):
-    """The side that is sent whole, if one is, and the reason."""
+    """The side that is sent whole, or None, and the reason."""
 
     whole: Whole | None
     reason: str
 
 
 def chosen(plan: Plan) -> Choice:
-    """The smaller side, if it may be sent whole and is small, or was asked to be."""
+    """Return the smaller side, if it may be sent whole and is small or `broadcast` is requested."""
     if plan.stream_side is not None:
         return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
         return Choice(None, f"parallelism is {plan.parallelism!r}")
-    # Every task has all of the side that is whole, so none could tell which rows lack a partner.
+    # Every task has all rows of the whole side, so no task can tell which of them are unmatched.
     sides = [side for side in (RIGHT, LEFT) if not plan.reports[side]]
     if not sides:
-        return Choice(None, "a full join returns rows without a partner of both sides")
+        return Choice(None, "a full join returns the unmatched rows of both sides")
     sizes = {side: _estimated_bytes(plan.inputs[side].frame) for side in sides}
     side = min(sides, key=lambda side: sizes[side])
     return _if_small(plan, side, sizes[side])
 
 
 def _of_table(plan: Plan, side: int) -> Choice:
-    """The table that a stream is joined with: nothing else can be done with it."""
+    """Return the table that is joined with a stream. Such a table must be sent whole."""
     whole, reason = _if_small(plan, side, _estimated_bytes(plan.inputs[side].frame))
     if whole is not None:
         return Choice(whole, reason)
-    message = f"{reason}, and {NAMES[1 - side]} is a stream, so that every task of every "
-    message += f"micro-batch is sent all of {NAMES[side]}: give parallelism='broadcast' if the "
-    message += "workers have room for it, or join inside `foreachBatch`, where each micro-batch is "
-    message += "a table and rows are shuffled"
+    message = f"{reason}, and {NAMES[1 - side]} is a stream, "
+    message += f"so every task of every micro-batch would receive all of {NAMES[side]}; "
+    message += "give parallelism='broadcast' if the workers have enough memory, "
+    message += "or join inside `foreachBatch`, where each micro-batch is a table and rows are "
+    message += "shuffled"
     raise tidegate.TidegateError(message)
 
 
 def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
-    """A side, if it is small or was asked to be sent whole."""
+    """Return a side if it is small or if `broadcast` is requested."""
     if plan.parallelism == "broadcast":
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
     width = _width(plan.columns.of(side))
     likely = None if estimated == _UNKNOWN else _of_files(plan, side, width)
-    # Of many files, the footers of a few tell about how many rows there are: twice as many, or half
-    # of them, are not left to chance.
+    # If there are many files, the footers of a few give only an estimate. It is trusted only if it
+    # is at most half or more than twice the limit.
     chance = 1 if likely is not None and likely.exact else 2
     sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
-    # Counting computed rows costs as much as collecting them, so they are collected at once.
+    # Counting computed rows costs as much as collecting them, so they are collected immediately.
     # Strings may be long, so their bytes are counted first.
     if width is not None and (sure or (estimated <= LIMIT and _is_computed(plan, side))):
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
@@ -128,16 +129,16 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Whether a side contains no strings and is more than a selection of rows from files."""
+    """Return whether a side has no strings and does more than select rows from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
 
 
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
-    """How many bytes a side of Parquet files has as Arrow data; None if that is not known.
+    """Return the size of a side of Parquet files as Arrow data, in bytes; None if it is unknown.
 
-    Footers tell the rows, but neither how long texts are nor how many rows a filter leaves.
+    Footers show the number of rows, but neither the length of strings nor the effect of a filter.
     """
     if width is None or _texts(plan.columns.of(side)):
         return None
@@ -146,14 +147,14 @@ def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
 
 
 def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
-    """Whether the side may be sent without being asked for, and the reason."""
+    """Return whether `auto` may send the side whole, and the reason."""
     if estimated == _UNKNOWN:
         return False, "is of unknown size"
     if estimated > LIMIT:
         return False, f"has about {_text(estimated)}, more than {_text(LIMIT)}"
     size = _counted_bytes(plan, side)
     if size is None:
-        return False, "has columns whose size is not known beforehand"
+        return False, "has columns whose size is not known in advance"
     if size > LIMIT:
         return False, f"has {_text(size)}, more than {_text(LIMIT)}"
     return True, f"has {_text(size)}, at most {_text(LIMIT)}"
@@ -164,9 +165,10 @@ def _text(size: int) -> str:
 
 
 def _estimated_bytes(frame: DataFrame) -> int:
-    """Spark's estimate from files or local rows: often too high, and too low for what is packed.
+    """Return Spark's estimate of the size of files or local rows, in bytes.
 
-    Spark Connect does not tell it.
+    The estimate is often too high, but too low for compressed files. Spark Connect does not report
+    an estimate.
     """
     try:
         statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001 - no other way
@@ -176,10 +178,10 @@ def _estimated_bytes(frame: DataFrame) -> int:
 
 
 def rows_beside(plan: Plan, whole: Whole) -> Small | None:
-    """A side that may be sent whole, and the rows of both; None if Spark does not know the other.
+    """Return a side that may be sent whole and the rows of both sides; None if these are unknown.
 
-    The rows of Parquet files are told by their footers. Of anything else Spark knows bytes, and how
-    large it takes a row to be.
+    Footers show the number of rows in Parquet files. For other inputs, Spark knows the size in
+    bytes and assumes a size per row.
     """
     other = plan.inputs[1 - whole.side].frame
     size = _estimated_bytes(other)
@@ -197,9 +199,10 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
 
 
 def _counted_bytes(plan: Plan, side: int) -> int | None:
-    """Bytes of a side as Arrow data: what files hold may be many times as many rows as one thinks.
+    """Return the size of a side as Arrow data, in bytes; None if a column has an unknown size.
 
-    Files need not be read for it, but for texts. None if a column has an unknown size.
+    Files can contain many times more rows than their size suggests. Only the string columns of
+    files are read.
     """
     schema = plan.columns.of(side)
     width = _width(schema)
@@ -212,7 +215,7 @@ def _counted_bytes(plan: Plan, side: int) -> int | None:
 
 
 def _width(schema: pa.Schema) -> int | None:
-    """Bytes of a row without its texts; None if a column has an unknown size."""
+    """Return the bytes of a row without its strings; None if a column has an unknown size."""
     width = 4 * len(_texts(schema))
     for field in schema:
         if pa.types.is_primitive(field.type):
@@ -231,15 +234,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _bytes(rows: pa.Table, width: int) -> int:
-    """The same of rows that are here."""
+    """Return the size of collected rows, in bytes."""
     lengths = (pc.sum(pc.binary_length(rows.column(at))).as_py() for at in _texts(rows.schema))
     return int(width * rows.num_rows) + sum(length or 0 for length in lengths)
 
 
 def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
-    """The rows of a side that can have a partner, in the order in which the join finds them.
+    """Collect the rows of a side that can have a partner, in the order that the join requires.
 
-    There are at most so many if that is said.
+    `most` limits the number of rows.
     """
     mine = plan.inputs[side]
     wanted = mine.without_unmatchable()
@@ -256,7 +259,7 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
 
 
 def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
-    """The rows as Arrow data, with the column names of a schema.
+    """Return the rows as Arrow data, with the column names of a schema.
 
     PySpark's `toArrow` fails on a null struct whose fields are declared not null, such as the
     fields of a variant. Rows with such types are passed through Python.
@@ -270,7 +273,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _has_required_fields(kind: pa.DataType) -> bool:
-    """Whether a type contains, at any level, a struct with a field that is declared not null."""
+    """Return whether a type contains, at any level, a struct with a field declared not null."""
     if pa.types.is_map(kind):
         # Map entries are such structs, but an entry is never null.
         return _has_required_fields(kind.key_type) or _has_required_fields(kind.item_type)
@@ -280,9 +283,9 @@ def _has_required_fields(kind: pa.DataType) -> bool:
 
 
 def _check(plan: Plan, side: int, rows: pa.Table) -> None:
-    """Refuse a row without a time, or a start after its end, as the task does that meets it."""
+    """Reject rows without a time, and rows that start after they end, as tasks do."""
     if plan.query.is_overlap:
-        # There is nothing else to refuse: a native join would index all rows for no result.
+        # No other check is needed, and a native join would index all rows just to check them.
         plan.starts_and_ends(side).of(rows)
         return
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
@@ -292,7 +295,7 @@ def _check(plan: Plan, side: int, rows: pa.Table) -> None:
 
 
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
-    """The join as a DataFrame of the other side's partitions."""
+    """Return the join as a DataFrame with the partitions of the other side."""
     session = plan.left.sparkSession
     other = plan.inputs[1 - whole.side]
     task = _Task(
@@ -309,15 +312,18 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:
-    """The rows as tasks get them: Spark Connect has no broadcast, and sends them with the task."""
+    """Return the rows as a broadcast variable, or as part of the task.
+
+    Spark Connect has no broadcast variables.
+    """
     try:
         context = session.sparkContext
     except PySparkException:
         if stream.size > LIMIT:
             message = (
-                f"parallelism 'broadcast': {name} has {_text(stream.size)}, and Spark Connect "
+                f"parallelism 'broadcast': {name} has {_text(stream.size)}, but Spark Connect "
             )
-            message += f"can send {_text(LIMIT)} to every task: leave it out"
+            message += f"can send at most {_text(LIMIT)} to every task; leave it out"
             raise tidegate.TidegateError(message) from None
         return _Held(stream)
     return context.broadcast(stream)
@@ -325,13 +331,13 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
 
 @dataclass(frozen=True)
 class _Held:
-    """Rows that are sent with the task itself."""
+    """Rows that are sent as part of the task."""
 
     value: pa.Buffer
 
 
 def _stream(rows: pa.Table) -> pa.Buffer:
-    """The rows as an Arrow stream."""
+    """Return the rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
@@ -339,7 +345,7 @@ def _stream(rows: pa.Table) -> pa.Buffer:
 
 
 def _chunks(batches: Batches) -> Iterator[pa.Table]:
-    """The rows as tables of about `_CHUNK` bytes, none of them empty."""
+    """Yield the rows as non-empty tables of about `_CHUNK` bytes."""
     collected: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -355,7 +361,7 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class _Task:
-    """A join of the rows of a Spark partition and the whole side, as it is sent to the workers."""
+    """Joins a Spark partition with the whole side. Instances are sent to the workers."""
 
     whole: Broadcast[pa.Buffer] | _Held
     side: int
@@ -364,7 +370,7 @@ class _Task:
     call: Call
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition, some at a time."""
+        """Join the rows of a Spark partition in chunks."""
         whole = pa.ipc.open_stream(self.whole.value).read_all()
         part_for = self.near.parts(whole)
         for rows in _chunks(batches):
@@ -377,7 +383,7 @@ Part = Callable[[pa.Table], tuple[int, int]]
 
 
 def _near(plan: Plan, side: int) -> _Within | _Overlapping:
-    """What finds the rows of the whole side that rows of the other need."""
+    """Return the object that finds the rows of the whole side that other rows can match."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     if plan.query.is_overlap:
         return _Overlapping(plan.starts_and_ends(side), plan.starts_and_ends(1 - side))
@@ -386,7 +392,7 @@ def _near(plan: Plan, side: int) -> _Within | _Overlapping:
 
 @dataclass(frozen=True)
 class _Within:
-    """Finds the rows of the whole side that are within reach, as it is sent to the workers."""
+    """Finds the rows of the whole side that are within reach. Instances are sent to the workers."""
 
     reach: Reach
     axis: Axis
@@ -394,7 +400,7 @@ class _Within:
     columns: tuple[int, int]
 
     def parts(self, whole: pa.Table) -> Part:
-        """What says where the rows begin that others need, and how many they are."""
+        """Return a function that returns the position and number of the rows to join."""
         times = self.axis.integers(whole.column(self.columns[0]))
 
         def part(rows: pa.Table) -> tuple[int, int]:
@@ -406,15 +412,15 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds the rows of the whole side that may overlap others, likewise."""
+    """Finds rows of the whole side that may overlap others. Instances are sent to the workers."""
 
     whole: StartsAndEnds
     other: StartsAndEnds
 
     def parts(self, whole: pa.Table) -> Part:
-        """What says where the rows begin that others need, and how many they are."""
+        """Return a function that returns the position and number of the rows to join."""
         starts, ends = self.whole.of(whole)
-        # Rows are in the order of their starts. Before a place, none ends after this.
+        # Rows are sorted by their starts. No row up to a position ends after `latest`.
         latest = np.maximum.accumulate(ends)
 
         def part(rows: pa.Table) -> tuple[int, int]:
@@ -427,9 +433,10 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Where rows of the whole `side` begin that `times` of the other can reach, and how many.
+    """Return the position and number of the rows of the whole `side` that `times` can reach.
 
-    `whole` has the times of the whole side, rising.
+    `times` belong to the other side. `whole` contains the times of the whole side in ascending
+    order.
     """
     lower, upper = reach.lower, reach.upper
     if side == LEFT:

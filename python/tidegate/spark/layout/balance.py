@@ -1,6 +1,6 @@
-"""The layout that suits a sample of the rows: few copies, and no partition much fuller than others.
+"""Chooses the layout that suits a sample: few copies, and no partition much fuller than others.
 
-Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
+This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ if TYPE_CHECKING:
 
 Division = Literal["auto", "key", "time", "hybrid"]
 
-# A partition may hold this multiple of the mean. Below 1.1 the noise of the sample decides.
+# A partition may hold this multiple of the mean. Below 1.1, noise in the sample would decide.
 BALANCED = 1.1
 
-# Heavy slices are cut into pieces if a partition holds this multiple of the mean, and so many
-# standard deviations more of what the sample says of a mean partition. A bucket is as heavy as the
-# sample says if it is so many above the mean.
+# Heavy slices are cut into pieces if a partition exceeds this multiple of the mean by this number
+# of standard deviations. The deviation is that of a mean partition in the sample. The sampled size
+# of a bucket is trusted if it exceeds the mean by the same number of deviations.
 _HEAVY = 1.2
 _DEVIATIONS = 4
 
-# Buckets a partition: enough that uncut buckets alone can be spread evenly.
+# The number of buckets per partition. It is large enough for uncut buckets to be spread evenly.
 BUCKETS = 8
 
-# Splits tried beyond the splits that the frequencies ask for. More gained nothing on Zipf keys.
+# The number of splits to try beyond those that the frequencies require. More splits had no benefit
+# for Zipf-distributed keys.
 _ROUNDS = 16
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A share of both inputs: hashes of keys, times, and how many rows each row stands for."""
+    """A sample of both inputs: key hashes, times, and how many rows each sampled row represents."""
 
     left_hash: Integers
     left_time: Integers
@@ -49,11 +50,11 @@ class Sample:
 
     @property
     def rows(self) -> float:
-        """Rows of both inputs."""
+        """The number of rows in both inputs."""
         return (len(self.left_hash) + len(self.right_hash)) * self.weight
 
     def of_bucket(self, bucket: int, count: int) -> Sample:
-        """The rows of one of `count` buckets."""
+        """Return the rows of one of `count` buckets."""
         left = self.left_hash % count == bucket
         right = self.right_hash % count == bucket
         return Sample(
@@ -68,7 +69,7 @@ class Sample:
 def chosen(
     sample: Sample, partitions: int, copied: Copied, reach: Reach, division: Division
 ) -> Layout:
-    """The layout that was asked for; of all, the one that suits the sample best."""
+    """Return the requested layout, or with `auto` the one that best suits the sample."""
     by_time_alone = by_time(sample, partitions, copied, reach)
     if division == "time":
         return by_time_alone
@@ -80,19 +81,19 @@ def chosen(
 
 
 def by_time(sample: Sample, partitions: int, copied: Copied, reach: Reach) -> Layout:
-    """One bucket for all keys, cut into a slice a partition."""
+    """Return a layout with one bucket for all keys, cut into one slice per partition."""
     bucket = cut(_centres(sample, reach), tuple(range(partitions)))
     return _evened(measured(Layout(partitions, (bucket,), copied, reach), sample), sample)
 
 
 def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, most: int) -> Layout:
-    """Buckets of keys, the heavy ones cut by time until no partition has more than its share.
+    """Return a layout with buckets of keys. Heavy buckets are cut by time to balance partitions.
 
-    A bucket is cut into at most `most` slices, and what they are too heavy for into pieces.
+    A bucket is cut into at most `most` slices. Slices that are still too heavy are cut into pieces.
     """
     loads = _bucket_loads(sample, BUCKETS * partitions, copied, reach)
     best = spread_out(loads, partitions, BALANCED * sample.rows / partitions, most)
-    # Of many buckets few are cut, and to look for the rows of one takes as long as for all.
+    # Few of many buckets are cut, and finding the rows of one takes as long as reading all rows.
     buckets = tuple(
         cut(_centres(sample.of_bucket(b, len(best)), reach), homes)
         if len(homes) > 1
@@ -107,31 +108,31 @@ class Divisible(Protocol):
     """Rows that can be divided."""
 
     def piece(self, degree: int) -> float:
-        """Rows of one of `degree` pieces."""
+        """Return the number of rows in one of `degree` pieces."""
 
 
 class Load(Divisible, Protocol):
-    """Rows of a bucket."""
+    """The rows of a bucket."""
 
     def degree(self, share: float, most: int) -> int:
-        """Fewest slices of at most `share` rows each, or as many as make them smallest."""
+        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
 
 
 def spread_out(
     loads: Sequence[Load], partitions: int, share: float, most: int
 ) -> list[tuple[int, ...]]:
-    """The partitions of each bucket's slices, so that none has more than its share of rows.
+    """Return the partitions of each bucket's slices, so that no partition exceeds its share.
 
-    Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025), which assigns keys in falling order of
-    frequency to the least loaded replica and splits keys over more replicas until the load is
+    Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025) assigns keys in descending order of frequency
+    to the least loaded replica. The algorithm splits keys over more replicas until the load is
     balanced. Departures:
 
-    1. Buckets instead of keys, so that the table has a bounded size; a hot key makes a hot bucket.
-    2. A split cuts by time, not by turns: a row of the other side goes to the slices within its
-       reach instead of to every replica of the key. The halo counts as load.
-    3. Lines 11-24 split every key once a round, in order of frequency. Only the bucket with the
-       largest slice in the fullest partition is split here, and the assignment is made afresh, so
-       that a key is not split for another key's load.
+    1. Buckets replace keys, so the table has a bounded size. A hot key makes its bucket hot.
+    2. A bucket is split by time, not in turns. A row of the other side goes to the slices within
+       its reach instead of to every replica of the key. These copies, the halo, count as load.
+    3. Lines 11-24 split every key once per round, in order of frequency. This function splits only
+       the bucket with the largest slice in the fullest partition. It then repeats the whole
+       assignment, so a key is not split because of another key's load.
     """
     degrees = [load.degree(share, most) for load in loads]
     best: list[tuple[int, ...]] = []
@@ -151,31 +152,32 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """Rows of a bucket, and the rows that every cut through it copies."""
+    """The rows of a bucket, and the number of rows that each cut through it copies."""
 
     rows: float
     halo: float
-    # Rows that are copied no further than to the next slice, if there are partial rows.
+    # Rows that are copied only to the next slice, if there are partial rows.
     ends: float = math.inf
 
     def piece(self, degree: int) -> float:
-        """Rows of one of `degree` slices."""
+        """Return the number of rows in one of `degree` slices."""
         return self.rows / degree + min(self.halo * (degree - 1), self.ends) / degree
 
     def degree(self, share: float, most: int) -> int:
-        """Fewest slices of at most `share` rows each, or as many as make them smallest."""
+        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
         fitting = (degree for degree in range(1, most) if self.piece(degree) <= share)
         return next(fitting, most if self.rows > self.halo else 1)
 
 
 def likely(counts: Integers) -> npt.NDArray[np.float64]:
-    """The rows of a sample that buckets likely have, beside the numbers that they have by chance.
+    """Return the likely number of sampled rows in each bucket, corrected for chance.
 
-    A sample has few rows a bucket if there are many partitions. A bucket of which it has none is
-    then not empty. If it were taken for empty, all such buckets would go to one partition, as they
-    seem to fill none. So counts move towards their mean, the further the more of their variance is
-    that of chance (empirical Bayes: that of Poisson's distribution is the mean). Counts that chance
-    does not explain stay, and do not count for the mean.
+    If there are many partitions, a sample has few rows per bucket. A bucket without sampled rows is
+    not necessarily empty. If all such buckets were treated as empty, they would be assigned to one
+    partition, because they would not appear to fill it. Counts are therefore moved towards their
+    mean. They are moved further if chance explains more of their variance (empirical Bayes: the
+    variance of a Poisson distribution is its mean). Counts that chance does not explain are
+    unchanged and excluded from the mean.
     """
     usual = counts <= counts.mean() + _DEVIATIONS * math.sqrt(counts.mean())
     mean, variance = float(counts[usual].mean()), float(counts[usual].var())
@@ -193,7 +195,8 @@ def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> l
     span = max(1, int(np.ptp(times))) if len(times) else 1
     crossing = 1.0 if reach.width is None else min(1.0, reach.width / span)
     if reach.nearest:
-        # A row a key crosses a border. A key of the sample stands for as many as a row does.
+        # One row per key crosses a border. A sampled key represents as many keys as a sampled row
+        # represents rows.
         keys = np.bincount(np.unique(sample.right_hash) % count, minlength=count) * sample.weight
         copies, crossing = np.minimum(copies * crossing, keys), 1.0
     ends = copies if reach.partial else np.full(count, math.inf)
@@ -206,9 +209,10 @@ def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> l
 def _assign(
     loads: Sequence[Divisible], degrees: list[int], partitions: int
 ) -> tuple[list[tuple[int, ...]], list[float]]:
-    """Largest slices first, each to the least loaded partition that has none of its bucket.
+    """Assign slices to partitions, from the largest slice to the smallest.
 
-    The same holds for the pieces of a slice.
+    Each slice is assigned to the least loaded partition that has no slice of the same bucket. The
+    pieces of a slice are assigned in the same way.
     """
     full = [(0.0, partition) for partition in range(partitions)]
     homes: list[tuple[int, ...]] = [()] * len(loads)
@@ -223,7 +227,7 @@ def _assign(
 
 
 def _centres(sample: Sample, reach: Reach) -> Integers:
-    """Left times, and right times moved to the middle of the left times they can match."""
+    """Return left times, and right times moved to the middle of the left times they can match."""
     if reach.nearest:
         return np.concatenate([sample.left_time, sample.right_time])
     if reach.lower is None or reach.upper is None:
@@ -237,7 +241,7 @@ def _centres(sample: Sample, reach: Reach) -> Integers:
 
 
 def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
-    """Slices that hold equal numbers of `times`; fewer of them where ties leave no border."""
+    """Return slices with equal numbers of `times`, or fewer slices if ties leave no border."""
     if len(times) == 0 or len(homes) == 1:
         return Bucket(homes[:1])
     times = np.sort(np.clip(times, -LIMIT // 2, LIMIT // 2))
@@ -247,20 +251,21 @@ def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
 
 @dataclass(frozen=True)
 class _Slice:
-    """Rows of a slice that are at home in it, and the rows that each of its pieces gets."""
+    """The rows that are at home in a slice, and the copies that each of its pieces receives."""
 
     rows: float
     copies: float
 
     def piece(self, degree: int) -> float:
-        """Rows of one of `degree` pieces."""
+        """Return the number of rows in one of `degree` pieces."""
         return self.rows / degree + self.copies
 
 
 def _evened(layout: Layout, sample: Sample) -> Layout:
-    """The layout with the slices in pieces that one time makes heavy, if that helps.
+    """Return the layout with heavy slices cut into pieces, if that helps.
 
-    Only the rows that are sent home can be divided so: each piece gets all of the others.
+    A slice can be heavy because many rows have the same time. Only rows that are sent home can be
+    divided among pieces; each piece receives all other rows.
     """
     mean = layout.sent / layout.partitions
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)
@@ -271,7 +276,7 @@ def _evened(layout: Layout, sample: Sample) -> Layout:
 
 
 def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
-    """The buckets with slices cut until no partition has more than its share, if that can be."""
+    """Return the buckets with slices cut into pieces so that no partition exceeds its share."""
     rows = [
         likely(_spread(layout, hashes, times, span)) * sample.weight
         for hashes, times, span in (
@@ -286,7 +291,7 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
     pieces = [min(partitions, max(1, round(one.rows / share))) for one in slices]
     best: list[tuple[int, ...]] = []
     lowest = float("inf")
-    # As many rounds as there are slices to cut, about; of many buckets, few are heavy.
+    # About as many rounds as there are slices to cut. Few of many buckets are heavy.
     for _ in range(max(_ROUNDS, _ROUNDS * partitions // len(layout.buckets))):
         places, full = _assign(slices, pieces, partitions)
         fullest = max(full)
@@ -307,14 +312,14 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
 
 
 def _placed(borders: tuple[int, ...], places: list[tuple[int, ...]]) -> Bucket:
-    """A bucket with the slices, or their pieces, in these partitions."""
+    """Return a bucket with its slices, or their pieces, in these partitions."""
     pieces = tuple(map(len, places))
     flat = tuple(partition for place in places for partition in place)
     return Bucket(flat, borders, pieces if max(pieces) > 1 else ())
 
 
 def measured(layout: Layout, sample: Sample) -> Layout:
-    """The layout with the shares it would give the sample's rows."""
+    """Return the layout with its loads, measured on the sample."""
     slices = _spread(layout, sample.left_hash, sample.left_time, layout.left_span)
     slices += _spread(layout, sample.right_hash, sample.right_time, layout.right_span)
     full = np.bincount(layout.partition_of, slices * sample.weight, layout.partitions)
@@ -322,8 +327,8 @@ def measured(layout: Layout, sample: Sample) -> Layout:
 
 
 def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> Integers:
-    """Rows that each slice gets."""
-    # The sample has no hashes of rows; any that spread evenly do.
+    """Return the number of rows that each slice receives."""
+    # The sample has no hashes of rows. Any evenly distributed numbers can replace them.
     spread = np.arange(len(times)) if layout.has_pieces else None
     buckets = hashes % len(layout.buckets)
     slices = Slices(*layout.slices(buckets, times, span, spread))
@@ -338,7 +343,7 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
 
 
 def _with_partials(layout: Layout, hashes: Integers, slices: Slices) -> Integers:
-    """Rows that each slice gets as they are, and partial rows: one of a key and its slices."""
+    """Return the number of rows per slice, with one partial row per key and range of slices."""
     begin, end = layout.covered(*slices)
     none = begin > end
     begin, end = np.where(none, slices.last + 1, begin), np.where(none, slices.last, end)
@@ -349,9 +354,10 @@ def _with_partials(layout: Layout, hashes: Integers, slices: Slices) -> Integers
 
 
 def _counted(layout: Layout, slices: Slices) -> Integers:
-    """Rows of each slice."""
+    """Return the number of rows in each slice."""
     first, last = slices
-    # Up where a row's slices begin, down after they end: the running sum is the rows of a slice.
+    # A count increases where a row's slices begin and decreases after they end, so the running sum
+    # is the number of rows per slice.
     count = len(layout.partition_of) + 1
     change = np.bincount(first, minlength=count) - np.bincount(last + 1, minlength=count)
     return np.cumsum(change)[:-1]

@@ -1,20 +1,22 @@
-"""Bins of time for Spark's own join of equal keys and bins: their width, and what they make.
+"""Chooses the width of time bins for Spark's own join on equal keys and bins.
 
-A row of one side has one bin, `bin(t) = t / width`. A row of the other side meets rows in an
-interval of time that is at most as long as a bin is wide. So it has one bin or two, and is copied
-into the second. Of a pair, the row with one bin has it in common with exactly one copy of the
-other, so that no pair comes twice. The side that is copied is one whose rows need not be kept.
+On one side, each row has one bin, `bin(t) = t / width`. A row on the other side matches rows in an
+interval of time that is at most as long as a bin. Such a row therefore has one or two bins, and is
+copied into the second. The two rows of a pair share exactly one bin, so no pair is found twice.
+Only a side whose unmatched rows are not in the result can be copied.
 
-Wide bins make few copies, narrow ones few candidates: rows of one key and bin, which are compared.
-With matches spread evenly over an interval of length `reach`, and `width` in the same unit::
+Wide bins cause few copies, and narrow bins cause few candidates. A candidate is a pair of rows with
+the same key and bin, which must be compared. If matches are spread evenly over an interval of
+length `reach`, and `width` has the same unit, then::
 
     copies       rows of the copied side * reach / width
     candidates   pairs * (width + reach) / reach
 
-The sum of both costs is least at a width that is a square root, if bins may be so narrow. What one
-copy and one candidate cost: `costs.py`.
+The total cost is lowest if `width / reach` is the square root of a ratio: the cost of copying each
+row once, divided by the cost of comparing each pair once. Bins are never narrower than the
+interval. `costs.py` defines the cost of one copy and of one candidate.
 
-Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
+This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -32,50 +34,50 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.costs import Asked, Width
     from tidegate.spark.layout.layout import Integers
 
-# How many times as wide as the interval is long bins are at most: wider ones save few copies.
+# The maximum width of bins, as a multiple of the interval's length. Wider bins save few copies.
 _WIDEST = 16
 
-# The same where no sample tells which width costs least. With four columns and 1 to 16 pairs
-# a row it costs up to 6 % more than the best.
+# The width of bins without a sample, as a multiple of the interval's length. With four columns and
+# 1 to 16 pairs per row, it costs up to 6% more than the best width.
 _WIDE_ENOUGH = 1.5
 
-# Pairs a row of the copied side with which costs are compared where nobody knows the pairs. Costs
-# grow with them in a straight line, so that two numbers do.
+# The numbers of pairs per copied row for which costs are compared if the actual number is unknown.
+# Costs grow linearly with the number of pairs, so two values are enough.
 _FEWEST, _MOST = 0.0, 1_000.0
 
-# Rows of one key and bin are a group. Rows lie together if groups are at most this share of rows.
-# The first 10,000 of 10 million rows in order of time have 0.17 groups a row with 10 keys, 0.20
-# with 1,000 and 0.95 with 100,000. With half of the rows on one key they have up to 0.54. Where it
-# was 0.95, bins took 1.6 to 1.9 times as long as where it was 0.17.
+# Rows of one key and bin form a group. Rows count as adjacent if there are at most this many groups
+# per row. The first 10,000 of 10 million rows in time order have 0.17 groups per row with 10 keys,
+# 0.20 with 1,000 and 0.95 with 100,000. If half of the rows share one key, they have up to 0.54.
+# With 0.95 groups per row, bins took 1.6 to 1.9 times as long as with 0.17.
 _ALONE = 0.75
 
-# How much more bins may then cost. The constants of the costs are not exact.
+# Without a sample, bins may cost up to this multiple of native calls. The cost model is not exact.
 _ABOUT = 1.05
 
-# Pairs of the sample that are enough to count: the mean error is then a few percent.
+# The number of sampled pairs that is enough for an estimate. The mean error is then a few percent.
 _COUNTED = 1_000
 
-# Bits of a time; the other bits are for the number of a key.
+# The number of bits for a time. The remaining bits are for the number of a key.
 _BITS = 44
 
 
 class Ends(NamedTuple):
-    """The least and the largest `r.ts - l.ts` of a pair. Nothing pairs if they cross."""
+    """The smallest and the largest `r.ts - l.ts` of a pair. If the ends cross, no rows match."""
 
     lower: int
     upper: int
 
     @property
     def reach(self) -> int:
-        """How long the interval of time is that a row meets rows in."""
+        """The length of the interval of time in which a row has matches."""
         return max(0, self.upper - self.lower)
 
 
 @dataclass(frozen=True)
 class Bins:
-    """A width of bins, the side that is copied, and what is known of both.
+    """The width of bins, the side that is copied, and the known sizes of both sides.
 
-    `together` says whether rows of one key and bin were seen to follow each other closely.
+    `together` specifies whether rows of one key and bin were found to be adjacent.
     """
 
     width: int
@@ -88,18 +90,18 @@ class Bins:
 
     @property
     def copies(self) -> float:
-        """Copies beside the rows."""
+        """The number of copies, not counting the original rows."""
         return self.of_copied * self.ends.reach / self.width
 
     @property
     def candidates(self) -> float:
-        """Pairs of rows of one key and bin, if matches are spread evenly."""
+        """The number of pairs of rows with the same key and bin, if matches are spread evenly."""
         length = self.ends.reach + 1
         return self.pairs * (self.width + length) / length
 
 
 def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
-    """The bins of the width that costs least."""
+    """Return the bins with the width that costs the least."""
     length = ends.reach + 1
     pairs = _counted(sample, ends)
     copied_rows = len(sample.left_time if copied == "left" else sample.right_time) * sample.weight
@@ -121,23 +123,23 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
 
 
 def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: Ends) -> Bins:
-    """The bins if only the rows of the left and the right side are known, and no pairs."""
+    """Return the bins if the number of rows per side is known, but not the number of pairs."""
     width = math.ceil(_WIDE_ENOUGH * (ends.reach + 1))
     return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
 
 
 def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
-    """The same bins, and whether rows lie together by the first rows of the copied side.
+    """Return the bins with `together` set according to the first rows of the copied side.
 
-    If they do, the part of the hash table that a row needs is in the processor's caches. If not,
-    each row waits for memory.
+    If rows are adjacent, the part of the hash table that a row needs is in the processor's caches.
+    Otherwise, each row waits for memory.
     """
     groups = len(np.unique(hashes ^ (times // bins.width)))
     return replace(bins, together=groups <= _ALONE * len(hashes))
 
 
 def are_safe(bins: Bins, asked: Asked) -> bool:
-    """Whether bins do not cost clearly more than a sample and native calls, with any pairs."""
+    """Return whether bins never cost clearly more than native calls with a sample."""
     for pairs in (_FEWEST, _MOST):
         of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
         if of_bins is None or of_bins > _ABOUT * (native + looking(bins.rows)):
@@ -146,9 +148,9 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
 
 
 def _counted(sample: Sample, ends: Ends) -> float:
-    """Pairs of the inputs within these ends; the sample has few or none of these.
+    """Estimate the number of pairs within these ends, of which a sample has few or none.
 
-    An interval that is longer has more pairs in the sample. They are taken to be spread evenly.
+    Within a longer interval, the sample has more pairs. Pairs are assumed to be spread evenly.
     """
     if not len(sample.left_time) or not len(sample.right_time):
         return 0.0
@@ -167,7 +169,7 @@ def _counted(sample: Sample, ends: Ends) -> float:
         first = np.searchsorted(rows, _placed(of_left, begin, scale, span), side="left")
         last = np.searchsorted(rows, _placed(of_left, end, scale, span), side="right")
         found = int(np.maximum(0, last - first).sum())
-        # Most of an interval that is longer lies beyond the first and the last time.
+        # Most of a longer interval lies before the first time or after the last time.
         if found >= _COUNTED or 4 * wide > span:
             break
         wide *= 2
@@ -175,7 +177,7 @@ def _counted(sample: Sample, ends: Ends) -> float:
 
 
 def _placed(keys: Integers, times: np.ndarray, scale: float, span: float) -> Integers:
-    """One number for a key and a time, in the order of both."""
+    """Return one number per key and time, which sorts by key and then by time."""
     inside = np.clip((times + span) * scale, 0, 2.0**_BITS - 1).astype(np.int64)
     placed: Integers = (keys.astype(np.int64) << _BITS) + inside
     return placed

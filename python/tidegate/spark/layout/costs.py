@@ -1,65 +1,67 @@
-"""The costs of a join in each form that it may have on Spark: one model for all of them.
+"""The cost model for all forms that a join can have on Spark.
 
-*Whole*: a small side is collected, and every task gets all of it. Rows of the other side are handed
-to Python where they are. *Native*: rows of both sides are handed to Python, packed, shuffled into
-slices, and joined there. *In place*: both sides are partitioned by their keys already, and rows are
-handed to Python once, where they are. *Bins*: Spark itself joins on equal keys and time bins.
+*Whole*: a small side is collected, and every task receives all of it. The rows of the other side
+are passed to Python without being moved. *Native*: the rows of both sides are passed to Python,
+packed, shuffled into slices, and joined there. *In place*: both sides are already partitioned by
+their keys, and their rows are passed to Python once, without a shuffle. *Bins*: Spark itself joins
+on equal keys and time bins.
 
-Costs are processor time. They only have to tell which form is clearly cheaper. What all forms need,
-as to read the inputs, is left out, and so is work that is done already when forms are compared. A
-form that needs a sample costs the sample, too, as long as none was taken.
+Costs are processor times. The model only needs to show which form is clearly cheaper. Costs do not
+include steps that all forms need, such as reading the inputs, or work that is already done when
+forms are compared. The cost of a form that needs a sample includes the sample, unless a sample has
+already been drawn.
 
-Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
+This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-# Nanoseconds that Spark takes to shuffle a row and to put it in a hash table or look it up, and for
+# Nanoseconds for Spark to shuffle a row and to insert it into a hash table or look it up, and for
 # each of its columns.
 _ROW = 300.0
 _CELL = 40.0
 
-# Nanoseconds to look a row up where it is, in a table that every task has whole.
+# Nanoseconds to look up a row that is not shuffled, in a table that every task has in full.
 _LOOKED_UP = 240.0
 
-# Nanoseconds for two rows of one key and bin, and for each column of a pair that comes out.
+# Nanoseconds to compare two rows with the same key and bin, and for each column of a result pair.
 _CANDIDATE = 70.0
 _OUT = 25.0
 
-# Nanoseconds that plans and generated code of bins take, more than the plans of native calls.
+# Nanoseconds to plan bins and generate code for them, beyond the time to plan native calls.
 _GENERATED = 600_000_000.0
 
-# Nanoseconds to hand a column of a row to Python, and to pack, shuffle and join it there; and for a
-# column of a result on its way back.
+# Nanoseconds to pass a column of a row to Python and to pack, shuffle and join it there, and to
+# return a column of a result.
 _SHUFFLED = 240.0
 _BACK = 50.0
 
-# Nanoseconds to hand a column of a row to Python and to join it with a side that is whole.
+# Nanoseconds to pass a column of a row to Python and to join it with a whole side.
 _HANDED = 130.0
 
-# The same again for each column that is handed over, where Spark measures the batch after every
-# row.
+# Additional nanoseconds per column passed to Python if Spark measures the batch after every row.
 _MEASURED = 90.0
 
-# Nanoseconds to bring a row to its side where it is, and of a task that does.
+# Nanoseconds to assign a row to its side in place, and for each task that does so.
 _LOOKED_FOR, _IN_TASK = 60.0, 20_000_000.0
 
-# Nanoseconds for each column of a row of the side that is whole in each task that takes it.
+# Nanoseconds per column and row of the whole side, in each task that receives it.
 _TAKEN = 15.0
 
-# Nanoseconds of a job that looks at keys and times before the join is planned, and for each row.
+# Nanoseconds for a job that reads keys and times before the join is planned, and for each row.
 _JOB, _LOOKED_AT = 500_000_000.0, 100.0
 
-# Bins are chosen if they cost at most this share. A sample and the constants are not exact.
+# Bins are chosen if they cost at most this share of the cheapest other form. Neither a sample nor
+# the constants are exact.
 _CLEARLY = 0.8
 
 Form = Literal["whole", "native", "bins", "in place"]
 
 
 class Width(NamedTuple):
-    """Columns of a row of either side that travel, and of a row of the result."""
+    """The number of columns sent from each side, and the number of columns in the result."""
 
     left: int
     right: int
@@ -67,10 +69,10 @@ class Width(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The question, as far as costs depend on it beside the rows.
+    """The properties of a join that affect its cost, apart from its rows.
 
-    `measured` says whether Spark measures what it hands to Python after every row, `once` whether a
-    left row comes once at most.
+    `measured` specifies whether Spark measures a batch for Python after every row. `once` specifies
+    whether each left row is returned at most once.
     """
 
     columns: Width
@@ -79,16 +81,16 @@ class Asked(NamedTuple):
 
     @property
     def handing(self) -> float:
-        """Nanoseconds that Spark's measure of a batch adds to each column handed over."""
+        """The nanoseconds per column that Spark's measuring adds when rows are passed to Python."""
         return _MEASURED if self.measured else 0.0
 
     def results(self, pairs: float, left_rows: float) -> float:
-        """Columns of all rows of the result."""
+        """Return the number of values in the result: its rows times its columns."""
         return (min(pairs, left_rows) if self.once else pairs) * self.columns.result
 
 
 class Small(NamedTuple):
-    """The side that is small, rows of the left and the right side, and tasks that would take it."""
+    """The small side, the rows of both sides, and the number of tasks that would receive it."""
 
     side: int
     rows: tuple[float, float]
@@ -96,14 +98,14 @@ class Small(NamedTuple):
 
 
 class There(NamedTuple):
-    """Partitions that have all rows of a key already, and columns in which rows are handed over."""
+    """The number of existing partitions, and the number of columns passed to Python."""
 
     partitions: int
     columns: int
 
 
 class Costs(NamedTuple):
-    """Seconds of processor time of each form; None for one that is not possible."""
+    """The processor time of each form in seconds; None if a form is not possible."""
 
     bins: float | None
     native: float
@@ -111,18 +113,18 @@ class Costs(NamedTuple):
     in_place: float | None = None
 
     def after(self, seconds: float) -> Costs:
-        """The same where bins and native calls need a sample, which takes so long."""
+        """Return the costs if bins and native calls need a sample that takes this many seconds."""
         bins = None if self.bins is None else self.bins + seconds
         return self._replace(bins=bins, native=self.native + seconds)
 
     @property
     def stays(self) -> bool:
-        """Whether rows that are there already are joined there, and not shuffled."""
+        """Return whether a join in place is possible and costs at most as much as a shuffle."""
         return self.in_place is not None and self.in_place <= self.native
 
     @property
     def cheapest(self) -> Form:
-        """The form to take. It is bins only if these are clearly cheaper."""
+        """The form to use. Bins are chosen only if they are clearly cheaper."""
         form: Form = "native"
         least = self.native
         if self.in_place is not None and self.stays:
@@ -135,41 +137,41 @@ class Costs(NamedTuple):
 
 
 class Work(Protocol):
-    """What a join by bins does: the rows of both sides, their copies, and pairs of rows."""
+    """The work of a join with bins: the rows of both sides, their copies, and pairs of rows."""
 
     @property
     def rows(self) -> float:
-        """Rows of both inputs."""
+        """The number of rows in both inputs."""
 
     @property
     def of_copied(self) -> float:
-        """Rows of the side that is copied."""
+        """The number of rows on the copied side."""
 
     @property
     def copies(self) -> float:
-        """Copies beside the rows."""
+        """The number of copies, not counting the original rows."""
 
     @property
     def candidates(self) -> float:
-        """Pairs of rows of one key and bin."""
+        """The number of pairs of rows with the same key and bin."""
 
     @property
     def pairs(self) -> float:
-        """Pairs of the result."""
+        """The number of pairs in the result."""
 
 
 def copying(columns: int) -> float:
-    """Nanoseconds that a copy of a row with this number of columns costs."""
+    """Return the cost of copying a row with this number of columns, in nanoseconds."""
     return _ROW + _CELL * columns
 
 
 def comparing() -> float:
-    """Nanoseconds that a candidate costs."""
+    """Return the cost of comparing a candidate, in nanoseconds."""
     return _CANDIDATE
 
 
 def looking(rows: float) -> float:
-    """Seconds of a job that looks at the keys and times of this number of rows."""
+    """Return the cost of a job that reads the keys and times of this many rows, in seconds."""
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
@@ -181,14 +183,14 @@ def costs(
     *,
     stay: float = 0.0,
 ) -> Costs:
-    """What the join costs by bins and by native calls, with a side whole, and in place.
+    """Return the cost of the join with bins, by native calls, with a whole side, and in place.
 
-    The last two are for a small side, and for rows that are there already. In bins, `stay` is the
-    rows and copies that stay where they are: all tasks get the other side.
+    The last two forms require `small` and `there`, respectively. With bins, `stay` is the number of
+    rows and copies that are not shuffled, because all tasks receive the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2
-    # Where left rows come once, right rows are copied.
+    # If each left row is returned at most once, right rows are copied.
     out = asked.results(work.pairs, work.rows - work.of_copied)
     bins = _GENERATED + _ROW * (work.rows + work.copies - stay) + _LOOKED_UP * stay
     staying = stay * (columns.left + columns.right) / 2
@@ -201,26 +203,26 @@ def costs(
 
 
 def without_bins(small: Small, asked: Asked) -> Costs:
-    """What the join costs if it cannot have bins, without its results."""
+    """Return the cost of a join that cannot use bins, excluding the cost of results."""
     cells = sum(_cells(small.rows, asked.columns))
     native = (_SHUFFLED + asked.handing) * cells
     return Costs(None, native / 1e9, _of_whole(small, asked, 0.0))
 
 
 def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
-    """What native calls cost with rows shuffled and in place, both without their results."""
+    """Return the cost of native calls with a shuffle and in place, excluding results."""
     native = (_SHUFFLED + asked.handing) * sum(_cells(rows, asked.columns))
     return Costs(None, native / 1e9, None, _in_place(there, asked, sum(rows), 0.0))
 
 
 def _in_place(there: There, asked: Asked, rows: float, out: float) -> float:
-    """Seconds with all rows where they are; `out` are columns of all rows of the result."""
+    """Return the cost of a join in place, in seconds; `out` is the number of result values."""
     handed = (_HANDED + asked.handing) * rows * there.columns
     return (_IN_TASK * there.partitions + _LOOKED_FOR * rows + handed + _BACK * out) / 1e9
 
 
 def _of_whole(small: Small, asked: Asked, pairs: float) -> float:
-    """Seconds with a side whole that was collected already."""
+    """Return the cost of a join with a whole side that is already collected, in seconds."""
     cells = _cells(small.rows, asked.columns)
     taken, handed = cells[small.side], cells[1 - small.side]
     nanoseconds = _TAKEN * taken * small.tasks + (_HANDED + asked.handing) * handed

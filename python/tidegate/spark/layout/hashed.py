@@ -1,13 +1,14 @@
-"""Numbers that Spark's hash puts into wanted partitions.
+"""Finds numbers that Spark's hash assigns to given partitions.
 
-Before 4.1 it has no other way to place a row, and for rows with a state it has none at all.
+Before Spark 4.1, only a hash can place a row in a given partition. In stateful operators, a hash is
+still the only way.
 """
 
 from __future__ import annotations
 
 
 def hashed_to(partitions: int) -> list[int]:
-    """For each partition, the least number that Spark's hash puts into it."""
+    """Return, for each partition, the smallest number that Spark's hash assigns to it."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:
@@ -17,7 +18,7 @@ def hashed_to(partitions: int) -> list[int]:
 
 
 def _hash(number: int) -> int:
-    """Murmur3 of an int and Spark's seed (`org.apache.spark.unsafe.hash.Murmur3_x86_32`)."""
+    """Return the hash of an int (`org.apache.spark.unsafe.hash.Murmur3_x86_32`, Spark's seed)."""
     mask = 0xFFFFFFFF
 
     def turned(bits: int, by: int) -> int:

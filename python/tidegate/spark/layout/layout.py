@@ -1,18 +1,18 @@
-"""Which partition a row belongs to: buckets of keys, the heavy ones cut into slices of time.
+"""Determines the partitions of a row: buckets of keys, with heavy ones cut into slices of time.
 
-A *bucket* holds every key with one hash modulo the number of buckets. A bucket is cut into one or
-more *slices* of time, and each slice lives in a partition of its own::
+A *bucket* contains all keys whose hashes are equal modulo the number of buckets. A bucket is cut
+into one or more *slices* of time, and each slice is in a separate partition::
 
     bucket 0   ├──────────────── slice 0 ────────────────┤           partition 2
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
-What rows are divided by is called time here; in a band join it is a value. One bucket cut into a
-slice a partition is a pure division by time; many buckets of one slice are a
-pure division by key. The driver chooses a layout, and the tasks that send the rows look them up in
-it. Everything here is arithmetic: neither Spark nor Arrow is known.
+The quantity by which rows are divided is called time here, although it is a value in a band join. A
+single bucket with one slice per partition divides rows only by time. Many buckets with one slice
+each divide rows only by key. The driver chooses a layout, and the tasks that send rows look up
+their places in it. This module contains only arithmetic, and depends on neither Spark nor Arrow.
 
-Halo. Let `reach` be such that every pair has `lower <= r.ts - l.ts <= upper`. Within a bucket, with
-`slice(t)` rising in `t`:
+Halo. Let `reach` be such that every pair satisfies `lower <= r.ts - l.ts <= upper`. Within a
+bucket, where `slice(t)` increases with `t`:
 
 ===========  ==============================================  ===================
 row          is sent to slices                               its home
@@ -25,27 +25,30 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 2. A pair meets in the right row's home, `slice(r - upper)`: `l >= r - upper` puts the left row's
    home at or after it, and `l - (upper - lower) <= r - upper` puts its first slice at or before it.
 
-So a join that keeps left rows (left, semi, anti, and inner by choice) sends left rows home only and
-copies right rows; a right join does the reverse; a full join copies both, and a slice reports a
-pair when it is the left row's home, and an unmatched row when it is that row's home. By 1 and 2 a
-home sees every row that its own rows could match, hence each row of the result comes once.
+A join that keeps left rows (left, semi, anti, and optionally inner) therefore sends left rows only
+to their homes and copies right rows. A right join sends right rows only to their homes and copies
+left rows. A full join copies both sides: a slice reports a pair if it is the left row's home, and
+an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row that its
+own rows could match, so each result row is returned once.
 
-`reach` may be wider than the join's own interval: that costs copies, never a row.
+`reach` can be wider than the join's own interval. A wider reach causes more copies, but never loses
+a row.
 
-Pieces. One time may have more rows than a partition should, and no border cuts it. Its slice then
-has several *pieces*, each in a partition of its own: a row that is sent home only goes to the piece
-that a hash of the row says, and rows that are copied go to all pieces of their slices. Numbered one
-after the other, pieces are slices as far as 1 and 2 are concerned. A partition may have pieces of
-several slices, and gets a row that is copied to more than one of them once. Where both sides are
-copied, slices have one piece, since a row without a match could not be told.
+Pieces. A single time may have more rows than a partition should hold, and no border can divide
+them. The slice of that time then has several *pieces*, each in a separate partition. A row that is
+sent only to its home goes to one piece, which a hash of the row selects. A copied row goes to all
+pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also apply to pieces.
+A partition can have pieces of several slices, and receives a row that is copied to several of them
+only once. If both sides are copied, each slice has one piece, because unmatched rows could not be
+detected otherwise.
 
-Nearest rows. Where a left row has one partner, the nearest right row of its key, most of the halo
-can stay away: `nearest.py` says which rows are copied then. Where rows have a start and an end,
-`overlap.py` says where they go.
+Nearest rows. If a left row has one partner, the nearest right row of its key, most of the halo is
+unnecessary. `nearest.py` determines which rows are copied in this case. If rows have a start and an
+end, `overlap.py` determines their destinations.
 
-Partial rows. Where a left row comes with functions of its partners, a right row need not be told
-from others in a slice of which it pairs with every left row: `covered` says which slices these are,
-and `worker/partials.py` what travels to them.
+Partial rows. If a left row is returned with aggregates of its partners, right rows that match every
+left row of a slice can be combined there. `covered` finds these slices, and `worker/partials.py`
+combines the rows that are sent to them.
 """
 
 from __future__ import annotations
@@ -62,9 +65,9 @@ Copied = Literal["left", "right", "both"]
 
 
 class Span(NamedTuple):
-    """What to add to a row's time for its first and its last slice; None is that end of time.
+    """The offsets from a row's time to its first and its last slice; None means unbounded.
 
-    A row that is not `copied` goes to the first only.
+    A row that is not `copied` is sent only to the first slice.
     """
 
     first: int | None
@@ -72,19 +75,20 @@ class Span(NamedTuple):
     copied: bool
 
 
-# Bounds are within this of zero and borders within half of it, so that the difference of a border
-# and a bound stays within 64 bits. It is later than the year 140000 in microseconds.
+# The largest distance of a bound from zero. Borders are at most half as far away, so the difference
+# between a border and a bound fits into 64 bits. In microseconds, the limit is later than the year
+# 140000.
 LIMIT = 2**62
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Bounds of `r.ts - l.ts` over all pairs, in the unit rows are sent by; None is unbounded.
+    """Bounds of `r.ts - l.ts` over all pairs, in the unit of division; None is unbounded.
 
-    `nearest` says that of the right rows before a left row the last of its key is enough, and of
-    the right rows after it the first. `partial` says that one row is enough for all right rows of a
-    key that pair with every left row of a slice; pairs are then as far apart as the reach says, or
-    one step less.
+    `nearest` specifies that a left row needs at most two right rows of its key: the last one before
+    it, and the first one after it. `partial` specifies that one row can replace all right rows of a
+    key that match every left row of a slice. With `partial`, the distances of pairs extend to the
+    bounds, or to one step less.
     """
 
     lower: int | None
@@ -94,7 +98,7 @@ class Reach:
 
     @classmethod
     def of(cls, lower: int | None, upper: int | None) -> Reach:
-        """A reach of at least `lower .. upper` whose sums with slice borders fit 64 bits."""
+        """Return a reach of at least `lower .. upper` whose sums with borders fit into 64 bits."""
         return cls(
             None if lower is None or lower < -LIMIT else min(lower, LIMIT),
             None if upper is None or upper > LIMIT else max(upper, -LIMIT),
@@ -102,28 +106,29 @@ class Reach:
 
     @property
     def width(self) -> int | None:
-        """`upper - lower`, the halo of a slice."""
+        """The halo of a slice, `upper - lower`, or None if it is unbounded."""
         if self.lower is None or self.upper is None or self.upper - self.lower > LIMIT:
             return None
         return self.upper - self.lower
 
     def left_span(self, *, copied: bool) -> Span:
-        """Where a left row goes."""
+        """Return the span of a left row."""
         if not copied:
             return Span(0, 0, copied=False)
         return Span(None if self.width is None else -self.width, 0, copied=True)
 
     def right_span(self, *, copied: bool) -> Span:
-        """Where a right row goes."""
+        """Return the span of a right row."""
         first = None if self.upper is None else -self.upper
         return Span(first, None if self.lower is None else -self.lower, copied)
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """The partitions of a bucket's slices, and the first time of every slice but the first.
+    """The partitions of a bucket's slices, and the first time of every slice except the first.
 
-    `pieces` are those of each slice, if any has several; `partitions` are then the pieces'.
+    If any slice has several pieces, `pieces` contains the number of pieces of each slice, and
+    `partitions` contains one partition per piece.
     """
 
     partitions: tuple[int, ...]
@@ -137,9 +142,10 @@ class Bucket:
         hashes: Integers | None = None,
         ends: Integers | None = None,
     ) -> tuple[Integers, Integers]:
-        """First and last slice of each row, or of their pieces; `hashes` are the rows'.
+        """Return the first and the last slice of each row, or those of its pieces.
 
-        The last slice is that of `ends`, if a row has one time for its first and one for its last.
+        `hashes` are the hashes of the rows. If a row has two times, `times` determines its first
+        slice, and `ends` its last.
         """
         first = self._slice_of(times, span.first, 0)
         last = first
@@ -155,7 +161,7 @@ class Bucket:
         return piece, piece
 
     def _slice_of(self, times: Integers, shift: int | None, end: int) -> Integers:
-        """Slice of each time plus `shift`, without a sum that could overflow."""
+        """Return the slice of each time plus `shift`, without a sum that could overflow."""
         if shift is None:
             return np.full(len(times), end)
         borders = np.asarray(self.borders, dtype=np.int64) - shift
@@ -164,7 +170,11 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Places:
-    """Buckets with their places, and the sample's rows: of both inputs, as sent, in the fullest."""
+    """Buckets with their places, and the row counts that a sample predicts.
+
+    `rows` counts the rows of both inputs, `sent` the rows with their copies, and `fullest` those of
+    the fullest partition.
+    """
 
     partitions: int
     buckets: tuple[Bucket, ...]
@@ -174,27 +184,27 @@ class Places:
 
     @property
     def keys(self) -> int:
-        """The number that a hash of the key is taken modulo."""
+        """The number of buckets that a hash of the key selects from."""
         return len(self.buckets)
 
     @property
     def is_cut(self) -> bool:
-        """Whether any bucket has more than one slice, and so rows that are copied."""
+        """Return whether any bucket has more than one slice, and therefore copied rows."""
         return any(len(bucket.partitions) > 1 for bucket in self.buckets)
 
     @property
     def has_pieces(self) -> bool:
-        """Whether any slice has several pieces."""
+        """Return whether any slice has several pieces."""
         return any(bucket.pieces for bucket in self.buckets)
 
     @property
     def reports_at_home(self) -> bool:
-        """Whether both sides are copied, so that a partition must tell rows at home from copies."""
+        """Return whether both sides are copied, so that copies must be marked."""
         raise NotImplementedError
 
     @cached_property
     def partition_of(self) -> Integers:
-        """Partition of each slice, slices being numbered over all buckets."""
+        """The partition of each slice. Slices are numbered over all buckets."""
         return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
 
     def between(
@@ -205,7 +215,7 @@ class Places:
         hashes: Integers | None,
         ends: Integers | None = None,
     ) -> tuple[Integers, Integers]:
-        """First and last slice of each row, slices and pieces being numbered over all buckets."""
+        """Return the first and the last slice of each row, numbered over all buckets and pieces."""
         counts = np.array([len(bucket.partitions) for bucket in self.buckets])
         first = (np.cumsum(counts) - counts)[bucket]
         last = first.copy()
@@ -220,51 +230,52 @@ class Places:
 
     @property
     def cost(self) -> float:
-        """Rows of a mean partition plus rows of the fullest: all the work, and the wait for it."""
+        """The mean number of rows per partition (the work) plus the maximum (the wait)."""
         return self.sent / self.partitions + self.fullest
 
 
 @dataclass(frozen=True)
 class Layout(Places):
-    """The places of rows that have one time, by how far pairs reach for each other."""
+    """The places of rows that have one time, which depend on the reach of pairs."""
 
     copied: Copied
     reach: Reach
 
     @property
     def reports_at_home(self) -> bool:
-        """Whether both sides are copied, so that a partition must tell rows at home from copies."""
+        """Return whether both sides are copied, so that copies must be marked."""
         return self.copied == "both" and self.is_cut
 
     @property
     def left_span(self) -> Span:
-        """Where a left row goes."""
+        """The span of a left row."""
         return self.reach.left_span(copied=self.copied != "right")
 
     @property
     def right_span(self) -> Span:
-        """Where a right row goes."""
+        """The span of a right row."""
         return self.reach.right_span(copied=self.copied != "left")
 
     def slices(
         self, bucket: Integers, times: Integers, span: Span, hashes: Integers | None
     ) -> tuple[Integers, Integers]:
-        """First and last slice of each row, slices and pieces being numbered over all buckets."""
+        """Return the first and the last slice of each row, numbered over all buckets and pieces."""
         return self.between(bucket, times, span, hashes)
 
     def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
-        """Of the slices of a right row, the first and last of which it pairs with all left rows.
+        """Return the first and the last slice in which a right row matches all left rows.
 
-        The first is behind the last where there are none. These left rows are more than the
-        reach's lower end before the row, and less than its upper end.
+        If there are no such slices, the first is behind the last. All left rows in these slices are
+        more than the reach's lower bound before the right row, and less than its upper bound.
         """
-        # The slices between the ends are within the reach; one that is the end of time, too.
+        # The slices between the first and the last are within the reach. If the reach is unbounded
+        # at one end, so is the slice at that end.
         lower, upper = self.reach.lower, self.reach.upper
         return first + (upper is not None), last - (lower is not None)
 
     @cached_property
     def before(self) -> Integers:
-        """For each slice or piece, the last one before it in its bucket and partition, or -1."""
+        """For each slice or piece, the previous one in its bucket and partition, or -1."""
         found = np.full(len(self.partition_of), -1)
         number = 0
         for bucket in self.buckets:
@@ -277,6 +288,6 @@ class Layout(Places):
 
 
 def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:
-    """One bucket a partition, none cut: needs no sample."""
+    """Return a layout with one uncut bucket per partition, which needs no sample."""
     buckets = tuple(Bucket(partitions=(p,)) for p in range(partitions))
     return Layout(partitions, buckets, copied, reach)

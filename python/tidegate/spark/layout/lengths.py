@@ -1,10 +1,10 @@
-"""The layout of rows with a start and an end that suits a sample of them.
+"""Chooses the layout that best suits a sample of rows with a start and an end.
 
-`balance.py` makes the buckets, and the same algorithm cuts them. This module says how one bucket is
-cut: the number of layers, the lengths of their rows, and the borders. Ways to cut are tried on the
-rows of the sample, and the cheapest is taken.
+`balance.py` provides the algorithm that cuts the buckets. This module determines how one bucket is
+cut: the number of layers, the lengths of their rows, and the borders. Several cuts are tried on the
+rows of the sample, and the cheapest is selected.
 
-Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
+This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.balance import Division
 
-# The rows that must have all that overlap them at their home: those of a side, or of both. Of an
-# inner join it is either.
+# The sides whose rows need all of their matches at home: one side, or both. In an inner join, this
+# can be either side.
 Kept = Literal["left", "right", "both", "either"]
 
-# A layer of their own may be for rows longer than this share of the sample's rows.
+# Rows that are longer than one of these shares of the sampled rows may have a separate layer.
 _SHORT = (0.5, 0.9, 0.99, 0.999, 1.0)
 
-# Rows are worth a layer of their own if their length is so many times that of the others.
+# Long rows have a separate layer only if their length is at least this multiple of the others'.
 _LONGER = 2
 
-# Of two layers, so many ways are tried on the sample.
+# The number of cuts into two layers that are tried on the sample.
 _TRIED = 3
 
-# How many times as many slices are tried where so many do not do.
+# The factor by which the number of slices grows while they are too heavy.
 _STEP = 1.25
 
 
 class Side(NamedTuple):
-    """Rows of a side: hashes of their keys, starts and ends."""
+    """The rows of a side: key hashes, starts and ends."""
 
     hashes: Integers
     starts: Integers
@@ -53,9 +53,10 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """A share of both inputs, and how many rows each row stands for.
+    """A sample of both inputs, and the number of rows that each sampled row represents.
 
-    `longest` is how long rows of the left and the right side are at most, None if nobody knows.
+    `longest` contains the maximum row length of the left and the right side, or None if it is
+    unknown.
     """
 
     sides: tuple[Side, Side]
@@ -64,11 +65,11 @@ class Sample:
 
     @property
     def rows(self) -> float:
-        """Rows of both inputs."""
+        """The number of rows in both inputs."""
         return sum(len(side.hashes) for side in self.sides) * self.weight
 
     def of_bucket(self, bucket: int, count: int) -> Sample:
-        """The rows of one of `count` buckets."""
+        """Return the rows of one of `count` buckets."""
         chosen = [side.hashes % count == bucket for side in self.sides]
         left, right = (
             Side(*(column[mine] for column in side))
@@ -78,7 +79,7 @@ class Sample:
 
 
 def chosen(sample: Sample, partitions: int, kept: Kept, division: Division) -> OverlapLayout:
-    """The layout that was asked for; of all, the one that suits the sample best."""
+    """Return the requested layout, or with `auto` the one that best suits the sample."""
     if division == "time":
         return by_time(sample, partitions, kept)
     divided = hybrid(sample, partitions, kept, most=partitions)
@@ -89,18 +90,18 @@ def chosen(sample: Sample, partitions: int, kept: Kept, division: Division) -> O
 
 
 def uncut(sample: Sample, partitions: int, kept: Kept) -> OverlapLayout:
-    """Whole buckets of keys."""
+    """Return a layout with whole buckets of keys."""
     return hybrid(sample, partitions, kept, most=1)
 
 
 def by_time(sample: Sample, partitions: int, kept: Kept) -> OverlapLayout:
-    """One bucket for all keys, cut into as many slices as there are partitions."""
+    """Return a layout with one bucket for all keys, cut into one slice per partition."""
     layers = _cut(sample, partitions, kept).layers
     return measured(OverlapLayout.of(partitions, [layers]), sample)
 
 
 def hybrid(sample: Sample, partitions: int, kept: Kept, *, most: int) -> OverlapLayout:
-    """Buckets of keys, the heavy ones cut until no partition has more than its share."""
+    """Return a layout with buckets of keys. Heavy buckets are cut to balance the partitions."""
     count = BUCKETS * partitions
     left, right = (
         likely(np.bincount(side.hashes % count, minlength=count)) for side in sample.sides
@@ -118,10 +119,10 @@ def hybrid(sample: Sample, partitions: int, kept: Kept, *, most: int) -> Overlap
 
 
 def measured(layout: OverlapLayout, sample: Sample) -> OverlapLayout:
-    """The layout with the shares it would give the sample's rows."""
+    """Return the layout with its loads, measured on the sample."""
     full = np.zeros(layout.partitions)
     for number, side in enumerate(sample.sides):
-        # The sample has no hashes of rows; any that spread evenly do.
+        # The sample has no hashes of rows. Any evenly distributed numbers can replace them.
         spread = np.arange(len(side.hashes)) if layout.has_pieces else None
         rows = Rows(side.hashes % layout.keys, side.starts, side.ends, spread)
         for sent in layout.places(number, rows):
@@ -130,7 +131,7 @@ def measured(layout: OverlapLayout, sample: Sample) -> OverlapLayout:
 
 
 class _Cut(NamedTuple):
-    """The layers of a bucket in as many partitions as it has slices, and the fullest of these."""
+    """The layers of a bucket with one partition per slice, and the size of the fullest one."""
 
     layers: tuple[Layer, ...]
     fullest: float
@@ -138,17 +139,17 @@ class _Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class _Load:
-    """Rows of a bucket, and its cut into a number of slices."""
+    """The rows of a bucket, and a function that cuts it into a number of slices."""
 
     rows: float
     cut_into: Callable[[int], _Cut]
 
     def piece(self, degree: int) -> float:
-        """Rows of the fullest of `degree` slices."""
+        """Return the number of rows in the fullest of `degree` slices."""
         return self.rows if degree == 1 else self.cut_into(degree).fullest
 
     def degree(self, share: float, most: int) -> int:
-        """About the fewest slices of at most `share` rows each, or as many as make them small."""
+        """Return roughly the fewest slices with at most `share` rows each; 1 if no cut helps."""
         degree = min(most, max(1, math.ceil(self.rows / share))) if share else 1
         while degree < most and self.piece(degree) > share:
             degree = min(most, math.ceil(_STEP * degree))
@@ -160,7 +161,7 @@ def _of_bucket(sample: Sample, bucket: int, count: int, kept: Kept, degree: int)
 
 
 def _cut(sample: Sample, degree: int, kept: Kept) -> _Cut:
-    """The cheapest of the cuts of one bucket into so many slices."""
+    """Return the cheapest cut of one bucket into `degree` slices."""
     if degree == 1:
         return _Cut(whole(0), sample.rows)
     if kept == "both":
@@ -174,7 +175,7 @@ def _cut(sample: Sample, degree: int, kept: Kept) -> _Cut:
 
 
 def _best(sample: Sample, degree: int, ways: Iterator[tuple[Layer, ...]]) -> OverlapLayout:
-    """The cheapest of the layouts, or the first that costs little more than an even share."""
+    """Return the cheapest layout, or the first that costs little more than an even share."""
     even = 2 * sample.rows / degree
     best: OverlapLayout | None = None
     for layers in ways:
@@ -184,7 +185,7 @@ def _best(sample: Sample, degree: int, ways: Iterator[tuple[Layer, ...]]) -> Ove
         if best.cost <= BALANCED * even:
             break
     if best is None:
-        bug("a bucket is cut in no way")
+        bug("there is no way to cut a bucket")
     return best
 
 
@@ -193,7 +194,7 @@ def _tried(sample: Sample, degree: int, layers: tuple[Layer, ...]) -> OverlapLay
 
 
 def _either(sample: Sample, degree: int) -> Iterator[tuple[Layer, ...]]:
-    """Ways to cut a bucket for pairs: both sides are at home, or one of known lengths."""
+    """Yield cuts of a bucket for an inner join: with a layer of both sides, or of one side."""
     yield (Layer(BOTH, None, cut(_starts(sample), tuple(range(degree)))),)
     for side in (LEFT, RIGHT):
         if sample.longest[side] is not None:
@@ -201,7 +202,7 @@ def _either(sample: Sample, degree: int) -> Iterator[tuple[Layer, ...]]:
 
 
 def _kept(sample: Sample, degree: int, side: int) -> Iterator[tuple[Layer, ...]]:
-    """Ways to cut a bucket so that rows of one side are at home: one layer, or two."""
+    """Yield cuts of a bucket in which the rows of one side are at home, in one or two layers."""
     longest = sample.longest[side]
     every, slices = _starts(sample), tuple(range(degree))
     yield (Layer(side, longest, cut(every, slices)),)
@@ -216,15 +217,15 @@ def _kept(sample: Sample, degree: int, side: int) -> Iterator[tuple[Layer, ...]]
 
 
 def _in_two(sample: Sample, degree: int, side: int) -> list[tuple[int, int, int]]:
-    """The cheapest of two layers: the length of short rows, and the slices of these and of others.
+    """Return the cheapest pairs of layers: the length of short rows, and the slices per layer.
 
-    The long rows are in some of the partitions. The short ones are in the others, or in all. This
-    is by a rough count for starts that are spread evenly.
+    Long rows are in some of the partitions. Short rows are in the others, or in all partitions. The
+    costs are rough estimates that assume evenly spread starts.
     """
     mine, other = sample.sides[side], sample.sides[1 - side]
     if not len(mine.starts) or not len(other.starts):
         return []
-    # Lengths beyond 64 bits are no shorter than what they are taken for.
+    # Floats also represent lengths beyond 64 bits.
     lengths = np.sort(np.maximum(mine.ends, mine.starts).astype(np.float64) - mine.starts)
     longest = sample.longest[side]
     starts = _starts(sample).astype(np.float64)
@@ -255,7 +256,7 @@ def _starts(sample: Sample) -> Integers:
 
 
 def _in_pieces(starts: Integers, degree: int) -> Bucket:
-    """Slices with equal numbers of rows; one time with many of them has a slice in pieces."""
+    """Return slices with equal numbers of rows. Slices of times with many rows have pieces."""
     if not len(starts):
         return Bucket((0,))
     times = np.sort(np.clip(starts, -LIMIT // 2, LIMIT // 2))
@@ -264,7 +265,7 @@ def _in_pieces(starts: Integers, degree: int) -> Bucket:
     )
     pieces = [1, *counts.tolist()]
     if borders[0] == times[0]:
-        # No row is before the first border.
+        # No row is before the first border, so the first slice is empty.
         borders, pieces = borders[1:], [1 + pieces[1], *pieces[2:]]
     return Bucket(
         tuple(range(degree)), tuple(borders.tolist()), tuple(pieces) if max(pieces) > 1 else ()
@@ -272,7 +273,7 @@ def _in_pieces(starts: Integers, degree: int) -> Bucket:
 
 
 def _moved(layers: tuple[Layer, ...], home: tuple[int, ...]) -> tuple[Layer, ...]:
-    """The layers with their slices in these partitions."""
+    """Return the layers with their slices in these partitions."""
     return tuple(
         replace(
             layer,

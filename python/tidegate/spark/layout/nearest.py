@@ -1,15 +1,15 @@
-"""The right rows outside a slice that its left rows may pair with, where a row has one partner.
+"""Finds the right rows outside a slice that its left rows can match, if rows have one partner.
 
-The partner of a left row is the nearest right row of its key, before it or after it. A right row is
-at home in the slice of its own time. So a left row of a slice finds its partner among the right
-rows that are at home there, the last one before the slice, and the first one after it::
+The partner of a left row is the nearest right row of its key, either before or after it. A right
+row is at home in the slice of its own time. The possible partners of a left row are therefore the
+right rows at home in its slice, the last one before the slice, and the first one after it::
 
     right rows of a key   │ a  b │    │   c   d │
     slice                 │  0   │ 1  │    2    │
     sent from outside     │  c   │b c │    b    │
 
-Each task that sends rows tells the last and the first among its own rows alone. A slice so gets
-rows of several such tasks, and the join takes the nearest of them.
+Each task that sends rows finds the last and the first row only among its own. A slice therefore
+receives rows from several tasks, and the join selects the nearest of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from tidegate.spark.layout.layout import Integers, Span
 
-# Where a right row is at home: all pieces of the slice of its time.
+# A right row is at home in all pieces of the slice of its time.
 HOME = Span(0, 0, copied=True)
 
 
@@ -31,22 +31,22 @@ class Slices(NamedTuple):
     last: Integers
 
     def of(self, rows: Integers) -> Slices:
-        """The slices of the rows with these numbers."""
+        """Return the slices of the rows with these numbers."""
         return Slices(self.first[rows], self.last[rows])
 
 
 class Carried(NamedTuple):
-    """Rows, by number, that slices need beside those of their homes. A row may be there twice."""
+    """The numbers of rows that slices outside their homes need. A row may be listed twice."""
 
     rows: Integers
     slices: Slices
 
 
 def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
-    """The rows that are the last of their key before a slice, or the first after it.
+    """Return the rows that are the last of their key before a slice, or the first after it.
 
-    Rows come in their order, and equal `keys` are equal numbers. A row goes no further than the
-    slices that it reached, from the first to the last.
+    Rows are in order, and equal keys have equal numbers in `keys`. A row is sent only to slices
+    within `reached`.
     """
     order = np.argsort(keys, kind="stable")
     key, first = keys[order], home.first[order]
@@ -56,7 +56,7 @@ def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
     # The first and the last row of a key in each slice where the key has rows.
     earliest = order[begins]
     latest = order[np.append(begins, len(order))[1:] - 1]
-    # A row is the nearest up to the next slice where its key has rows, and that one included.
+    # A row is the nearest one up to and including the next slice that has rows of its key.
     follows = key[begins][1:] == key[begins][:-1]
     until = reached.last[latest]
     until[:-1] = np.where(follows, np.minimum(until[:-1], home.last[earliest[1:]]), until[:-1])

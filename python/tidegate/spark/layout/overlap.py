@@ -1,10 +1,11 @@
-"""Which partitions a row belongs to that has a start and an end.
+"""Determines the partitions of a row that has a start and an end.
 
-Rows pair if their intervals overlap, so that no reach bounds how far their starts are apart. As in
+Rows match if their intervals overlap, so no reach limits the distance between their starts. As in
 `layout.py`, buckets of keys are whole, or are cut into slices of time. A cut bucket has one or more
-*layers*, each of them a cut of the bucket's whole time, and each with the side that is at home in
+*layers*. Each layer is a cut of the bucket's whole time, and has a side whose rows are at home in
 it. A row of that side is at home in the slice of its start, in the first layer for rows of its
-length. A row of the other side goes to each slice in which a row may be at home that overlaps it::
+length. A row of the other side is sent to each slice in which a row that it overlaps may be at
+home::
 
     layer of left rows up to 5 long     ├─ slice 0 ─┼─ slice 1 ─┼─ slice 2 ─┼─ slice 3 ─┤
     layer of left rows up to 90 long    ├──────────────────── slice 4 ──────────────────┤
@@ -18,32 +19,37 @@ of the layer's side  `slice(start)`                                    this one
 of the other side    `slice(start - longest)` up to `slice(end)`       none in this layer
 ===================  ================================================  ========================
 
-`longest` is how long the rows of the layer's side are at most. If `l` overlaps `r`, then
-`l.start <= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. So `l` has all
-rows at its home that overlap it.
+`longest` is the maximum length of the rows on the layer's side. If `l` overlaps `r`, then
+`l.start <= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. Therefore, all
+rows that overlap `l` are sent to its home.
 
-With one layer, a few very long rows would make `longest` so large that each row of the other side
-went nearly everywhere. In a layer of their own they cost each row of the other side one more copy.
+With a single layer, a few very long rows would make `longest` so large that rows of the other side
+would be sent nearly everywhere. If the long rows have a separate layer, they cost only one more
+copy of each row on the other side.
 
-- A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side, a right
-  join those of the right side. Each pair meets in one home.
+- A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side, and a
+  right join has layers of the right side. Each pair meets in one home.
 - A full join has layers of both sides. A partition reports a pair if the left row is at home there,
-  and a row without a partner where it is at home.
-- An inner join may also have one layer *of both sides*, where no length matters: a row goes to all
-  slices from `slice(start)` to `slice(end)`, and the first is its home. Two rows that overlap meet
-  in the slice where the later one starts, and are reported there: it is at home, and the other
-  covers that time. In any other slice that both go to, neither is at home. So a partition reports
-  the pairs of which at least one row is at home, and has no two slices of one such layer.
+  and an unmatched row if that row is at home there.
+- An inner join can also have one layer *of both sides*, for which lengths do not matter. A row is
+  sent to all slices from `slice(start)` to `slice(end)`, and the first of these is its home. Two
+  overlapping rows meet in the slice where the later one starts, and are reported there. The later
+  row is at home in this slice, and the other row covers its time. In any other slice that receives
+  both rows, neither is at home. A partition therefore reports the pairs of which at least one row
+  is at home, and has at most one slice of such a layer.
 
-A partition may have slices of several layers. A row that goes to more than one of them is sent
-once, as a row at home if it is that in any. A whole bucket is one slice of both sides.
+A partition can have slices of several layers. A row that belongs to several slices of a partition
+is sent once. Such a row counts as at home if it is at home in any of these slices. A whole bucket
+is one slice of both sides.
 
-A row whose start is after its end overlaps nothing. It goes home, and may go nowhere else.
+A row whose start is after its end overlaps nothing. Such a row is sent to its home, and possibly to
+no other slice.
 
-Ends that an interval join computes from columns give each row an interval, too, such that only rows
-whose intervals overlap are a pair. That is all that is needed here: the join itself finds pairs.
+If an interval join computes ends from columns, these ends also give each row an interval, and only
+rows with overlapping intervals match. This module needs nothing else: the join itself finds the
+pairs.
 
-Everything here is arithmetic: neither Spark nor Arrow is known.
+This module contains only arithmetic, and depends on neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -66,16 +72,16 @@ LEFT, RIGHT, BOTH = range(3)
 
 _ENDS = np.iinfo(np.int64)
 
-# Where rows at home go, and copies.
+# The destinations of rows at home, and of copies.
 _HOME = Span(0, 0, copied=False)
 _COPIED = Span(0, 0, copied=True)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A cut of a bucket, the side that is at home in it, and how long its rows are at most.
+    """A cut of a bucket, the side that is at home in it, and the maximum length of its rows.
 
-    `longest` is None where there is no limit.
+    `longest` is None if there is no limit.
     """
 
     side: int
@@ -84,14 +90,14 @@ class Layer:
 
 
 def whole(partition: int) -> tuple[Layer, ...]:
-    """The layer of a bucket that is not cut."""
+    """Return the layer of a bucket that is not cut."""
     return (Layer(BOTH, None, Bucket((partition,))),)
 
 
 class Rows(NamedTuple):
-    """Rows of a side: the bucket of the key, the start and the end, and a hash if there are pieces.
+    """The rows of a side: their buckets, starts and ends, and their hashes if there are pieces.
 
-    A negative bucket is -1 minus the slice of a row that matches nothing.
+    If a row matches nothing, its bucket is negative: -1 minus the slice of the row.
     """
 
     buckets: Integers
@@ -100,14 +106,14 @@ class Rows(NamedTuple):
     hashes: Integers | None = None
 
     def of(self, numbers: Integers) -> Rows:
-        """The rows with these numbers."""
+        """Return the rows with these numbers."""
         starts, ends = self.starts[numbers], self.ends[numbers]
         hashes = None if self.hashes is None else self.hashes[numbers]
         return Rows(self.buckets[numbers], starts, ends, hashes)
 
 
 class Sent(NamedTuple):
-    """Rows, by rising number, each with a partition that it goes to, and whether it is a copy."""
+    """Row numbers in ascending order, each with a destination partition and a flag for copies."""
 
     rows: Integers
     partitions: Integers
@@ -115,7 +121,7 @@ class Sent(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Rows, by rising number, each with its first and its last slice in a layer."""
+    """Row numbers in ascending order, each with its first, last and home slice in a layer."""
 
     rows: Integers
     first: Integers
@@ -123,7 +129,7 @@ class _Way(NamedTuple):
     home: Integers
 
     def between(self, begin: int, end: int) -> _Way:
-        """The rows from one number up to before another."""
+        """Return the rows with numbers from `begin` up to, but not including, `end`."""
         part = slice(*np.searchsorted(self.rows, [begin, end]))
         return _Way(*(column[part] for column in self))
 
@@ -132,31 +138,32 @@ class _Way(NamedTuple):
 class OverlapLayout(Places):
     """The places of rows that have a start and an end.
 
-    `layers` has, for each bucket of keys, its layers by rising length. Their cuts are `buckets`.
+    `layers` contains the layers of each bucket of keys, from short to long rows. `buckets` contains
+    the cuts of these layers.
     """
 
     layers: tuple[tuple[Layer, ...], ...]
 
     @classmethod
     def of(cls, partitions: int, layers: Sequence[tuple[Layer, ...]]) -> OverlapLayout:
-        """The layout with these layers of each bucket of keys."""
+        """Return the layout with these layers for each bucket of keys."""
         cuts = tuple(layer.cut for one in layers for layer in one)
         return cls(partitions, cuts, tuple(layers))
 
     @property
     def keys(self) -> int:
-        """The number that a hash of the key is taken modulo."""
+        """The number of buckets that a hash of the key selects from."""
         return len(self.layers)
 
     @property
     def reports_at_home(self) -> bool:
-        """Whether rows of both sides are copied, so that they must be told from those at home."""
+        """Return whether rows of both sides are copied, so that copies must be marked."""
         cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
         copied = {1 - side for side in cut if side != BOTH}
         return BOTH in cut or copied == {LEFT, RIGHT}
 
     def places(self, side: int, rows: Rows, most: int | None = None) -> Iterator[Sent]:
-        """Where the rows of a side go, about `most` places of rows at a time."""
+        """Yield the destinations of the rows of a side, about `most` places at a time."""
         ways = [*self._ways(side, rows)]
         places = sum(int((way.last - way.first).sum()) + len(way.rows) for way in ways)
         parts = 1 if most is None else max(1, -(-places // most))
@@ -177,7 +184,7 @@ class OverlapLayout(Places):
         numbers, partitions = np.concatenate(rows), self.partition_of[np.concatenate(slices)]
         are_copies = np.concatenate(copies).astype(np.bool_)
         if len(ways) > 1 or self._has_several:
-            # Of the places of a row in a partition, the one at home comes first.
+            # If a row has several places in a partition, the one at home sorts first.
             every = np.unique((numbers * self.partitions + partitions) * 2 + are_copies)
             every = every[np.flatnonzero(np.diff(every // 2, prepend=-1))]
             numbers, partitions = np.divmod(every // 2, self.partitions)
@@ -185,7 +192,7 @@ class OverlapLayout(Places):
         return Sent(numbers, partitions, are_copies)
 
     def lost(self, side: int, rows: Rows) -> Integers:
-        """The rows that should be at home, and are longer than their bucket has a layer for."""
+        """Return the rows that need a home, but are too long for every layer of their bucket."""
         keeps = [any(layer.side in (side, BOTH) for layer in one) for one in self.layers]
         lost = (rows.buckets >= 0) & np.array(keeps)[np.maximum(rows.buckets, 0)]
         for depth in range(self._depth):
@@ -194,7 +201,7 @@ class OverlapLayout(Places):
         return np.flatnonzero(lost)
 
     def _ways(self, side: int, rows: Rows) -> Iterator[_Way]:
-        """Where rows go in one layer of each bucket after the other."""
+        """Yield the destinations of rows, one layer of each bucket at a time."""
         anywhere = np.flatnonzero(rows.buckets < 0)
         slices = -1 - rows.buckets[anywhere].astype(np.int64)
         yield _Way(anywhere, slices, slices, slices)
@@ -209,13 +216,16 @@ class OverlapLayout(Places):
             yield self._copied(numbers[of != side], layers[of != side], rows)
 
     def _at_home(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Where rows go in layers of their own side."""
+        """Return the destinations of rows in layers of their own side."""
         mine = rows.of(numbers)
         first, last = self.between(layers, mine.starts, _HOME, mine.hashes)
         return _Way(numbers, first, last, first)
 
     def _copied(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Where rows go in layers of the other side, and of both, where the first is their home."""
+        """Return the destinations of rows in layers of the other side or of both sides.
+
+        In layers of both sides, the first slice of a row is its home.
+        """
         mine = rows.of(numbers)
         both = self._sides[layers] == BOTH
         begin = np.where(both, mine.starts, _before(mine.starts, self._longest[layers]))
@@ -225,21 +235,21 @@ class OverlapLayout(Places):
         return _Way(*(column[first <= last] for column in way))
 
     def _fit(self, side: int, layers: Integers, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Whether rows may be at home in these layers."""
+        """Return whether each row may be at home in its layer."""
         of, longest = self._sides[layers], self._longest[layers]
         fit = (of == side) & (rows.starts >= _before(rows.ends, longest))
         at_home: npt.NDArray[np.bool_] = fit | (of == BOTH)
         return at_home
 
     def _at(self, buckets: Integers, depth: int) -> tuple[Integers, Integers]:
-        """The rows whose bucket has more layers than this, and the number of each one's layer."""
+        """Return the rows whose bucket has a layer at this depth, and the numbers of the layers."""
         counts = np.array([len(one) for one in self.layers])
         rows = np.flatnonzero((buckets >= 0) & (counts[np.maximum(buckets, 0)] > depth))
         return rows, (np.cumsum(counts) - counts)[buckets[rows]] + depth
 
     @cached_property
     def _has_several(self) -> bool:
-        """Whether a partition has several slices of a bucket."""
+        """Return whether a partition has several slices of a bucket."""
         places = ([p for layer in one for p in layer.cut.partitions] for one in self.layers)
         return any(len(set(one)) < len(one) for one in places)
 
@@ -253,17 +263,17 @@ class OverlapLayout(Places):
 
     @cached_property
     def _longest(self) -> Integers:
-        """How long rows of each layer are at most; the most that 64 bits can say is no limit."""
+        """The maximum length of rows in each layer; the largest integer means no limit."""
         every = (layer.longest for one in self.layers for layer in one)
         return np.array([_ENDS.max if one is None else min(one, _ENDS.max) for one in every])
 
 
 def _before(times: Integers, lengths: Integers) -> Integers:
-    """The times minus lengths; the beginning of time, if that is later or there is no limit."""
+    """Return the times minus lengths, or the smallest integer on overflow or without a limit."""
     earlier = np.maximum(times, _ENDS.min + lengths) - lengths
     return np.where(lengths == _ENDS.max, _ENDS.min, earlier)
 
 
 def by_key(partitions: int) -> OverlapLayout:
-    """One bucket a partition, none cut: needs no sample."""
+    """Return a layout with one uncut bucket per partition, which needs no sample."""
     return OverlapLayout.of(partitions, [whole(partition) for partition in range(partitions)])

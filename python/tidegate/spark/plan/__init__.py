@@ -1,9 +1,9 @@
-"""A call whose arguments have been checked against the schemas. No row is read for it.
+"""The plan of a call: its arguments, checked against the schemas without reading any rows.
 
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
-- `bins.py`: which joins Spark itself can run with time bins.
-- `streams.py`: what streams need of their DataFrames and their session.
-- `session.py`: the settings of a session that plans go by.
-- `checks.py`: checks of arguments that both plans have.
+- `bins.py`: determines whether Spark itself can run a join with time bins.
+- `streams.py`: checks the requirements of streams on their DataFrames and their session.
+- `session.py`: the session settings that affect plans.
+- `checks.py`: checks of the arguments that joins and aggregations share.
 """

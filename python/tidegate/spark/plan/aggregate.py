@@ -1,4 +1,4 @@
-"""The plan of an aggregation: its arguments, and what travels. Making one reads no rows."""
+"""The plan of an aggregation: its arguments, and the columns that are sent. It reads no rows."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AggregatePlan:
-    """An aggregation of DataFrames, ready to be laid out and sent."""
+    """An aggregation of DataFrames with checked arguments, ready for a layout."""
 
     frames: tuple[DataFrame, ...]
     aggregation: Aggregation
-    # The columns that travel, the time first, then the keys.
+    # The columns that are sent: first the time, then the keys.
     sent: tuple[str, ...]
     result: StructType
-    # Size, advance and offset in the unit of the time that rows are sent by; None for sessions.
+    # The size, advance and offset of windows, in the unit of the time axis; None for sessions.
     windows: tuple[int, int, int] | None
     partitions: int | None
     parallelism: Division
@@ -80,8 +80,8 @@ class AggregatePlan:
         keys = _key_names(by)
         check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
-            message = f"parallelism {parallelism!r} cuts time, and a session must stay whole: "
-            message += "choose 'key'"
+            message = f"parallelism {parallelism!r} divides time into slices, "
+            message += "but a session must stay whole; choose 'key'"
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
@@ -100,15 +100,16 @@ class AggregatePlan:
         _check_types(frames, sent)
         result = _spark_schema(frames, aggregation, native, tables[0].schema)
         if late_as in result.names:
-            message = f"late_as: the result has a column {late_as!r} already: choose another name"
+            message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)
             if parallelism == "hybrid":
-                message = "parallelism 'hybrid' cuts heavy keys, but no key of a stream is known "
-                message += "to be heavy: leave it out, or give 'key' or 'time'"
+                message = "parallelism 'hybrid' splits heavy keys, "
+                message += "but the heavy keys of a stream are not known in advance; "
+                message += "leave it out, or give 'key' or 'time'"
                 raise tidegate.TidegateError(message)
         return cls(
             frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as
@@ -116,7 +117,7 @@ class AggregatePlan:
 
     @property
     def streams(self) -> bool:
-        """Whether the inputs are streams."""
+        """Return whether the inputs are streams."""
         return self.frames[0].isStreaming
 
     @property
@@ -126,13 +127,13 @@ class AggregatePlan:
 
     @cached_property
     def input(self) -> Input:
-        """The rows of all streams, and the columns that travel."""
+        """The rows of all streams, with the columns that are sent."""
         numbered = [self._numbered(frame, number) for number, frame in enumerate(self.frames)]
         rows = reduce(DataFrame.union, numbered)
         return Input.of(rows, self.names, [self.aggregation.on], self.aggregation.by)
 
     def _numbered(self, frame: DataFrame, number: int) -> DataFrame:
-        # By position, so that no name needs quotes.
+        # Columns are selected by position, so that no name needs quotes.
         every = frame.columns
         columns = [F.col(f"a{every.index(name)}").alias(name) for name in self.sent]
         if self.source is not None:
@@ -141,25 +142,25 @@ class AggregatePlan:
 
     @property
     def source(self) -> str | None:
-        """The column that tells the DataFrames apart, where what comes out depends on it."""
+        """The column with the number of the DataFrame, if the result depends on it."""
         told = len(self.frames) > 1 and (self.streams or not self.combines)
         return self._free_name("source") if told else None
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """What there is of a slice."""
+        """The columns that contain a slice and its aggregates."""
         return ("window_start", *self.aggregation.by, *self.aggregation.aggs)
 
     @property
     def empty(self) -> pa.Table:
-        """No rows, as they travel."""
+        """An empty table with the columns that are sent."""
         rows = empty(self.frames[0], "stream").select(list(self.sent))
         if self.source is None:
             return rows
         return rows.append_column(self.source, pa.array([], pa.int16()))
 
     def owner(self, layout: Layout) -> str | None:
-        """A column for the bucket of a key, where windows have to be told from those of others."""
+        """Return the name for a column with the bucket of each key; None if it is not needed."""
         told = layout.is_cut and len(layout.buckets) > 1
         return self._free_name("bucket") if told else None
 
@@ -169,7 +170,7 @@ class AggregatePlan:
 
     @cached_property
     def combines(self) -> bool:
-        """Whether partial aggregates may be sent instead of rows: their order changes no bit."""
+        """Return whether partial aggregates can be sent instead of rows, with identical results."""
         if self.aggregation.session is not None:
             return False
         schema = self.frames[0].schema
@@ -182,21 +183,21 @@ class AggregatePlan:
 
     @property
     def merges(self) -> bool:
-        """Whether buckets of a stream give parts of windows, which are merged."""
+        """Return whether the buckets of a stream compute parts of windows, which are merged."""
         is_asked = self.parallelism == "auto" and not self.aggregation.by
         return self.streams and self.combines and is_asked
 
     @property
     def is_sliced(self) -> bool:
-        """Whether windows of streams are divided by time."""
+        """Return whether windows of streams are divided by time."""
         is_asked = self.parallelism == "time" or not (self.merges or self.aggregation.by)
         return self.streams and is_asked and self.windows is not None
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
-        """The aggregation of the parts of windows, and the name of the column of their ends."""
+        """The aggregation that merges parts of windows, and the name of the column of ends."""
         _, final = self.by_slice
-        # A step of time, so that parts are put together that have one start.
+        # Windows are one step of time long, so only parts with the same start are merged.
         parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)
         return parts, self._free_name("end")
 
@@ -204,42 +205,42 @@ class AggregatePlan:
     def sliding(self) -> tuple[int, int, int]:
         """The windows of an aggregation without sessions."""
         if self.windows is None:
-            message = "sessions have no size, which only windows have"
+            message = "only windows have a size, but this aggregation has sessions"
             raise tidegate.TidegateError(message)
         return self.windows
 
     @property
     def slice(self) -> int:
-        """The length of a slice. Every window begins and ends where a slice does."""
+        """The length of a slice. Every window starts and ends at a border of slices."""
         size, advance, _ = self.sliding
         return math.gcd(size, advance)
 
     @property
     def _slice_length(self) -> Length:
-        """The same, with the unit of times."""
+        """The length of a slice, with the unit of times."""
         if isinstance(self.frames[0].schema[self.aggregation.on].dataType, IntegralType):
             return self.slice
         return np.timedelta64(self.slice, "D" if self.in_days else "us")
 
     @property
     def in_days(self) -> bool:
-        """Whether all times are dates."""
+        """Return whether all times are dates."""
         return isinstance(self.frames[0].schema[self.aggregation.on].dataType, DateType)
 
     @property
     def reach(self) -> Reach:
-        """How long before a row its windows can begin."""
+        """The reach from the start of a window to the rows in it."""
         if self.windows is None:
             return Reach.of(0, 0)
         return Reach.of(0, self.windows[0] - 1)
 
     @property
     def sends_slices(self) -> bool:
-        """Whether rows travel as aggregates of slices; of streams, some rows may be late."""
+        """Return whether aggregates of slices are sent. Streams send rows, which may be late."""
         return self.combines and not self.streams
 
     def packed(self, layout: Layout) -> DataFrame:
-        """What travels as packs, each for a partition of the layout."""
+        """Return the data to send as packs, each for one partition of the layout."""
         buckets, rows = len(layout.buckets), self.input.frame
         owner = self.owner(layout)
         if buckets > 1:
@@ -257,7 +258,7 @@ class AggregatePlan:
 
     @property
     def by_slice(self) -> tuple[Aggregation, Aggregation]:
-        """The aggregation of rows by slice, and that of slices by window."""
+        """The aggregation from rows to slices, and the aggregation from slices to windows."""
         query = self.aggregation
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (
@@ -283,12 +284,13 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
 
 
 def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str | None) -> None:
-    """All are tables, or all are streams."""
+    """Reject a mixture of tables and streams."""
     for frame, name in zip(frames, names, strict=True):
         if frame.isStreaming != frames[0].isStreaming:
             kinds = ("is", "is not") if frame.isStreaming else ("is not", "is")
-            message = f"{name} {kinds[0]} a streaming DataFrame and {names[0]} {kinds[1]}: read "
-            message += "all as streams, or aggregate inside `foreachBatch`, where all are tables"
+            message = f"{name} {kinds[0]} a streaming DataFrame, but {names[0]} {kinds[1]}; "
+            message += "read all inputs as streams, "
+            message += "or aggregate inside `foreachBatch`, where all of them are tables"
             raise tidegate.TidegateError(message)
     check_late_as(late_as, "an aggregation of tables", streams=frames[0].isStreaming)
 
@@ -309,7 +311,7 @@ def _check_types(frames: Sequence[DataFrame], names: Sequence[str]) -> None:
 def _spark_schema(
     frames: Sequence[DataFrame], query: Aggregation, native: AggregationPlan, read: pa.Schema
 ) -> StructType:
-    """The result's Spark schema."""
+    """Return the Spark schema of the result."""
     given = frames[0].schema
     time = given[query.on].dataType
     window: DataType = LongType() if isinstance(time, IntegralType) else time

@@ -1,4 +1,4 @@
-"""Which joins Spark itself can run with time bins, and at which distances rows match."""
+"""Determines whether Spark can run a join with time bins, and how far apart pairs can be."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from tidegate._tidegate import JoinPlan
     from tidegate.spark.query.query import SparkQuery
 
-# The native plan says ends as floats where they are no integers.
+# The native plan returns ends that are not integers as floats, which are exact up to this limit.
 _EXACT = 2**53
 
-# Dates have 32 bits.
+# The same limit for dates, which have 32 bits.
 _DAYS = 2**30
 
 
@@ -56,5 +56,5 @@ def exact_ends(native: JoinPlan) -> Ends:
     """Return the smallest and the largest distance at which rows match, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
-        bug("a join without two ends has no bins")
+        bug("a join needs two ends to use bins")
     return Ends(lower, upper)

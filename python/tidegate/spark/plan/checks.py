@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
-    """Refuse a column for late rows where there are none, and what is no name."""
+    """Reject `late_as` if it is not a name, or if the call has no late rows."""
     if late_as is not None and not isinstance(late_as, str):
         message = f"late_as: expected the name of a column, got {late_as!r}"
         raise TypeError(message)
     if late_as is not None and not streams:
-        message = f"late_as: in {what} no row is late: leave it out"
+        message = f"late_as: {what} has no late rows; leave it out"
         raise tidegate.TidegateError(message)
 
 
@@ -32,7 +32,7 @@ def check_division(
     *,
     keyed: bool,
 ) -> None:
-    """Refuse numbers of partitions and ways to divide that there are not."""
+    """Reject invalid values of `partitions` and `parallelism`."""
     if type(partitions) not in (int, type(None)):
         message = f"partitions: expected an int or None, got {partitions!r}"
         raise TypeError(message)
@@ -43,15 +43,15 @@ def check_division(
         message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
         raise tidegate.TidegateError(message)
     if parallelism in ("key", "hybrid") and not keyed:
-        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose {divided!r}"
+        message = f"parallelism {parallelism!r} divides by key; give `by`, or choose {divided!r}"
         raise tidegate.TidegateError(message)
 
 
 def empty(frame: DataFrame, side: str) -> pa.Table:
-    """No rows of `frame`, as Arrow."""
+    """Return an empty Arrow table with the columns of `frame`."""
     names = frame.columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        message = f"{side}: columns {twice} are there twice: rename or drop one of each"
+        message = f"{side}: columns {twice} are duplicated; rename or drop one of each"
         raise tidegate.SchemaError(message)
     return arrow(frame.sparkSession, frame.schema).empty_table()

@@ -1,4 +1,4 @@
-"""The plan of a join: its arguments, and the columns that travel. Making one reads no rows."""
+"""The plan of a join: its arguments, and the columns that are sent. It reads no rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Parallelism = Literal["auto", "bins", "broadcast", "key", "time", "value", "hybr
 
 @dataclass(frozen=True)
 class Columns:
-    """What travels of each side, and what comes out under which name and Spark type."""
+    """The columns that are sent from each side, and the names and Spark types of the result."""
 
     left: pa.Schema
     right: pa.Schema
@@ -54,7 +54,7 @@ class Columns:
     empty: tuple[pa.Table, pa.Table]
 
     def of(self, side: int) -> pa.Schema:
-        """What travels of a side."""
+        """Return the columns that are sent from a side."""
         return self.right if side == RIGHT else self.left
 
     @classmethod
@@ -66,10 +66,10 @@ class Columns:
         plan: JoinPlan,
         tables: tuple[pa.Table, pa.Table],
     ) -> Columns:
-        """The columns that the plan reads of the tables, and the columns of its result."""
+        """Return the columns that the plan reads from the tables, and the columns of its result."""
         asked = _origins(plan)
         if not plan.schema.names:
-            message = "`columns` is empty: name at least one column of the result"
+            message = "`columns` is empty; name at least one column of the result"
             raise tidegate.SchemaError(message)
         right_columns = plan.right_columns
         if query.is_asof and query.native.how not in ("semi", "anti"):
@@ -79,8 +79,8 @@ class Columns:
         sent = tables[0].select(plan.left_columns), tables[1].select(right_columns)
         native = tuple(asked)
         if not query.aggs:
-            # Without the left column of its name, a right column needs no suffix in the native
-            # call.
+            # In the native call, a right column needs no suffix if the left column with the same
+            # name is not sent.
             pruned = query.plan(*sent)
             native_name = {origin: name for name, origin in _origins(pruned).items()}
             native = tuple(native_name[origin] for origin in asked.values())
@@ -105,51 +105,49 @@ def _check_kind(
     late_as: str | None,
     max_width: Length | None,
 ) -> None:
-    """Refuse an overlap join of two streams, and what only a join of two streams has."""
+    """Reject an overlap join of two streams, and options that require two streams."""
     streams = left.isStreaming and right.isStreaming
     if query.is_overlap and streams:
-        message = "both sides are streaming DataFrames, and overlap_join keeps no rows of streams, "
-        message += "since an interval may have any length: read one side as a table, or call it "
-        message += "inside `foreachBatch`, where each micro-batch is a table"
+        message = "both sides are streaming DataFrames, but overlap_join keeps no rows of streams, "
+        message += "because an interval can have any length; read one side as a table, "
+        message += "or call overlap_join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
     one = left.isStreaming or right.isStreaming
     what = "a join of a stream and a table" if one else "a join of tables"
     check_late_as(late_as, what, streams=streams)
     if max_width is not None and not streams:
-        message = "max_width bounds the rows that are kept of two streams, but here a side is a "
-        message += "table, whose ends may be any time away: leave it out"
+        message = "max_width limits how long rows of two streams are kept, "
+        message += "but here one side is a table, whose ends can be at any distance; leave it out"
         raise tidegate.TidegateError(message)
 
 
 def _check_stream_and_table(plan: Plan, stream: int) -> None:
-    """Refuse what a join of a stream and a table cannot do."""
+    """Reject options that a join of a stream and a table does not support."""
     names = NAMES[stream], NAMES[1 - stream]
     if plan.reports[1 - stream]:
         asked = f"how={plan.query.how!r}"
         remedy = "give how='inner' or how={0!r}"
         if plan.query.comes_once:
             asked = "an as-of join" if plan.query.is_asof else "aggs"
-            remedy = "let the stream be the left side"
-        message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so that "
-        message += "no row of the table is ever known to have met all its partners: "
+            remedy = "make the stream the left side"
+        message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so "
+        message += "later rows can always match a row of the table; "
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
-        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and {1} a "
-        message += "table, which is sent whole: leave it out, or join inside `foreachBatch`, where "
-        message += "each micro-batch is a table"
+        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and "
+        message += "{1} a table, which is sent whole; leave it out, "
+        message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names, plan.parallelism))
 
 
 def _check_ends(plan: Plan) -> None:
-    """Refuse ends from columns that may be any time away, and a width that is unfit."""
+    """Reject ends computed from columns without a `max_width`, and an invalid `max_width`."""
     if any(plan.query.row_ends) and plan.max_width is None:
-        message = "max_width: an end from columns may be any time away, and rows of streams are "
-        message += "kept as long as an end may reach them: say how far away ends are at most, such "
-        message += (
-            "as max_width='1 hour', or join inside `foreachBatch`, where each micro-batch is "
-        )
-        message += "a table"
+        message = "max_width: an end computed from columns can be at any distance, "
+        message += "and rows of streams are kept as long as an end may reach them; "
+        message += "give the maximum distance, such as max_width='1 hour', "
+        message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
     if plan.max_width is not None:
         query = plan.query.native.replace(columns=plan.columns.native)
@@ -157,65 +155,65 @@ def _check_ends(plan: Plan) -> None:
 
 
 def _check_streams(plan: Plan) -> None:
-    """Refuse what a join of streams cannot do, before the query starts."""
+    """Reject options that a join of streams does not support, before the query starts."""
     time = plan.native.time
     if time is None:
-        message = "time: a band join of streams needs the time columns, and with them a window, "
-        message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
+        message = "time: a band join of streams needs the time columns and a window, "
+        message += "without which no row could be removed; give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
     _check_ends(plan)
     if plan.query.aggs and plan.time[1].upper is None:
-        message = "upper: without an upper bound, a later right row may always be a partner, so no "
-        message += "left row of a stream is ever final: give one, such as upper='0s'"
+        message = "upper: without an upper bound, later right rows can always be partners, "
+        message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
     check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
-        message = "parallelism 'broadcast' sends one side whole, but a stream never ends: leave it "
-        message += "out, or join each micro-batch inside `foreachBatch`"
+        message = "parallelism 'broadcast' sends one side whole, but a stream never ends; "
+        message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism == "bins":
-        message = "parallelism 'bins' is Spark's own join of tables, and these are streams: leave "
-        message += "it out, or join each micro-batch inside `foreachBatch`"
+        message = "parallelism 'bins' is Spark's own join of tables, but these are streams; "
+        message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism in (plan.query.divided, "hybrid") and not plan.is_sliced:
-        why = "its pairs may be any distance apart"
+        why = "the rows of a pair can be any distance apart"
         if plan.query.has_prevailing:
-            why = "the row that prevails may be any time before an interval"
-        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}: leave it "
-        message += "out, or give 'key'"
+            why = "the prevailing row can be any distance before an interval"
+        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}; "
+        message += "leave it out, or give 'key'"
         raise tidegate.TidegateError(message)
 
 
 def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
-    """Whether the order of rows shows in a function's result, be it in the last bit."""
+    """Return whether a function's result depends on the order of rows, even in its last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
     return one.function not in _IN_ANY_ORDER
 
 
-# Ends of a reach are whole numbers up to here, be they floats.
+# Up to this limit, the bounds of a reach are exact integers, even if they are floats.
 _EXACT = 2**53
 
 
 def _is_bytewise(kind: pa.DataType) -> bool:
-    """Whether values are equal if their bytes are, as those of floats are not."""
+    """Return whether values of this type are equal if and only if their bytes are equal."""
     types = pa.types
     tests = types.is_integer, types.is_string, types.is_binary, types.is_boolean, types.is_temporal
     return any(test(kind) for test in tests)
 
 
-# Functions in whose results the order of rows never shows.
+# Functions whose results never depend on the order of rows.
 _IN_ANY_ORDER = frozenset(
     ["count", "sum", "mean", "min", "max", "any", "all", "median", "quantile", "count_distinct"],
 )
 
 
 def _origins(plan: JoinPlan) -> dict[str, Origin]:
-    """The result's columns, in order, and the input column of each; the left one, if of both.
+    """Return the input column of each result column, in order; for keys, the left one.
 
-    Aggregates are left out: they are made of rows, not of a column.
+    Aggregates are omitted, because they are computed from rows and not taken from a column.
     """
     return {
         name: Origin("right", str(right)) if left is None else Origin("left", left)
@@ -231,7 +229,7 @@ def _widened(
     origins: dict[str, Origin],
     empty: tuple[pa.Table, pa.Table],
 ) -> StructType:
-    """The result's schema with the wider type of keys whose sides differ in width."""
+    """Return the schema of the result, using the wider type for keys that differ in width."""
     fields = []
     for field in result:
         origin = origins[field.name]
@@ -249,7 +247,7 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """The result's schema; right names that differ from left names only in case get a suffix.
+    """Append a suffix to right names in a schema that differ from left names only in case.
 
     Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
     """
@@ -266,7 +264,7 @@ def _told_apart(
 
 @dataclass(frozen=True)
 class Plan:
-    """A join of two DataFrames, ready to be laid out and sent."""
+    """A join of two DataFrames with checked arguments, ready for a layout."""
 
     query: SparkQuery
     native: JoinPlan
@@ -306,17 +304,18 @@ class Plan:
         known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
         if parallelism == "bins" and query.is_overlap:
             why = unfit(query, native, tables)
-            message = f"parallelism 'bins' is not for overlap joins: {why}: leave it out, or give "
-            message += "'broadcast', 'key', 'time' or 'hybrid'"
+            message = f"parallelism 'bins' is not available for overlap joins: {why}; "
+            message += "leave it out, or give 'broadcast', 'key', 'time' or 'hybrid'"
             raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
-            message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
-            message += "without a partner of both sides: choose another parallelism"
+            message = "parallelism 'broadcast' sends one side whole, "
+            message += "but a full join returns the unmatched rows of both sides; "
+            message += "choose another parallelism"
             raise tidegate.TidegateError(message)
         sent = Columns.planned(left, right, query, native, tables)
         if late_as in sent.result.names:
-            message = f"late_as: the result has a column {late_as!r} already: choose another name"
+            message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
         if plan.streams:
@@ -324,14 +323,14 @@ class Plan:
         elif plan.stream_side is not None:
             _check_stream_and_table(plan, plan.stream_side)
         elif parallelism == "bins" and plan.without_bins is not None:
-            message = f"parallelism 'bins' is not for this join: {plan.without_bins}; leave it "
-            message += "out, or give another parallelism"
+            message = f"parallelism 'bins' is not available for this join: {plan.without_bins}; "
+            message += "leave it out, or give another parallelism"
             raise tidegate.TidegateError(message)
         return plan
 
     @cached_property
     def inputs(self) -> tuple[Input, Input]:
-        """The rows and columns that travel, left and right."""
+        """The rows and columns that are sent, left and right."""
         left_key, right_key = ([pair[side] for pair in self.native.keys] for side in (LEFT, RIGHT))
         (left_on, right_on), _ = self._divided
         left_bands, right_bands = (
@@ -348,17 +347,17 @@ class Plan:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether rows have a start and an end, and pair only where these intervals overlap."""
+        """Return whether rows have a start and an end, and match only if they overlap."""
         return self.query.is_overlap or any(self.query.row_ends)
 
     def intervals(self, side: int) -> Intervals:
-        """The starts and ends of the rows of a side, for the workers."""
+        """Return the starts and ends of the rows of a side, in a form for the workers."""
         if not self.query.is_overlap:
             return self._computed_ends(side)
         return self.starts_and_ends(side)
 
     def starts_and_ends(self, side: int) -> StartsAndEnds:
-        """The start and the end column of an overlap join, likewise."""
+        """Return the start and end columns of an overlap join, in a form for the workers."""
         start, end = self.inputs[side].interval
         return StartsAndEnds(side, self.starts_and_ends_named[side], (start, end), self.axis)
 
@@ -386,7 +385,7 @@ class Plan:
 
     @property
     def in_days(self) -> bool:
-        """Whether all times are dates, and so are counted in days."""
+        """Return whether all times are dates, which are counted in days."""
         at = [
             (side, position) for side in self.inputs for position in (side.interval or (side.on,))
         ]
@@ -394,12 +393,12 @@ class Plan:
 
     @property
     def streams(self) -> bool:
-        """Whether both sides are streams."""
+        """Return whether both sides are streams."""
         return self.left.isStreaming and self.right.isStreaming
 
     @property
     def stream_side(self) -> int | None:
-        """The side that is a stream while the other is a table, if there is such a side."""
+        """The side that is a stream if the other side is a table, otherwise None."""
         if self.left.isStreaming == self.right.isStreaming:
             return None
         return LEFT if self.left.isStreaming else RIGHT
@@ -411,13 +410,13 @@ class Plan:
 
     @cached_property
     def ends(self) -> Ends:
-        """The least and the largest distance in time of a pair, where there may be bins."""
+        """The smallest and the largest time difference of a pair, if bins can be used."""
         return exact_ends(self.native)
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
-        """The rows of a side as packs, each for a partition of the layout."""
+        """Return the rows of a side as packs, each for one partition of the layout."""
         mine, other = self.inputs[side], self.inputs[1 - side]
-        # A row without a key can be late, too.
+        # Rows without a key can also be late.
         kept = self.keeps[side] or self.late_as is not None
         places = mine.places(other, layout, kept=kept)
         work = self._packing(side, layout, len(places))
@@ -430,7 +429,7 @@ class Plan:
     def _packing(
         self, side: int, layout: Layout | OverlapLayout, extra: int
     ) -> Callable[[Batches], Batches]:
-        """What makes packs of a side's rows; behind their columns are `extra` ones."""
+        """Return the function that packs a side, whose rows have `extra` columns at the end."""
         if isinstance(layout, OverlapLayout):
             return OverlapPacker(layout, side, self.intervals(side), extra=extra).run
         mine = self.inputs[side]
@@ -438,7 +437,7 @@ class Plan:
         work = packer.run
         if side == RIGHT and self.reach.nearest:
             work = NearestPacker(packer, mine.by, self.right_where).run
-        # A partition that has several pieces of a slice cannot tell whose rows are combined.
+        # If a partition has several pieces of a slice, it cannot tell which rows were combined.
         if side == RIGHT and self.parts is not None and not layout.has_pieces:
             schema = self.columns.right
             keys = tuple(schema.names[key] for key in mine.by)
@@ -447,21 +446,21 @@ class Plan:
 
     @property
     def keeps(self) -> tuple[bool, bool]:
-        """Whether rows without a partner are returned, left and right."""
+        """Return, for each side, whether the result contains unmatched rows."""
         how = self.query.how
         return how in ("left", "anti", "full"), how in ("right", "full")
 
     @property
     def reports(self) -> tuple[bool, bool]:
-        """Whether what is returned of a row depends on all of its partners, left and right."""
+        """Return, for each side, whether the result for a row depends on all of its partners."""
         how = self.query.how
         return how not in ("inner", "right"), how in ("right", "full")
 
     @property
     def _divided(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
-        """The columns that rows may be divided by, and how far pairs are apart in them.
+        """The columns by which rows can be divided, and the bounds of pairs in these columns.
 
-        Of rows that have a start and an end, it is the start.
+        Rows with a start and an end are divided by their start.
         """
         if self.query.is_overlap:
             (left, _), (right, _) = self.starts_and_ends_named
@@ -479,16 +478,17 @@ class Plan:
                 *ends,
             )
         if self.query.has_prevailing:
-            # The last row before an interval may be any time before it.
+            # The last row before an interval can be any distance before it.
             ends = None, ends[1]
         axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
-        # Slices of streams are far from each other, so that no row is the nearest of all.
+        # The slices of a stream in one bucket are far apart, so a bucket does not know the nearest
+        # row.
         nearest = self.query.is_asof and not self.streams and not all(self._where_reads)
         return axis, replace(reach, nearest=nearest, partial=self.parts is not None)
 
     @cached_property
     def parts(self) -> Parts | None:
-        """The functions of partners in parts, if partial rows may travel beside rows."""
+        """The aggregates of partners, split into parts, if partial rows can be sent."""
         query, right = self.query, self.columns.right
         if (
             not query.aggs
@@ -505,12 +505,12 @@ class Plan:
 
     @property
     def _is_covered_by_reach(self) -> bool:
-        """Whether rows pair if they are within reach, and have one key whose bytes are equal."""
+        """Return whether all rows within reach match if the bytes of their keys are equal."""
         if len(self.native.bands) + (self.native.time is not None) > 1:
             return False
         on, ends = self._divided
         kinds = [self.columns.of(side).field(on[side]).type for side in (LEFT, RIGHT)]
-        # Others are rounded on their way to an axis.
+        # Values of other types are rounded when they are converted to the axis.
         exact = all(map(pa.types.is_integer, kinds)) or (
             kinds[0] == kinds[1]
             and not (pa.types.is_floating(kinds[0]) or pa.types.is_decimal(kinds[0]))
@@ -524,13 +524,13 @@ class Plan:
 
     @cached_property
     def _where_reads(self) -> tuple[bool, bool]:
-        """Whether the condition reads columns of the left side, and of the right one."""
+        """Return, for each side, whether the condition reads its columns."""
         left, right = self.native.condition_columns
         return bool(left), bool(right)
 
     @property
     def right_where(self) -> RightWhere | None:
-        """The condition that tasks test which send right rows, if these alone meet it or not."""
+        """The condition to test before right rows are sent, if it reads only right columns."""
         alone = self.query.is_asof or self.parts is not None
         if not alone or self._where_reads != (False, True):
             return None
@@ -540,10 +540,10 @@ class Plan:
 
     @cached_property
     def order(self) -> Order | None:
-        """The order that right rows must come in, where it shows in the result."""
+        """The required order of right rows, if the result depends on it."""
         if not self._shows_order:
             return None
-        # Functions see the rows of a band by number, and others by time first.
+        # Functions process the rows of a band by number, and other rows by time first.
         return Order(self._divided[0][RIGHT], self.axis, by_number=bool(self.native.bands))
 
     @property
@@ -554,24 +554,24 @@ class Plan:
 
     @property
     def axis(self) -> Axis:
-        """What rows are divided by."""
+        """The axis along which rows are divided."""
         return self._axis_and_reach[0]
 
     @property
     def reach(self) -> Reach:
-        """How far pairs reach for each other along the axis."""
+        """The bounds of pairs along the axis."""
         return self._axis_and_reach[1]
 
     @property
     def time(self) -> tuple[tuple[str, str], Reach]:
-        """The time columns of streams, and how many microseconds pairs reach."""
+        """The time columns of streams, and the bounds of pairs in microseconds."""
         columns, ends = self._reach_in_time
         return columns, whole(*ends)
 
     @property
     def _reach_in_time(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
         if self.native.time is None:
-            message = "time: a band join without windows has no time: give `time` and `window`"
+            message = "time: a band join without a window has no time; give `time` and `window`"
             raise tidegate.TidegateError(message)
         names, ends = self.native.time
         if self.max_width is None:
@@ -585,13 +585,13 @@ class Plan:
 
     @property
     def is_sliced(self) -> bool:
-        """Whether rows of streams are divided by time or by value, beside or instead of keys."""
+        """Return whether rows of streams are divided by time or value, with or without keys."""
         asked = self.parallelism in (self.query.divided, "hybrid") or not self.native.keys
         return asked and self.reach.width is not None
 
     @property
     def home_names(self) -> tuple[str, str]:
-        """Names that no column of either side has, for a column that tells rows at home."""
+        """Unused names for the columns that mark rows at home, for the left and the right side."""
         taken = {*self.columns.left.names, *self.columns.right.names, *self.columns.native}
         longest = max(len(name) for name in taken)
         return "l".ljust(longest + 1, "_"), "r".ljust(longest + 1, "_")

@@ -1,4 +1,4 @@
-"""The settings of a session that plans go by."""
+"""The session settings that affect plans."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# If it has a limit, Spark measures a batch for Python after every row. Older ones have none.
+# If this setting is a limit, Spark measures a batch for Python after every row. Older versions do
+# not have the setting.
 MEASURE = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_LIMIT = str(2**31 - 1)
 
 STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SHUFFLE_PARTITIONS = 200  # Spark's default
-_FRACTION = "0.6"  # Spark's default, of the memory that it does not keep for itself
-_RESERVED = 300 << 20  # bytes that it keeps for itself
+_FRACTION = "0.6"  # Spark's default share of the memory that it does not reserve
+_RESERVED = 300 << 20  # bytes that Spark reserves
 _UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _UNBOUNDED = 2**31 - 1  # Spark's default maximum number of executors
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
 def has_rocksdb(session: SparkSession) -> bool:
-    """Whether streams keep their state in RocksDB: Spark's store, or a vendor's of this name."""
+    """Return whether streams use Spark's RocksDB state store, or a vendor's with the same name."""
     return (session.conf.get(STORE) or "").endswith(ROCKSDB.rpartition(".")[2])
 
 
 def wanted(session: SparkSession) -> dict[str, str]:
-    """The settings that a session lacks, with the values that they should have."""
+    """Return the settings that a session lacks, with their recommended values."""
     settings = {MEASURE: NO_LIMIT, _CHANGELOG: "true"}
     if not has_rocksdb(session):
         settings[STORE] = ROCKSDB
@@ -39,16 +40,16 @@ def wanted(session: SparkSession) -> dict[str, str]:
 
 
 def shuffle_partitions(session: SparkSession) -> int:
-    """Partitions that Spark shuffles rows into if nobody says how many.
+    """Return the number of partitions that Spark uses for a shuffle by default.
 
-    Some hosts let Spark choose (`auto`), from the default number on.
+    On some hosts, Spark chooses the number (`auto`), starting with the default.
     """
     value = session.conf.get("spark.sql.shuffle.partitions") or ""
     return int(value) if value.isdecimal() else _SHUFFLE_PARTITIONS
 
 
 def allocated(session: SparkSession) -> int:
-    """The number of tasks that can run at once if dynamic allocation requests all executors.
+    """Return the number of tasks that can run in parallel if all executors are allocated.
 
     Returns 0 without dynamic allocation, and the number of shuffle partitions if the number of
     executors is unlimited.
@@ -63,10 +64,10 @@ def allocated(session: SparkSession) -> int:
 
 
 def task_memory(session: SparkSession) -> int:
-    """Bytes that Spark lets a task take for its tables while all cores of a process have tasks.
+    """Return the bytes that a task can use for tables while all cores of a process are busy.
 
-    0 where the settings do not tell: an executor may have any number of cores unless one is set.
-    See "Memory Management Overview" in Spark's guide to tuning.
+    Returns 0 if the settings do not determine this: unless a number is set, an executor can have
+    any number of cores. See "Memory Management Overview" in Spark's tuning guide.
     """
     local = re.fullmatch(
         r"local(?:\[(\d+|\*)(?:,\d+)?\])?", session.conf.get("spark.master", "") or ""

@@ -1,6 +1,7 @@
-"""The query of a join on Spark, and the columns and types that it names.
+"""The query of a join on Spark, with its columns and their types.
 
-- `query.py`: a native query, and what Spark needs to know about it.
-- `axis.py`: the values by which rows are divided, as integers.
-- `schema.py`: names and types of columns; `input.py`: a side's columns, and the bucket of each row.
+- `query.py`: a native query, and the properties of it that Spark needs.
+- `axis.py`: converts the values by which rows are divided to integers.
+- `schema.py`: the names and types of columns.
+- `input.py`: the columns of a side, and the bucket of each row.
 """

@@ -1,7 +1,7 @@
-"""What rows are divided by, as 64-bit integers in the order of the values.
+"""Converts the values by which rows are divided to 64-bit integers, preserving their order.
 
-The join itself compares the values natively. What is computed here only decides where rows go: a
-reach may be wider than the join's own, never narrower.
+The join itself compares the original values. The integers only determine where rows are sent, so a
+reach can be wider than the join's own, but never narrower.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Integers = npt.NDArray[np.int64]
 
 _DAY = 86_400_000_000
 
-# Steps of a float's band: what rounding outwards adds is then a thousandth of it.
+# The number of steps in a band of floats. Rounding outwards then adds a thousandth of the band.
 _STEPS = 1024
 
 
 class Axis(Protocol):
-    """A column as integers, as it is sent to the workers."""
+    """Converts a column to integers. Instances are sent to the workers."""
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
-        """The values in their order. A null is anywhere."""
+        """Return integers in the order of the values. A null becomes any integer."""
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Times as they are, in days if they all are dates, or in microseconds."""
+    """Times as integers: unchanged, in days if all of them are dates, or in microseconds."""
 
     days: bool
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
-        """The times."""
+        """Return the times as integers."""
         unit = 1
         if pa.types.is_date(values.type):
             values, unit = values.cast(pa.int32()), 1 if self.days else _DAY
@@ -52,12 +52,12 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class DecimalAxis:
-    """Decimals of so many places as whole numbers; integers likewise."""
+    """Decimals and integers as whole numbers, with `scale` decimal places."""
 
     scale: int
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
-        """The low 64 bits, which hold all values that a band join takes."""
+        """Return the low 64 bits, which can hold all values that a band join accepts."""
         whole = pa.chunked_array([pc.fill_null(values.cast(pa.decimal128(38, self.scale)), 0)])
         if isinstance(values, pa.ChunkedArray):
             whole = pc.fill_null(values.cast(pa.decimal128(38, self.scale)), 0)
@@ -72,12 +72,12 @@ def _low_words(decimals: pa.Array) -> Integers:
 
 @dataclass(frozen=True)
 class FloatAxis:
-    """Numbers in steps of a power of two, rounded down; of step None in those of their bits."""
+    """Numbers as multiples of a power of two, rounded down; if `step` is None, as their bits."""
 
     step: float | None
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
-        """The steps."""
+        """Return the numbers of steps."""
         # Adding 0 makes a negative zero positive.
         numbers = np.asarray(values.cast(pa.float64()).fill_null(0).to_numpy()) + 0.0
         if self.step is None:
@@ -91,7 +91,7 @@ class FloatAxis:
 def of_time(
     kinds: Sequence[pa.DataType], lower: float | None, upper: float | None
 ) -> tuple[Axis, Reach]:
-    """The axis of time columns of these types, and how far pairs reach along it."""
+    """Return the axis for time columns of these types, and the reach of pairs along it."""
     days = all(pa.types.is_date(kind) for kind in kinds)
     return TimeAxis(days), whole(lower, upper)
 
@@ -99,9 +99,9 @@ def of_time(
 def of_band(
     kinds: tuple[pa.DataType, pa.DataType], lower: float | None, upper: float | None
 ) -> tuple[Axis, Reach]:
-    """The axis of a band column of these types, and how far pairs reach along it.
+    """Return the axis for a band column of these types, and the reach of pairs along it.
 
-    The native plan says how far the values of a pair are apart.
+    `lower` and `upper` are the bounds in the native plan.
     """
     if any(pa.types.is_floating(kind) for kind in kinds):
         return _of_floats(lower, upper)
@@ -116,14 +116,14 @@ def _of_floats(lower: float | None, upper: float | None) -> tuple[Axis, Reach]:
     above = math.inf if upper is None else upper
     ends = [end for end in (below, above) if 0 < end < math.inf]
     if not ends:
-        # Equal values, or all on a side: bits will do.
+        # Pairs have equal values, or no bound on one side, so comparing bits is enough.
         low, high = (None if end else 0 for end in (below, above))
         return FloatAxis(None), Reach.of(low, high)
-    # Not the logarithm of a quotient, which is 0 where the least of numbers is divided.
+    # The logarithm of a quotient would fail: dividing the smallest float gives 0.
     step = 2.0 ** max(-1000, math.floor(math.log2(max(ends)) - math.log2(_STEPS)))
 
     def steps(end: float) -> int | None:
-        # One for the native difference, which is rounded, and one for each value rounded down.
+        # One step for the rounded native difference, and one for values that are rounded down.
         far = end / step
         return None if far > LIMIT else math.ceil(far) + 2
 
@@ -132,10 +132,11 @@ def _of_floats(lower: float | None, upper: float | None) -> tuple[Axis, Reach]:
 
 
 def whole(lower: float | None, upper: float | None) -> Reach:
-    """A reach that the native plan counts in steps, not in floats.
+    """Return a reach from bounds that the native plan counts in whole steps.
 
-    Between the ends may be no whole step, as from "1h" to "23h" after a date. The native plan
-    rounds them inwards, so that they cross. There is no pair then, but rows are divided as ever.
+    There may be no whole step between the bounds, as from "1h" to "23h" after a date. The native
+    plan rounds the bounds inwards, so they cross. No rows match in this case, but they are divided
+    as usual.
     """
     low, high = (None if end is None else int(end) for end in (lower, upper))
     if low is not None and high is not None and low > high:

@@ -33,37 +33,38 @@ _FLOATS = (FloatType, DoubleType)
 
 
 def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
-    """Refuse what is no DataFrame, and DataFrames of which one is Spark Connect's."""
+    """Reject inputs that are not DataFrames, and a mixture with DataFrames of Spark Connect."""
     for frame, name in zip(frames, names, strict=True):
         if not isinstance(frame, DataFrame):
             found = f"{type(frame).__module__}.{type(frame).__qualname__}"
-            message = f"{name}: expected a Spark DataFrame, got {found}: "
+            message = f"{name}: expected a Spark DataFrame, got {found}; "
             if found.startswith("pyspark.pandas."):
                 message += "give its to_spark()"
             else:
-                message += "make one with spark.createDataFrame, or call the function of the same "
-                message += "name in `tidegate`"
+                message += "create one with spark.createDataFrame, or call the function of the "
+                message += "same name in `tidegate`"
             raise TypeError(message)
         if type(frame) is not type(frames[0]):
-            message = f"{names[0]} and {name} are of different sessions, of which one is Spark "
-            message += "Connect's: make both with one session"
+            message = f"{names[0]} and {name} belong to different sessions, one of which uses "
+            message += "Spark Connect; create both in the same session"
             raise tidegate.TidegateError(message)
 
 
 def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
-    """Refuse keys that Spark takes for equal where their bytes differ."""
+    """Reject key columns for which Spark may treat values with different bytes as equal."""
     for name in names:
         kind = frame.schema[name].dataType
         if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":
-            message = f"{side}: key column {name!r} is compared as {kind.collation} by Spark, and "
-            message += "by its bytes here: give it the collation UTF8_BINARY with "
-            message += "pyspark.sql.functions.collate, in lower case if case is to be ignored"
+            message = f"{side}: key column {name!r} has the collation {kind.collation} in Spark, "
+            message += "but is compared by its bytes here; "
+            message += "convert it to UTF8_BINARY with pyspark.sql.functions.collate, "
+            message += "in lower case if case does not matter"
             raise tidegate.SchemaError(message)
 
 
 @dataclass(frozen=True)
 class Input:
-    """One side of a join: the columns by position, so that no name can clash or need quotes."""
+    """One side of a join. Columns are named by position, so no name can clash or need quotes."""
 
     frame: DataFrame
     fields: tuple[StructField, ...]
@@ -81,9 +82,9 @@ class Input:
         by: Sequence[str],
         bands: Sequence[str] = (),
     ) -> Input:
-        """The columns called `names`, renamed to `u0`, `u1` and so on.
+        """Return the columns in `names`, renamed to `u0`, `u1` and so on.
 
-        Column `on` has the value, or two have the start and the end of a row.
+        `on` names one column for the value of a row, or two for its start and its end.
         """
         every = frame.columns
         kept = [every.index(name) for name in names]
@@ -106,14 +107,14 @@ class Input:
 
     @property
     def value_type(self) -> DataType:
-        """Type of the value."""
+        """The type of the value."""
         return self.fields[self.on].dataType
 
     @property
     def is_unmatchable(self) -> Column | None:
-        """Whether a key, a band column, a start or an end is null, or a band column NaN.
+        """The condition that a row has a null key, band column, start or end, or a NaN band column.
 
-        None if none of them can be.
+        None if no row can meet it.
         """
         needed = (*self.by, *self.bands, *self.interval)
         columns = [(at, self.fields[at]) for at in needed]
@@ -123,9 +124,10 @@ class Input:
         return reduce(Column.__or__, lacks) if lacks else None
 
     def without_unmatchable(self) -> DataFrame:
-        """The rows that have a key and a value.
+        """Return the rows that have a key and a value.
 
-        A row without a time stays, and a row whose start is after its end, for the join to refuse.
+        Rows without a time, and rows that start after they end, are kept so that the join rejects
+        them.
         """
         if self.is_unmatchable is None:
             return self.frame
@@ -136,9 +138,9 @@ class Input:
         return self.frame.where(wanted if self.bands else wanted | self.value.isNull())
 
     def key_hash(self, other: Input) -> str:
-        """Hash of the key, equal for equal keys of both sides, in SQL; 0 without keys.
+        """Return SQL for a hash that is equal for equal keys of both sides; 0 without keys.
 
-        As a `Column` it would be a dozen calls to Spark's process for each key.
+        As a `Column`, each key would take a dozen calls to Spark's process.
         """
         if not self.by:
             return "0L"
@@ -150,16 +152,16 @@ class Input:
         return f"xxhash64({', '.join(keys)})"
 
     def row_hash(self) -> Column:
-        """Hash of a row, of all its columns that travel and can be hashed."""
+        """Return a hash of all columns of a row that are sent and can be hashed."""
         hashed = [at for at, field in enumerate(self.fields) if _is_hashable(field.dataType)]
         return F.xxhash64(*(F.col(f"u{at}") for at in hashed))
 
     def places(self, other: Input, layout: Places, *, kept: bool) -> list[Column]:
-        """What travels with a row: its `bucket`, and its `hash` if a slice has pieces.
+        """Return the columns sent with a row: its `bucket`, and its `hash` if a slice has pieces.
 
-        A kept row that matches nothing has for a bucket -1 minus any of the slices, so that such
-        rows are spread evenly. Nothing travels where that is one bucket and the row's time says
-        all: every column costs time on its way to Python.
+        If a kept row matches nothing, its bucket is -1 minus an arbitrary slice, so such rows are
+        distributed evenly. If the time of a row alone determines its place, no column is added,
+        because passing columns to Python takes time.
         """
         buckets, slices = layout.keys, len(layout.partition_of)
         unmatchable = self.is_unmatchable if kept else None
@@ -184,7 +186,7 @@ def _is_hashable(kind: DataType) -> bool:
 
 
 def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
-    """The key as a type whose hash does not depend on the width or scale a side happens to have."""
+    """Return the key in a type whose hash does not depend on the width or scale on one side."""
     if isinstance(mine, IntegralType) and mine != theirs:
         return f"cast({column} as bigint)"
     if isinstance(mine, FloatType) or (isinstance(mine, DecimalType) and mine != theirs):

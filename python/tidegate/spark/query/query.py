@@ -1,4 +1,4 @@
-"""A native join for Spark: the query, and what it implies for DataFrames."""
+"""A native join for Spark: the query, and its properties that matter for DataFrames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SparkQuery:
 
     native: JoinQuery
     of_windows: bool = False
-    """Whether the interval join replaces a window join."""
+    """True if the interval join replaces a window join."""
 
     @classmethod
     def of(cls, function: Function, arguments: dict[str, Any]) -> SparkQuery:
@@ -51,33 +51,33 @@ class SparkQuery:
 
     @property
     def how(self) -> How:
-        """Which rows the result contains; only left rows if each is returned at most once."""
+        """The rows that the result contains; only left rows if each is returned at most once."""
         how = self.native.how
         return "semi" if self.comes_once and how == "inner" else how
 
     @property
     def comes_once(self) -> bool:
-        """Whether each left row is returned at most once; one task then needs its candidates."""
+        """Return whether each left row is returned at most once, so that a single task joins it."""
         return bool(self.aggs) or self.is_asof
 
     @property
     def is_asof(self) -> bool:
-        """Whether a left row has at most one partner, the nearest in time."""
+        """Return whether a left row has at most one partner, the nearest in time."""
         return self.function == "asof_join"
 
     @property
     def is_overlap(self) -> bool:
-        """Whether rows have a start and an end, and match if they overlap."""
+        """Return whether rows have a start and an end, and match if they overlap."""
         return self.function == "overlap_join"
 
     @property
     def has_prevailing(self) -> bool:
-        """Whether the last right row before an interval is a partner, too."""
+        """Return whether the last right row before an interval is a partner, too."""
         return bool(self.arguments.get("prevailing"))
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Whether the lower and the upper ends of the interval are expressions over columns."""
+        """Return, for each end of the interval, whether it is an expression over columns."""
         return self.native.row_ends
 
     @property
@@ -96,14 +96,14 @@ class SparkQuery:
     def plan(
         self, left: pa.Table, right: pa.Table, columns: Sequence[str] | None = None
     ) -> JoinPlan:
-        """The native plan; raises what the native join raises for bad arguments."""
+        """Return the native plan. Raises the same errors as the native join."""
         windows = self.arguments.get("window")
         for window in windows if isinstance(windows, tuple) else (windows,):
             if isinstance(window, tidegate.Rows):
-                message = f"window: {window!r} counts rows in order, but the rows of a "
-                message += "DataFrame have no order beyond their times; give a time window, or "
-                message += "collect both sides and join them with tidegate.window_join or "
-                message += "tidegate.band_join"
+                message = f"window: {window!r} counts rows in order, "
+                message += "but the rows of a DataFrame have no order beyond their times; "
+                message += "give a time window, or collect both sides and join them with "
+                message += "tidegate.window_join or tidegate.band_join"
                 raise tidegate.TidegateError(message)
         return self.native.replace(columns=columns).plan(left, right)
 
@@ -138,7 +138,7 @@ class SparkQuery:
 
 
 def _length(steps: float | None, kinds: Sequence[pa.DataType]) -> float | np.timedelta64 | None:
-    """A number of steps of the finer of the types of times as a length, which has a unit."""
+    """Convert a number of steps to a length with the finer unit of both time columns."""
     if steps is None or not all(map(pa.types.is_temporal, kinds)):
         return steps
     # Spark's timestamps count microseconds.

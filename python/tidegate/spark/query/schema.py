@@ -1,4 +1,4 @@
-"""Which columns travel, which come out, and their Spark types."""
+"""The columns that are sent and returned, and their Spark types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Side = Literal["left", "right"]
 
-# Whether Spark has offsets of 64 bits for texts and binary values.
+# The setting that makes Spark use 64-bit offsets for strings and binary values.
 _LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 _PLAIN: dict[type[DataType], pa.DataType] = {
@@ -61,7 +61,7 @@ _PLAIN: dict[type[DataType], pa.DataType] = {
 
 @dataclass(frozen=True)
 class Origin:
-    """The input column that an output column is made of."""
+    """The input column of a result column."""
 
     side: Side
     name: str
@@ -74,10 +74,10 @@ def spark_schema(
     by: Sequence[tuple[str, str]],
     how: How,
 ) -> StructType:
-    """The result's Spark schema: types and metadata of the inputs, nullable where a side may lack.
+    """Return the Spark schema of the result, with the types and metadata of the inputs.
 
-    A key column that both sides share has a value in every row, so it is nullable only where an
-    input is.
+    A column is nullable if its side may be unmatched. A key column that both sides share has a
+    value in every row, so it is nullable only if it is nullable in an input.
     """
     lacking = {"left": how in ("right", "full"), "right": how in ("left", "full")}
     shared = {name for name, other in by if name == other}
@@ -94,7 +94,10 @@ def spark_schema(
 def aggregate_fields(
     aggs: Mapping[str, Aggregate], given: StructType, read: pa.Schema, native: pa.Schema
 ) -> list[StructField]:
-    """The Spark fields of functions of columns that are `given` as Spark's and `read` as Arrow."""
+    """Return the Spark fields of aggregates.
+
+    `given` and `read` are the input schemas in Spark and in Arrow.
+    """
     fields = []
     for name, one in aggs.items():
         of = None if one.column is None else given[one.column].dataType
@@ -109,7 +112,7 @@ def aggregate_fields(
 
 
 def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -> DataType:
-    """The Spark type of a function's results: of its column, if they have the column's type."""
+    """Return the Spark type of an aggregate, which may be that of the input column."""
     if of is not None and native == given:
         return of
     if pa.types.is_integer(native):
@@ -120,21 +123,22 @@ def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -
         return DoubleType()
     if of is not None and pa.types.is_list(native) and native.value_type == given:
         return ArrayType(of)
-    message = f"aggs: a result of type {native} has no type in Spark: cast the column first"
+    message = f"aggs: Spark has no type for a result of type {native}; cast the column first"
     raise tidegate.SchemaError(message)
 
 
 def struct(session: SparkSession, schema: StructType | str) -> StructType:
-    """A Spark schema, which may be given as text."""
+    """Return a Spark schema, which can be given as a string."""
     if isinstance(schema, StructType):
         return schema
     return session.createDataFrame([], schema).schema
 
 
 def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
-    """The Arrow types that Spark takes for `schema`, without asking Spark where they are plain.
+    """Return the Arrow types that Spark uses for `schema`. Plain types are known without a job.
 
-    Spark says it in the result of a job, and even without rows a job takes a tenth of a second.
+    Spark reports these types only in the result of a job. Even without rows, such a job takes a
+    tenth of a second.
     """
     kinds = [_plain(field.dataType) for field in schema]
     if None in kinds or session.conf.get(_LARGE, "false") == "true":
@@ -144,13 +148,13 @@ def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
 
 
 def _asked(session: SparkSession, schema: StructType) -> pa.Schema:
-    """The Arrow types that Spark itself says."""
+    """Return the Arrow types that Spark itself reports."""
     try:
         return session.createDataFrame([], schema).toArrow().schema
     except PySparkException as error:
         if len(schema) == 1:
             message = f"column {schema[0].name!r} is {schema[0].dataType.simpleString()}, which "
-            message += f"Spark does not hand to Python: drop it, or cast it ({error})"
+            message += f"Spark cannot pass to Python; drop it, or cast it ({error})"
             raise tidegate.SchemaError(message) from error
         for field in schema:
             _asked(session, StructType([field]))
@@ -158,7 +162,7 @@ def _asked(session: SparkSession, schema: StructType) -> pa.Schema:
 
 
 def _plain(kind: DataType) -> pa.DataType | None:
-    """The Arrow type of a type without parts or further names."""
+    """Return the Arrow type for a simple Spark type, or None for any other type."""
     if type(kind) is DecimalType:
         return pa.decimal128(kind.precision, kind.scale)
     return _PLAIN.get(type(kind))

@@ -1,9 +1,9 @@
 """Joins and aggregations of streaming DataFrames.
 
-- `join.py`: a join as one stateful operator of Spark.
-- `aggregate.py`: an aggregation as one.
-- `stateful.py`: the common part of both: the operator, its output, and late rows.
-- `operators.py`: the native work on the rows of a bucket.
-- `metrics.py`: the numbers of a bucket that the progress of a query shows.
+- `join.py`: runs a join as one stateful operator of Spark.
+- `aggregate.py`: runs an aggregation as one stateful operator.
+- `stateful.py`: the operator that joins and aggregations share, its output, and late rows.
+- `operators.py`: the native operators that process the rows of a bucket.
+- `metrics.py`: the numbers per bucket that a query reports in its progress.
 - `store.py`: the state of a bucket, in a worker's memory and in Spark's state store.
 """

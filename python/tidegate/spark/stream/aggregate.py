@@ -1,8 +1,8 @@
-"""Aggregations of streaming DataFrames: the state that is kept, and the late rows.
+"""Aggregates streaming DataFrames: the state that is kept, and late rows.
 
-Rows travel as in an aggregation of tables, but never as aggregates of slices: among the rows of a
-slice there may be late rows. The *kept* state is aggregates of slices, if the order of rows shows
-in no result, and the rows themselves otherwise.
+Rows are sent as in an aggregation of tables, but never as aggregates of slices, because some rows
+of a slice may be late. The *kept* state consists of aggregates of slices if no result depends on
+the order of rows, and of the rows themselves otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def layout(plan: AggregatePlan) -> Layout:
-    """How the rows of streams are divided: by key, by time, or so that parts are merged."""
+    """Return the layout of streams: by key, by time, or into buckets whose results are merged."""
     number = buckets(plan.partitions, plan.frames[0].sparkSession)
     if plan.merges:
         return HashedTimes.of(number)
@@ -46,7 +46,7 @@ def layout(plan: AggregatePlan) -> Layout:
 def aggregated(
     plan: AggregatePlan, layout: Layout, schema: StructType, output: Output
 ) -> DataFrame:
-    """The aggregation as a streaming DataFrame."""
+    """Return the aggregation as a streaming DataFrame."""
     late = None if plan.late_as is None else _late_field(plan, plan.late_as)
     schema = outgoing(schema, late)
     finish = _Finish(
@@ -62,7 +62,7 @@ def aggregated(
 
 
 def windows(plan: AggregatePlan, layout: Layout) -> Windows:
-    """The aggregation as the workers need it."""
+    """Return the aggregation in the form that the workers need."""
     rows = plan.empty
     slices, final = plan.by_slice if plan.combines else (None, plan.aggregation)
     kept = rows if slices is None else slices.run([rows]).select(plan.kept)
@@ -86,7 +86,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
 
 
 def _late_field(plan: AggregatePlan, name: str) -> StructField:
-    """A late row: the number of its DataFrame, and its columns that are read."""
+    """Return the result field for late rows, with the DataFrame's number and the columns read."""
     given = plan.frames[0].schema
     row = StructType([StructField(one, given[one].dataType) for one in plan.sent])
     late = StructType([StructField("stream", IntegerType()), StructField("row", row)])
@@ -95,18 +95,18 @@ def _late_field(plan: AggregatePlan, name: str) -> StructField:
 
 @dataclass(frozen=True)
 class _Finish(Finish):
-    """Late rows of an aggregation are in a column of their own.
+    """Finishes the output of an aggregation, with late rows in a separate column.
 
-    `columns` is their number; behind them may be the number of the stream. With `of_parts`,
-    results are parts of windows. All parts of a window come in one micro-batch, since all buckets
-    hear of the same watermark.
+    `columns` is the number of input columns in a late row, which may be followed by the number of
+    the stream. With `of_parts`, results are parts of windows. All parts of a window arrive in the
+    same micro-batch, because all buckets have the same watermark.
     """
 
     columns: int
     of_parts: tuple[Aggregation, str] | None = None
 
     def run(self, batches: Batches) -> Batches:
-        """Take the operator's output apart, and merge parts of windows."""
+        """Split the operator's output into results and late rows, and merge parts of windows."""
         if self.of_parts is None:
             yield from super().run(batches)
             return
@@ -122,7 +122,7 @@ class _Finish(Finish):
                 yield self.finished(batch, None)
 
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:  # noqa: ARG002 - one side
-        """The columns of late rows."""
+        """Return the columns of late rows."""
         nulls = [pa.nulls(rows.num_rows, kind) for kind in schema.types[:-1]]
         row, number = rows.columns[: self.columns], pa.repeat(0, rows.num_rows)
         if rows.num_columns > self.columns:
@@ -132,7 +132,7 @@ class _Finish(Finish):
 
 
 def merged(parts: pa.Table, query: Aggregation, end: str) -> pa.Table:
-    """The windows, put together from their parts."""
+    """Return the windows, merged from their parts."""
     names = parts.column_names
     renamed = parts.rename_columns([end if name == "window_end" else name for name in names])
     found = query.run([renamed], (end,)).drop_columns(["window_end"])

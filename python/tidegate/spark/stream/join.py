@@ -1,6 +1,6 @@
-"""A join of streaming DataFrames: one stateful operator.
+"""Joins streaming DataFrames with one stateful operator.
 
-Rows travel as in a join of tables, packed by buckets of keys.
+As in a join of tables, rows are packed by buckets of keys before they are sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def layout(plan: Plan) -> Layout:
-    """How the rows of streams are divided: into slices if that was asked for or there is no key."""
+    """Return the layout of streams: slices if they are requested or there is no key."""
     number = buckets(plan.partitions, plan.left.sparkSession)
     if plan.is_sliced:
         of_how: dict[str, Copied] = {"right": "left", "full": "both"}
@@ -43,7 +43,7 @@ def layout(plan: Plan) -> Layout:
 
 
 def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFrame:
-    """The join as a streaming DataFrame."""
+    """Return the join as a streaming DataFrame."""
     packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
     late = None if plan.late_as is None else StructField(plan.late_as, StringType())
     schema = outgoing(schema, late)
@@ -59,10 +59,10 @@ def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFr
 
 
 def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
-    """The join as the workers need it."""
+    """Return the join in the form that the workers need."""
     (left, right), reach = plan.time
     lower, upper, width = reach.lower, reach.upper, reach.width
-    # The row that prevails before an interval may have come any time before.
+    # The prevailing row can be any distance before the interval.
     before = None if lower is None or plan.query.has_prevailing else -lower
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
@@ -71,8 +71,9 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         max_width=plan.max_width,
         schemas=schemas,
         times=(schemas[LEFT].names.index(left), schemas[RIGHT].names.index(right)),
-        # A row is needed as long as one of the other side may come that it pairs with. And, where
-        # it matters whether a row has had a partner, as long as any partner it may have had does.
+        # A row is needed as long as a matching row of the other side can still arrive. If the
+        # result depends on whether a row was matched, it is also needed as long as any of its
+        # possible partners.
         lasting=(
             _longest(upper, width if reports[RIGHT] else 0),
             _longest(before, width if reports[LEFT] else 0),
@@ -86,7 +87,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         keeps_late=plan.late_as is not None,
         gives_left_rows=plan.query.comes_once,
         ties=None if plan.order is None else plan.order.on,
-        # One right row of a key may be all that matters of those within reach.
+        # Of the right rows of a key within reach, a single one may be enough.
         condenses=plan.query.is_asof or plan.query.has_prevailing,
         home=plan.home_names if layout.copied == "both" else None,
         keys=(plan.inputs[LEFT].by, plan.inputs[RIGHT].by),
@@ -118,19 +119,19 @@ def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
 
 
 def _told(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in words that are the same in the process that restarts a query."""
+    """Return the arguments in a form that stays the same when a query is restarted."""
     told = dict(arguments)
     if told.get("aggs"):
         told["aggs"] = [(name, _one_told(one)) for name, one in told["aggs"].items()]
     for name, value in told.items():
-        # Windows have become bounds in microseconds, which were told without their unit.
+        # Windows are converted to bounds in microseconds, which checkpoints store without a unit.
         if isinstance(value, np.timedelta64) and np.datetime_data(value.dtype) == ("us", 1):
             told[name] = int(value.astype(np.int64))
     return told
 
 
 def _one_told(one: Aggregate) -> str:
-    """A function of partners; a function of one's own goes by its name."""
+    """Return an aggregate as text; a user-defined function is identified by its name."""
     if one.udf is None:
         return repr(one)
     function = one.udf.function
@@ -139,15 +140,15 @@ def _one_told(one: Aggregate) -> str:
 
 
 def _longest(*times: int | None) -> int | None:
-    """The longest of the times, and not less than none; None is for ever."""
+    """Return the longest of the times, but at least 0; None if one of them is None (unlimited)."""
     return None if None in times else max(0, *(time for time in times if time is not None))
 
 
 @dataclass(frozen=True)
 class _Finish(Finish):
-    """Late rows of a join have their own columns, and one more that tells the side.
+    """Finishes the output of a join. Late rows keep their columns, and a new column names the side.
 
-    Rows with an end too far away come with a number of the side beyond both.
+    For rows whose end is too far away, the number of the side is increased by the number of sides.
     """
 
     sides: tuple[pa.Schema, pa.Schema]
@@ -155,17 +156,17 @@ class _Finish(Finish):
     by: tuple[tuple[str, str], ...]
 
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
-        """The columns of late rows, or of rows that are too wide."""
+        """Return the columns of late rows, or of rows that are too wide."""
         is_wide, side = divmod(side, len(NAMES))
         columns = [self._column(rows, side, origin) for origin in self.origins]
-        # Functions of partners have no value.
+        # Aggregates of partners are null.
         of_partners = schema.types[len(columns) : -1]
         columns += [pa.nulls(rows.num_rows, kind) for kind in of_partners]
         text = f"{NAMES[side]} wide" if is_wide else NAMES[side]
         return [*columns, pa.array([text] * rows.num_rows)]
 
     def _column(self, rows: pa.RecordBatch, side: int, origin: Origin) -> pa.Array:
-        """What a late row has in a column of the result."""
+        """Return the values of late rows for one result column."""
         shared = side == RIGHT and (origin.name, origin.name) in self.by
         if origin.side != NAMES[side] and not shared:
             return pa.nulls(rows.num_rows)

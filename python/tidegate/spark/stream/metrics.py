@@ -1,7 +1,7 @@
-"""Numbers of a stream in its query's progress, where Spark's own say nothing of rows and keys.
+"""Reports the number of rows and other metrics of a stream in the progress of its query.
 
-Each bucket that had any work in a micro-batch tells its numbers, and Spark adds them up as observed
-metrics. Its own `stateOperators` count entries and bytes of the store as a whole.
+Each bucket that had any work in a micro-batch reports its numbers, and Spark adds them up as
+observed metrics. Spark's own `stateOperators` only count the entries and bytes of the whole store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Numbers(NamedTuple):
-    """The numbers of a bucket; a row of its output that has a batch has none."""
+    """The numbers of a bucket. An output row that contains a batch has no numbers."""
 
     came: int | None = None
     set_aside: int | None = None
@@ -36,27 +36,27 @@ class Numbers(NamedTuple):
     digest_3: int | None = None
 
 
-# Their Spark schema.
+# The Spark schema of these numbers.
 COLUMNS = ", ".join(
     f"{name} {'string' if name == 'hot_key' else 'bigint'}" for name in Numbers._fields
 )
 
-# Spark has no integer of 128 bits to add up. Digits of 32 bits, the least one first, can be
-# added up as often as there are buckets.
+# Spark cannot add 128-bit integers. Digits of 32 bits, starting with the least significant one, can
+# be added over all buckets.
 _BITS = 32
 _MASK = (1 << _BITS) - 1
 _DIGITS = [name for name in Numbers._fields if name.startswith("digest_")]
 
 
 class Digested:
-    """The number and the order-free digest of results that pass."""
+    """Counts results as they pass through, and computes a digest that ignores their order."""
 
     def __init__(self) -> None:
-        """No results."""
+        """Start without results."""
         self._digest: tidegate.Digest | None = None
 
     def passed(self, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Results, each counted before it is given."""
+        """Yield the results, after counting each of them."""
         for batch in results:
             if self._digest is None:
                 self._digest = tidegate.Digest(batch.schema)
@@ -64,7 +64,7 @@ class Digested:
             yield batch
 
     def told(self, numbers: Numbers) -> Numbers:
-        """The numbers of a bucket, and of its results."""
+        """Return the numbers of a bucket, with those of its results."""
         rows, left = 0, 0
         if self._digest is not None:
             rows, left = self._digest.rows, int(self._digest.sum, 16)
@@ -83,21 +83,21 @@ _calls = itertools.count(1)
 
 
 def _sum_of_digests() -> Column:
-    """The sum of the buckets' digests modulo 2^128, as 32 hexadecimal digits."""
+    """Return the sum of the buckets' digests modulo 2^128, as 32 hexadecimal digits."""
     digits: list[Column] = []
     carry = F.lit(0)
     for name in _DIGITS:
         total = F.expr(f"coalesce(sum({name}), 0L)") + carry
         digits.insert(0, total.bitwiseAND(_MASK))
         carry = F.shiftright(total, _BITS)
-    # Not by `lower`, at whose first call Spark reads all of Unicode, for seconds.
+    # This avoids `lower`: on its first call, Spark reads all of Unicode, which takes seconds.
     return F.format_string(f"%0{_BITS // 4}x" * len(digits), *digits)
 
 
 def observed(results: DataFrame, function: str, *, digest: bool) -> DataFrame:
-    """The output of the buckets of a call, whose numbers Spark adds up.
+    """Return the output of a call's buckets, observed so that Spark adds up their numbers.
 
-    With `digest`, also the number and the digest of its results.
+    With `digest`, the metrics also include the number and the digest of the results.
     """
     sums = {
         "rows": "came",

@@ -1,4 +1,4 @@
-"""The native work of a bucket of a stream: the join or the aggregation of its rows."""
+"""The native operators that join or aggregate the rows of one bucket."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.aggregate import Aggregation
     from tidegate.types import Length
 
-# Later than every time, and the lateness that lets no row be late, in Spark's microseconds.
+# A time later than all others, and a lateness with which no row is late, both in microseconds.
 _FOREVER = 2**63 - 1
 _ANY_LATENESS = np.timedelta64(_FOREVER, "us")
 
-# Where the table of rows that were set aside has the number of a row of its source.
+# The column with a row's position in its source, in the table of rows that were set aside.
 _POSITION = 2
 
 
@@ -37,67 +37,67 @@ class Bucket(Protocol):
     """The rows of a bucket in a native operator."""
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
-        """Take rows of a side that are not late."""
+        """Push rows of a side that are not late."""
 
     def advance(self, watermark: int) -> None:
-        """No earlier row will come."""
+        """Advance the watermark. No earlier row will arrive."""
 
     def recall(self, watermark: int) -> None:
         """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
-        """The next results that are final, if there are any."""
+        """Return the next final results, or None if there are none."""
 
 
 class Work(Protocol):
-    """A query as the workers need it. A join has two sides, an aggregation one."""
+    """A query in the form that the workers need. An aggregation has only one side."""
 
     @property
     def query(self) -> str:
-        """What tells it from other queries."""
+        """The identity of the query."""
 
     @property
     def keeps_late(self) -> bool:
-        """Whether late rows come out."""
+        """Return whether late rows are emitted."""
 
     @property
     def gives_parts(self) -> bool:
-        """Whether results are parts, which depend on where rows go, and are put together later."""
+        """Return whether results are parts that depend on the layout and are merged later."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What messages call the sides."""
+        """The names of the sides in messages."""
 
     @property
     def schemas(self) -> tuple[pa.Schema, ...]:
-        """By side, what is sent of it."""
+        """The schema of the sent rows, for each side."""
 
     @property
     def times(self) -> tuple[int, ...]:
-        """By side, the position of the time column."""
+        """The position of the time column, for each side."""
 
     @property
     def stored(self) -> tuple[pa.Schema, ...]:
-        """By side, what is kept of it."""
+        """The schema of the stored rows, for each side."""
 
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
-        """By side, the positions of the key columns."""
+        """The positions of the key columns, for each side."""
 
     def bucket(self, number: int) -> Bucket:
-        """The bucket of this number, without rows."""
+        """Return the bucket with this number, without rows."""
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
-        """The rows of a side, those at home in the bucket and copies of others."""
+        """Return the rows of a side: those at home in the bucket, and the copies."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
-        """What the operator gets of gathered rows, and the store keeps."""
+        """Convert gathered rows to the form that the operator and the store receive."""
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """The last watermark at which some of the rows matter."""
+        """Return the last watermark at which some of the rows matter."""
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
-        """Which rows have an end that is too far away, None if there are none."""
+        """Return which rows have an end that is too far away, or None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Sides:
 
     @property
     def stored(self) -> tuple[pa.Schema, pa.Schema]:
-        """Rows are kept as they are gathered."""
+        """The schemas of the gathered rows, which are stored unchanged."""
         if self.home is None:
             return self.schemas
         (left, right), (left_home, right_home) = self.schemas, self.home
@@ -140,7 +140,7 @@ class Sides:
         )
 
     def bucket(self, number: int) -> Bucket:  # noqa: ARG002 - all buckets are alike
-        """A native join without rows. Only `advance` raises its watermarks."""
+        """Return a native join without rows. Only `advance` raises its watermarks."""
         query = self.join.replace(threads=threads())
         if self.home is not None:
             query = query.replace(columns=[*query.arguments["columns"], *self.home])
@@ -153,7 +153,7 @@ class Sides:
         return query.operator(*schemas, max_width=self.max_width, lateness=_ANY_LATENESS, pin=False)
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
-        """The rows, with a column for their home if it decides what is reported."""
+        """Return the rows, with a column that marks rows at home if the join needs it."""
         parts = [home, copies]
         if self.home is not None:
             parts = [
@@ -163,11 +163,11 @@ class Sides:
         return pa.concat_tables(parts)
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - those of any side
-        """The rows."""
+        """Return the rows as one batch."""
         return _one_batch(rows)
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
-        """The rows that a native join of these alone sets aside."""
+        """Return which rows a native join sets aside as too wide, or None if there are none."""
         if self.max_width is None or not rows.num_rows:
             return None
         join = self._operator(self.join.replace(threads=1), self.schemas)
@@ -180,7 +180,7 @@ class Sides:
         return pa.array(are_wide)
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """As long as a partner may come, or have come, and a step more (`_advance`)."""
+        """Return the last watermark at which rows can still matter, plus one step (`_advance`)."""
         lasting = self.lasting[side]
         return _last(rows.column(self.times[side]), None if lasting is None else lasting + 1)
 
@@ -206,56 +206,57 @@ class _Join:
 
 
 class Snapshot(NamedTuple):
-    """The state of a bucket: the native operator's, and by side the rows that it has not got."""
+    """The state of a bucket: a snapshot of its native operator, and the rows not yet pushed."""
 
     native: bytes
     waiting: tuple[pa.RecordBatch | None, ...]
 
 
 class Condensing(ABC):
-    """A bucket whose state may be smaller than the rows that may matter by their times."""
+    """A bucket that may need less state than the times of its rows suggest."""
 
     @property
     @abstractmethod
     def condenses(self) -> bool:
-        """Whether it may be."""
+        """Return whether a snapshot may be smaller than the rows that matter by their times."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """The state, once all results that are final have been polled."""
+        """Return the state. Callers must have polled all final results."""
 
     @abstractmethod
     def restore(self, native: bytes) -> None:
-        """Go on from a native snapshot, before there are any rows."""
+        """Restore the state of a native snapshot. The bucket must have no rows yet."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """The rows that are kept; the state of a session is none."""
+        """The number of rows that are kept. The state of a session does not count as rows."""
 
 
 class LeftRows(Condensing):
-    """A native join that gives each left row one row.
+    """A native join that returns each left row once.
 
-    If the order of right rows shows, it gets them once the watermark has passed them. Then all rows
-    of a time are there, and their order depends on them alone.
+    If results depend on the order of right rows, the join receives right rows only after the
+    watermark has passed them. By then, all rows with the same time have arrived, and the order
+    depends only on their values.
     """
 
     def __init__(self, work: Sides, native: tidegate.StreamJoin) -> None:
-        """A join without rows."""
+        """Create a join without rows."""
         self._work = work
         self._native = native
         self._waiting = work.schemas[RIGHT].empty_table()
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
-        """Take rows of a side that are not late."""
+        """Push rows of a side that are not late."""
         if side == RIGHT and self._work.ties is not None:
             self._waiting = pa.concat_tables([self._waiting, pa.Table.from_batches([rows])])
         else:
             self._native.sources[side].push(rows)
 
     def advance(self, watermark: int) -> None:
-        """No earlier row will come."""
+        """Advance the watermark. No earlier row will arrive."""
         if self._waiting.num_rows and self._work.ties is not None:
             times = self._waiting.column(self._work.times[RIGHT]).cast(pa.int64())
             is_ready = pc.less(times, watermark)
@@ -271,38 +272,38 @@ class LeftRows(Condensing):
         _recall(self._native)
 
     def poll(self) -> pa.RecordBatch | None:
-        """The next results that are final, if there are any."""
+        """Return the next final results, or None if there are none."""
         return self._native.poll()
 
     @property
     def condenses(self) -> bool:
-        """Whether a snapshot may be smaller than the rows that may matter by their times."""
+        """Return whether a snapshot may be smaller than the rows that matter by their times."""
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:
-        """The state, once all results that are final have been polled."""
+        """Return the state. Callers must have polled all final results."""
         waiting = _one_batch(self._waiting) if self._waiting.num_rows else None
         return Snapshot(self._native.snapshot(), (None, waiting))
 
     def restore(self, native: bytes) -> None:
-        """Go on from a native snapshot, before there are any rows."""
+        """Restore the state of a native snapshot. The bucket must have no rows yet."""
         self._native.restore(native)
 
     @property
     def rows(self) -> int:
-        """The rows that are kept."""
+        """The number of rows that are kept."""
         return int(self._native.stats()["state_rows"] + self._waiting.num_rows)
 
 
 @dataclass(frozen=True)
 class Windows:
-    """An aggregation of streams, whose rows come as one stream of which `source` is a column.
+    """An aggregation of streams, whose rows arrive as one stream with the column `source`.
 
-    Where the order of rows shows in no result, `slices` makes of the rows of a micro-batch what is
-    kept of them: aggregates by slice of `slice` microseconds, counted from `offset`. Then `final`
-    aggregates these; else `slices` is None, and it aggregates the rows. Windows are `size`
-    microseconds long, if they are no sessions. With a `cycle`, a bucket has all rows of the windows
-    that begin in its slices, and some rows of others.
+    If no result depends on the order of rows, `slices` aggregates the rows of each micro-batch into
+    slices. A slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the
+    slices. Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size`
+    microseconds long, unless they are sessions. With a `cycle`, a bucket has all rows of the
+    windows that start in its slices, and some rows of other windows.
     """
 
     schema: pa.Schema
@@ -324,20 +325,20 @@ class Windows:
 
     @property
     def schemas(self) -> tuple[pa.Schema]:
-        """The columns that are read, the time first."""
+        """The schema of the columns that are read, starting with the time."""
         return (self.schema,)
 
     @property
     def stored(self) -> tuple[pa.Schema]:
-        """Rows, or slices."""
+        """The schema of the stored rows or slices."""
         return (self.kept_schema,)
 
     def bucket(self, number: int) -> Bucket:
-        """A native aggregation without rows."""
+        """Return a native aggregation without rows."""
         return _Aggregate(self, number)
 
     def owned(self, windows: pa.RecordBatch, number: int) -> pa.RecordBatch:
-        """The windows that a bucket gives, which is the one of the slice of their starts."""
+        """Return the windows that a bucket emits: those that start in its slices."""
         if self.cycle is None:
             return windows
         starts = windows.column("window_start").cast(pa.int64()).to_numpy()
@@ -346,21 +347,21 @@ class Windows:
         return windows.filter(pa.array(self.cycle.partition_of[slices] == number))
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:  # noqa: ARG002 - there is one
-        """The rows."""
+        """Return the rows of both tables."""
         return pa.concat_tables([home, copies])
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - there is one
-        """The rows, or what their slices add up to."""
+        """Return the rows, or the aggregates of their slices."""
         if self.slices is not None:
             rows = self.slices.run([rows]).select(self.kept_schema.names)
         return _one_batch(rows)
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:  # noqa: ARG002 - as of joins
-        """None: windows are of one width."""
+        """Always None, because no row of an aggregation has an end."""
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """As long as a window of the rows is open; a session may be for ever."""
+        """Return the last watermark at which a window of the rows is open. Sessions have none."""
         return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
 
     @property
@@ -370,21 +371,21 @@ class Windows:
 
     @property
     def has_sessions(self) -> bool:
-        """Whether windows are sessions."""
+        """Return whether windows are sessions."""
         return self.final.session is not None
 
     def start(self, time: int) -> int:
-        """Where the slice begins that a time is in; where there are none, the time."""
+        """Return the start of the slice that contains a time. Without slices, return the time."""
         if self.slices is None or self.slice is None:
             return time
         return (time - self.offset) // self.slice * self.slice + self.offset
 
 
 class _Aggregate(Condensing):
-    """A native aggregation that gets rows once the watermark has passed them.
+    """A native aggregation that receives rows after the watermark has passed them.
 
-    So it gets them in an order that depends on them alone. A session may go on for ever, and its
-    state stands for its rows.
+    The order of rows then depends only on their values. A session can last indefinitely, and its
+    state replaces its rows.
     """
 
     def __init__(self, work: Windows, number: int) -> None:
@@ -398,7 +399,7 @@ class _Aggregate(Condensing):
         self._waiting.append(pa.Table.from_batches([rows]))
 
     def advance(self, watermark: int) -> None:
-        # A slice in which the watermark is may still get rows.
+        # The slice that contains the watermark may still receive rows.
         before = self._work.start(watermark)
         if self._waiting:
             rows = pa.concat_tables(self._waiting)
@@ -450,7 +451,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
     In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
     emitted at this watermark or at the next would then depend on the micro-batch that contains
-    it, and a rebuilt operator could not tell. Sources therefore stay one step behind.
+    it, which a rebuilt operator does not know. Sources therefore stay one step behind.
     """
     for source in sources:
         source.advance(watermark - 1)
@@ -458,7 +459,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
 def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has only public methods
     """Process all ready rows but discard their results, which have already been emitted."""
-    native._recall()  # noqa: SLF001 - of Rust
+    native._recall()  # noqa: SLF001 - a native method
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
@@ -469,7 +470,10 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _last(times: pa.ChunkedArray, lasting: int | None) -> int:
-    """The latest of `times`, plus `lasting`; for ever if that is None, never without times."""
+    """Return the latest of `times` plus `lasting`.
+
+    If `lasting` is None, the result is later than any time. Without times, it is earlier.
+    """
     latest = pc.max(times.cast(pa.int64())).as_py()
     if latest is None:
         return -_FOREVER

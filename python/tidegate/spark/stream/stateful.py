@@ -1,6 +1,6 @@
-"""One stateful operator, whose state Spark keeps and restores, for joins and aggregations.
+"""The stateful operator of joins and aggregations, whose state Spark keeps and restores.
 
-`store.py` has the work of the operator on the rows of a bucket.
+`store.py` defines how the operator processes the rows of a bucket.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from tidegate.spark.stream.operators import Work
     from tidegate.spark.worker.task import Batches, Output
 
-# The most buckets of keys if the caller does not say.
+# The default maximum number of buckets of keys.
 _BUCKETS = 64
 
 
 def buckets(partitions: int | None, session: SparkSession) -> int:
-    """The buckets of a stream: as the caller says, or one for each task of a micro-batch.
+    """Return the requested number of buckets, or by default one for each task of a micro-batch.
 
-    More would not divide the work further, and each costs requests to Spark in every micro-batch.
-    Of many tasks, each second or third has one: then no task has two.
+    More buckets would not divide the work further, and each costs requests to Spark in every
+    micro-batch. If there are many tasks, only every second or third has a bucket, so that no task
+    has two.
     """
     tasks = shuffle_partitions(session)
     even = max(n for n in range(1, min(_BUCKETS, tasks) + 1) if tasks % n == 0)
@@ -46,12 +47,12 @@ def buckets(partitions: int | None, session: SparkSession) -> int:
 
 
 def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
-    """What the stateful operator of a call of `function` makes of packs."""
-    # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
+    """Return the output of the stateful operator for packs, in a call of `function`."""
+    # This module needs protobuf, which PySpark does not require, so it is imported only when used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
-    # Spark places a key by its hash. Each bucket has a task of its own if their number divides that
-    # of the tasks.
+    # Spark places a key by its hash. Each bucket has a separate task if the number of buckets
+    # divides the number of tasks.
     places = tuple(hashed_to(buckets))
     place = F.expr(f"array({', '.join(map(str, places))})[partition]")
     place = F.when(F.col("partition") == MARK, MARK).otherwise(place)
@@ -67,7 +68,7 @@ def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataF
 
 
 def outgoing(schema: StructType, late: StructField | None) -> StructType:
-    """What comes out of a stream; `late` is the column that late rows fill."""
+    """Return the schema of a stream's output; `late` is the column for late rows."""
     columns = [StructField(f.name, f.dataType, f.nullable, _unmarked(f.metadata)) for f in schema]
     if late is not None:
         columns = [StructField(f.name, f.dataType, metadata=f.metadata) for f in columns]
@@ -76,37 +77,40 @@ def outgoing(schema: StructType, late: StructField | None) -> StructType:
 
 
 def digest(*parts: object) -> str:
-    """What tells a query from others."""
+    """Return a digest that identifies a query."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def division(layout: Layout) -> tuple[int, int] | None:
-    """What tells where rows go, beside the number of buckets, and stays at a restart."""
+    """Return the properties of a layout that must not change when a query is restarted.
+
+    The number of buckets is checked separately.
+    """
     return (len(layout.buckets), layout.width) if isinstance(layout, Cycle) else None
 
 
 def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
-    """Metadata without the watermark: results are older than what it promises."""
+    """Return metadata without the watermark, because results are older than it promises."""
     return {key: value for key, value in metadata.items() if key != WATERMARK}
 
 
 @dataclass(frozen=True)
 class Finish(ABC):
-    """Makes the operator's output the columns that were asked for.
+    """Converts the operator's output to the requested columns.
 
-    `schema` is what comes out, None if late rows do not.
+    `schema` is the schema of the output, or None if late rows are not emitted.
     """
 
     output: Output
     schema: pa.Schema | None
 
     def run(self, batches: Batches) -> Batches:
-        """Take the operator's output apart."""
+        """Convert the operator's output."""
         for rows, side in self.taken(batches):
             yield self.finished(rows, side)
 
     def taken(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-        """Results, whose side is None, and late rows with their side."""
+        """Yield results, whose side is None, and late rows with their side."""
         for batch in batches:
             sides, streams = batch.columns
             for side, stream in zip(sides.to_pylist(), streams, strict=True):
@@ -114,7 +118,7 @@ class Finish(ABC):
                     yield rows, side
 
     def finished(self, rows: pa.RecordBatch, side: int | None) -> pa.RecordBatch:
-        """Results, or late rows of a side."""
+        """Return results, or late rows of a side, as columns of the output."""
         if self.schema is None:
             return self.output.finished(rows)
         if side is None:
@@ -129,4 +133,4 @@ class Finish(ABC):
 
     @abstractmethod
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
-        """The columns of late rows."""
+        """Return the columns of late rows."""

@@ -1,28 +1,30 @@
-"""Streams in a Python worker: native operators whose rows Spark's state store keeps.
+"""Runs native operators for streams in a Python worker, with their rows in Spark's state store.
 
-A bucket of keys has a native operator of its own. The rows that a micro-batch brings for the
-bucket are appended to the store as one *entry*, once, and removed once none of them can matter. An
-entry is never read in between: the operator stays in the worker's memory from batch to batch. The
-store is the truth, though. Every update of a bucket writes a new random number into its *header*,
-an entry with a key of its own, and an operator that is kept in memory under another number than the
-header's is not used: its batch was not committed, or another worker has had the bucket since. An
-operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
-watermark. Results up to that watermark have already been emitted. A join that emits pairs does not
-recompute them unless it needs to know which rows were matched.
+Each bucket of keys has its own native operator. The rows that a micro-batch adds to a bucket are
+appended to the store once, as one *entry*. The entry is removed once none of its rows can matter
+any more. While the operator stays in the worker's memory from batch to batch, entries are never
+read. The store is still authoritative. Every update of a bucket writes a new random number into the
+*header* of the bucket, an entry with a separate key. An operator in memory is used only if its
+number matches the header. If the numbers differ, the batch of the operator was not committed, or
+another worker has since processed the bucket. If no operator can be used, a new one is created. The
+new operator receives the entries of the bucket and is advanced to the watermark in the header.
+Results up to that watermark have already been emitted. A join that emits pairs does not recompute
+old pairs unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
-other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
-watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
+other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
+old watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
 must be out of date.
 
-A row may matter for ever by its time, as the last right row of a key that a left row may look back
-to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
-its session has a state that stands for it. Where that happens (`condenses`), the
-entries would grow for ever. So once they have as many bytes as the last *snapshot* of the operator,
-and some to spare, they are removed. A new snapshot is written as the first entry of what follows.
-So no row is written more than about twice, and the store has about twice what the operator keeps.
+Judging by its time alone, a row may be needed indefinitely. Examples are the last right row of a
+key, which a left row may match, and a row of an open session. The operator drops such a row once a
+later row replaces it, or once the state of the session includes it. Without further measures, the
+entries of such an operator (`condenses`) would grow indefinitely. Therefore, all entries are
+removed once they have somewhat more bytes than the last *snapshot* of the operator. A new snapshot
+then becomes the first of the following entries. As a result, no row is written more than about
+twice, and the store has about twice the size of the operator's state.
 
-Which operator it is, and what it stores of its rows, is told in `operators.py`.
+`operators.py` defines the operators and the rows that they store.
 """
 
 from __future__ import annotations
@@ -64,32 +66,31 @@ if TYPE_CHECKING:
 
     from tidegate.spark.stream.operators import Bucket, Work
 
-# What comes out of a bucket: record batches of results, or of rows of a side that were late. The
-# number of a side is larger by the number of sides for rows with an end that is too far away. One
-# more row of each bucket that had any work has no batch, but numbers that the query's progress
-# shows: `metrics.py`.
+# The output of a bucket: record batches of results, or of late rows of a side. If the end of a row
+# is too far away, the number of its side is increased by the number of sides. Each bucket that had
+# any work also emits a row without a batch, with numbers for the query's progress (`metrics.py`).
 OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
-# Names and types of what the store keeps of a bucket. All of it changes together with the format.
-# As text, each task of each micro-batch would have Spark parse them. It is one state, since each
-# has Spark make its encoders anew in every task.
+# The names and types of a bucket's data in the store. The format number must change with them. The
+# types are not given as text, which Spark would parse in each task of each micro-batch. There is
+# only one state variable, because Spark creates encoders for each of them in every task.
 _FORMAT = 5
 _KEY = StructType().add("entry", LongType())
 _ENTRY = StructType().add("until", LongType()).add("rows", ArrayType(BinaryType()))
 
-# The key of the entry that has the header. Before format 5, the header was a state of its own.
+# The key of the entry with the header. Before format 5, the header was a separate state variable.
 _HEADER = (-1,)
 
-# How rows are compressed in the store, behind their number of bytes: RocksDB's own codec leaves a
-# third more.
+# The codec for rows in the store, which follow their uncompressed size. RocksDB's own codec leaves
+# a third more bytes.
 _CODEC = pa.Codec("zstd", compression_level=1)
 _SIZE = 8
 
-# Bytes of entries beyond those of the last snapshot, before the next is taken.
+# The number of bytes by which entries must exceed the last snapshot before a new one is written.
 _SPARE = 1 << 16
 
-# A hot key is looked for where a bucket gets at least `_MANY` rows of a side at once. `_SAMPLED` of
-# these rows are looked at, and a key is hot if it has the share `_HOT` of them.
+# If a bucket receives at least `_MANY` rows of a side in one batch, `_SAMPLED` of these rows are
+# checked for a hot key. A key is hot if at least the share `_HOT` of them has this key.
 _MANY = 10_000
 _SAMPLED = 1_000
 _HOT = 0.5
@@ -99,15 +100,15 @@ _IDLE = 600.0
 
 _MILLISECOND = 1_000
 
-# The version of the header that stands for a mark: there is no operator.
+# The version in the header of a mark, which has no operator.
 _MARKED = "mark"
 
-# A watermark before which nothing is late.
+# The watermark of a query that has none yet. No row is older.
 _NONE = -(2**63) + 1
 
 
 class Header(NamedTuple):
-    """What the store says of a bucket as a whole."""
+    """The description of a bucket in the store."""
 
     format: int
     query: str
@@ -118,21 +119,21 @@ class Header(NamedTuple):
 
 
 def read_header(stored: tuple[int, list[bytes]]) -> Header:
-    """The header that the store has as an entry."""
+    """Return the header from an entry of the store."""
     _, [text] = stored
     return Header(*json.loads(text))
 
 
 @dataclass
 class Size:
-    """The bytes of the last snapshot of a bucket, and of the entries that were written since."""
+    """The bytes of a bucket's last snapshot, and of the entries that were written since."""
 
     snapshot: int = 0
     since: int = 0
 
 
 class Entry(NamedTuple):
-    """An entry in the store: until when it matters, its rows and bytes."""
+    """An entry in the store: the last watermark at which it matters, its rows and its bytes."""
 
     until: int
     rows: int
@@ -140,7 +141,7 @@ class Entry(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """A bucket in memory, its entries in the store, and their size.
+    """A bucket in memory, with its entries in the store and their size.
 
     The bucket has the state that `header` describes and was last used at time `used`.
     """
@@ -152,7 +153,7 @@ class Warm(NamedTuple):
     used: float = 0.0
 
 
-# By side, tables of rows that are at home in the bucket, and of copies of others.
+# For each side, tables of rows that are at home in the bucket, and tables of copies.
 Packs = list[tuple[list[pa.Table], list[pa.Table]]]
 
 
@@ -168,20 +169,20 @@ _warm: dict[Place, Warm] = {}
 
 
 class Processor(StatefulProcessor):
-    """The stateful operator: a call has new rows of a bucket, or tells that the watermark rose."""
+    """The stateful operator, which Spark calls for new rows of a bucket and for new watermarks."""
 
     def __init__(self, work: Work, places: tuple[int, ...]) -> None:
-        """What to do with the rows; `places` has the key that Spark knows each bucket by."""
+        """Create the operator for `work`; `places` contains Spark's key for each bucket."""
         self._work = work
         self._places = places
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """As something that tells a worker without the package what it lacks."""
+        """Pickle the operator so that a worker without the package reports a clear error."""
         pickled: bytes = cloudpickle.dumps(partial(type(self), self._work, self._places))  # type: ignore[no-untyped-call]
         return _maker(), (pickled,)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state."""
+        """Declare the state variable."""
         self._handle = handle
         self._entries = handle.getMapState("entries", _KEY, _ENTRY)
 
@@ -191,7 +192,7 @@ class Processor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        """Take in packs of rows."""
+        """Process packs of rows."""
         if key[0] == MARK:
             self._mark()
             return iter(())
@@ -210,15 +211,15 @@ class Processor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """Let results out that have become final."""
+        """Emit the results that have become final."""
         packs: Packs = [([], [])] * len(self._work.schemas)
         return self._step(key[0], self._old_header(), packs, timerValues)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
     def _mark(self) -> None:
-        """Note whose state this is, or refuse state of another query before a row is added."""
+        """Record the query in the state, or reject the state of another query."""
         if not self._old_header().version:
             self._put(Header(_FORMAT, self._query, 0, 0, _NONE, _MARKED))
 
@@ -255,7 +256,7 @@ class Processor(StatefulProcessor):
         numbers = Numbers(came, set_aside, rows_kept, kept, of_hot_key, hot_key)
         yield _row(None, None, digested.told(numbers))
         if first == end:
-            # Nothing is left of the bucket: it is as if it had never been.
+            # The bucket has no entries left, so its header is removed, too.
             self._entries.clear()
             return
         if not old.version or old.watermark != watermark:
@@ -265,7 +266,7 @@ class Processor(StatefulProcessor):
         _warm[self._place(number)] = warm._replace(header=header, used=time.monotonic())
 
     def _hot_key(self, tables: Sequence[pa.Table]) -> tuple[int, str | None]:
-        """About how many rows of a side a key has that has most of many, and the key as text."""
+        """Return a hot key as text, preceded by the approximate number of its rows on one side."""
         side = max(range(len(tables)), key=lambda side: tables[side].num_rows)
         rows, keys = tables[side], list(self._work.keys[side])
         if not keys or rows.num_rows < _MANY:
@@ -285,20 +286,21 @@ class Processor(StatefulProcessor):
         if stored is not None:
             header = read_header(stored)
         elif self._entries.exists():
-            # Its header is where an earlier format had it.
+            # The state has an earlier format, with the header in another place.
             header = Header(0, "", 0, 0, _NONE, "")
         else:
             return Header(_FORMAT, self._query, 0, 0, _NONE, "")
         if header.format != _FORMAT or header.query != self._query:
-            message = "the checkpoint has the state of another query: its columns, arguments, or "
-            message += "number of partitions differ, or another version of tidegate wrote it; "
-            message += "start this query with a checkpoint location of its own"
+            message = "the checkpoint has the state of another query: its columns, "
+            message += "arguments, or number of partitions differ, "
+            message += "or another version of tidegate wrote it; "
+            message += "start this query with a new checkpoint location"
             number, _, query = header.query.partition(" ")
             mine = len(self._places)
             if header.format == _FORMAT and query == self._work.query:
-                message = f"the checkpoint has the state of {number} buckets, and this query has "
-                message += f"{mine}: write partitions={number}, or start it with a checkpoint "
-                message += "location of its own"
+                message = f"the checkpoint has the state of {number} buckets, but this query has "
+                message += f"{mine}; give partitions={number}, "
+                message += "or start the query with a new checkpoint location"
             raise tidegate.StateError(message)
         return header
 
@@ -308,7 +310,7 @@ class Processor(StatefulProcessor):
 
     @property
     def _query(self) -> str:
-        """What tells the query from others, the number of its buckets first."""
+        """The identity of the query, starting with the number of its buckets."""
         return f"{len(self._places)} {self._work.query}"
 
     def _place(self, number: int) -> Place:
@@ -316,7 +318,7 @@ class Processor(StatefulProcessor):
         return Place(_run(), self._query, number)
 
     def _taken(self, number: int, header: Header) -> Warm:
-        """The operator of the bucket, as it was when the header was written."""
+        """Return the operator of the bucket, in the state that the header describes."""
         mine = self._place(number)
         warm = _warm.pop(mine, None)
         _drop_outdated(mine, header.watermark)
@@ -357,7 +359,7 @@ class Processor(StatefulProcessor):
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows of a side that are in time, and the rows that are late."""
+        """Return the rows of a side that are on time, and the rows that are late."""
         schema = self._work.schemas[side]
         # Received types include the session time zone, which may differ between runs.
         tables = [typed(pack, schema) for pack in packs]
@@ -365,8 +367,8 @@ class Processor(StatefulProcessor):
         times = rows.column(self._work.times[side]).cast(pa.int64())
         if times.null_count:
             name = schema.names[self._work.times[side]]
-            message = f"{self._work.names[side]}: column {name!r} has a null, and a row without a "
-            message += "time has no place in a stream: filter such rows out"
+            message = f"{self._work.names[side]}: column {name!r} has a null, "
+            message += "but each row of a stream needs a time; filter such rows out"
             raise tidegate.TidegateError(message)
         is_late = pc.less(times, watermark)
         if not pc.any(is_late).as_py():
@@ -374,7 +376,7 @@ class Processor(StatefulProcessor):
         return rows.filter(pc.invert(is_late)), rows.filter(is_late)
 
     def _narrow(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The rows of a side whose ends are near enough, and the others."""
+        """Return the rows of a side whose ends are near enough, and the other rows."""
         are_wide = self._work.are_wide(side, rows)
         if are_wide is None:
             return rows, rows.schema.empty_table()
@@ -383,7 +385,7 @@ class Processor(StatefulProcessor):
     def _updated(
         self, old: Header, warm: Warm, tables: list[pa.Table], watermark: int
     ) -> tuple[int, int]:
-        """Which entries there are once the rows are appended and what has ended is removed."""
+        """Append the rows and remove expired entries. Returns the range of entry numbers."""
         first, end = old.first, old.next
         while warm.entries and warm.entries[0].until < watermark:
             self._entries.removeKey((first,))
@@ -391,7 +393,7 @@ class Processor(StatefulProcessor):
             del warm.entries[0]
         if any(table.num_rows for table in tables):
             until = max(self._work.until(side, table) for side, table in enumerate(tables))
-            # In the order of the entries, so that only the oldest is looked at.
+            # No entry expires before an older one, so only the oldest needs to be checked.
             until = max([until, *(entry.until for entry in warm.entries[-1:])])
             stored: list[bytes | None] = [None] * len(tables)
             count = 0
@@ -418,7 +420,7 @@ class Processor(StatefulProcessor):
 
 
 class PandasProcessor(Processor):
-    """The same where Spark hands rows over as pandas frames only, before 4.1."""
+    """The operator for Spark before 4.1, which passes rows only as pandas frames."""
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -426,7 +428,7 @@ class PandasProcessor(Processor):
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Any]:
-        """Take in packs of rows."""
+        """Process packs of rows."""
         packs = (row for frame in rows for row in frame.itertuples(index=False))
         return map(_frame, super().handleInputRows(key, packs, timerValues))
 
@@ -436,12 +438,12 @@ class PandasProcessor(Processor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Any]:
-        """Let results out that have become final."""
+        """Emit the results that have become final."""
         return map(_frame, super().handleExpiredTimer(key, timerValues, expiredTimerInfo))
 
 
 def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
-    """A row of the output as a pandas frame; a number that may lack stays one."""
+    """Return a row of the output as a pandas frame, with nullable integers."""
     import pandas as pd  # noqa: PLC0415 - only where it is needed
 
     kinds = {"late": "Int8", "rows": "object", "hot_key": "object"}
@@ -450,7 +452,7 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
 
 
 def _run() -> str:
-    """The ID of the streaming query that a task belongs to, which survives restarts."""
+    """Return the ID of the streaming query that a task belongs to. Restarts preserve the ID."""
     context = TaskContext.get()
     return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
 
@@ -469,7 +471,7 @@ def _drop_outdated(taken: Place, watermark: int) -> None:
 
 
 def _maker() -> Callable[[bytes], Processor]:
-    """What makes a processor of a pickle; pickled whole, as what `loader` returns."""
+    """Return a function that unpickles a processor. The function itself is pickled by value."""
     load = loader()
 
     def make(pickled: bytes) -> Processor:
@@ -480,24 +482,24 @@ def _maker() -> Callable[[bytes], Processor]:
 
 
 def _condensed(bucket: Condensing) -> list[bytes | None]:
-    """An entry that stands for all before: by side the rows that wait, then the snapshot."""
+    """Return an entry that replaces all others: the waiting rows per side, then the snapshot."""
     snapshot = bucket.snapshot()
     waiting = [None if rows is None else _packed(rows) for rows in snapshot.waiting]
     return [*waiting, _compressed(pa.py_buffer(snapshot.native))]
 
 
 def _bytes(parts: Iterable[bytes | None]) -> int:
-    """The bytes of an entry."""
+    """Return the size of an entry, in bytes."""
     return sum(len(part) for part in parts if part is not None)
 
 
 def _packed(rows: pa.RecordBatch) -> bytes:
-    """Rows as the store has them."""
+    """Return rows in the format of the store."""
     return _compressed(rows.serialize())
 
 
 def _unpacked(stored: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """What `_packed` was given."""
+    """Return the rows that `_packed` converted."""
     return pa.ipc.read_record_batch(_decompressed(stored), schema)
 
 
@@ -513,24 +515,24 @@ def _decompressed(stored: bytes) -> pa.Buffer:
 
 
 def _next_timer(watermark: int) -> int:
-    """A time that passes as soon as the watermark rises."""
+    """Return a time that passes as soon as the watermark rises."""
     return max(0, watermark // _MILLISECOND) + 1
 
 
 def _micros(watermark: int) -> int:
-    """Spark's watermark as ours; it says 0 as long as it has none."""
+    """Convert Spark's watermark to microseconds; 0 means that Spark does not have one yet."""
     return watermark * _MILLISECOND if watermark > 0 else _NONE
 
 
 def _results(bucket: Bucket, watermark: int) -> Iterator[pa.RecordBatch]:
-    """What is final at a watermark and was not before."""
+    """Advance a bucket to a watermark, and iterate over the results that become final."""
     if watermark != _NONE:
         bucket.advance(watermark)
     return iter(bucket.poll, None)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], late: int | None) -> Iterator[Row]:
-    """Batches as rows of the operator's output."""
+    """Yield batches as rows of the operator's output."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -541,5 +543,5 @@ def _rows(batches: Iterable[pa.RecordBatch], late: int | None) -> Iterator[Row]:
 
 
 def _row(late: int | None, rows: bytes | None, numbers: Numbers) -> Row:
-    """A row of the operator's output."""
+    """Return a row of the operator's output."""
     return Row(late=late, rows=rows, **numbers._asdict())

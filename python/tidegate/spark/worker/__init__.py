@@ -1,12 +1,12 @@
 """The code that Spark's Python workers run.
 
-- `pack.py`: packs rows, with one partition per pack, and unpacks them.
+- `pack.py`: packs rows by partition, and unpacks them.
 - `order.py`: defines a row order that depends only on the rows' values.
 - `nearest.py`: packs the right rows of an as-of join.
 - `partials.py`: packs the right rows of a join with aggregates, some of them combined.
-- `task.py`: the native join of a partition.
-- `in_place.py`: the native join of a partition whose rows are not packed.
+- `task.py`: runs the native join of a partition.
+- `in_place.py`: runs the native join of a partition whose rows are not packed.
 - `overlap.py`: packs rows that have a start and an end, and joins the rows of one partition.
-- `aggregate.py`: the native aggregation of a partition.
+- `aggregate.py`: runs the native aggregation of a partition.
 - `garbage_collection.py`: excludes modules from garbage collection.
 """

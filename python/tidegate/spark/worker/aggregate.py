@@ -1,4 +1,4 @@
-"""An aggregation in Python workers: partial aggregates, then windows."""
+"""Runs an aggregation in Python workers: first partial aggregates, then windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.pack import Pack, Packer
     from tidegate.types import Length
 
-# Bytes of rows that are aggregated at a time before they are sent.
+# The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
 
 
@@ -43,7 +43,7 @@ class Aggregation:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as `tidegate.aggregate` takes them."""
+        """The arguments in the form that `tidegate.aggregate` accepts."""
         return {
             "on": self.on,
             "size": self.size,
@@ -56,11 +56,11 @@ class Aggregation:
         }
 
     def plan(self, streams: Sequence[pa.Table]) -> AggregationPlan:
-        """The native plan; raises what the native aggregation raises for bad arguments."""
+        """Return the native plan. Raises the same errors as the native aggregation."""
         return _tidegate.AggregationQuery(**self.arguments).plan(streams)
 
     def run(self, streams: Sequence[pa.Table], more: Sequence[str] = ()) -> pa.Table:
-        """Aggregate; `more` are further keys."""
+        """Aggregate the streams; `more` contains additional keys."""
         by = [*self.by, *more] or None
         query = _tidegate.AggregationQuery(**self.arguments)
         return query.replace(by=by, threads=threads()).table(streams)
@@ -68,9 +68,9 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class Partials:
-    """Aggregates rows by slice, then packs these aggregates, as it is sent to the workers.
+    """Aggregates rows by slice, then packs these aggregates. Instances are sent to the workers.
 
-    Input columns are those called `names`, and what has to travel beside them.
+    The input has the columns in `names`, followed by other columns that must be sent.
     """
 
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ class Partials:
 
     def _of(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches(batches)
-        # What has to travel goes by names that nothing else has.
+        # The other columns that must be sent receive names that are not in use.
         longest = max(map(len, [*self.names, *self.slices.aggs]))
         more = [
             f"key{at}".ljust(longest + 1, "_") for at in range(rows.num_columns - len(self.names))
@@ -105,10 +105,10 @@ class Partials:
 
 @dataclass(frozen=True)
 class AggregateTask:
-    """The windows of the packs of a partition, as it is sent to the workers.
+    """Computes the windows of a partition from its packs. Instances are sent to the workers.
 
-    `source` names the column that tells streams apart, `owner` that with the bucket of the key,
-    where windows have to be told from those of other partitions that rows came from.
+    `source` names the column with the number of the stream, and `owner` the column with the bucket
+    of the key. The bucket is needed if windows must be assigned to partitions.
     """
 
     names: tuple[str, ...]
@@ -122,7 +122,7 @@ class AggregateTask:
     output: Output
 
     def run(self, batches: Batches) -> Batches:
-        """Aggregate the rows of a Spark partition, which may have several of the layout."""
+        """Aggregate the rows of a Spark partition, which may contain several layout partitions."""
         for packs in by_partition(batches):
             found = self._windows(packs)
             kept = [name for name in found.column_names if name != self.owner]
@@ -152,5 +152,5 @@ class AggregateTask:
 
 
 def in_order(rows: pa.Table, on: str, *, days: bool) -> pa.Table:
-    """The rows by time, and of one time by their values."""
+    """Return the rows ordered by time, and by value if their times are equal."""
     return by_value(rows, on, TimeAxis(days).integers(rows[on]))

@@ -1,4 +1,4 @@
-"""Collections of garbage in a Python worker: they leave out what modules have made."""
+"""Excludes the objects of imported modules from garbage collection in a Python worker."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import gc
 import os
 import sys
 
-# The modules of this worker when its objects were last set aside.
+# The number of modules in this worker when its objects were last excluded.
 _settled = 0
 
 
 def settle() -> None:
-    """Set what is imported aside from the collections of garbage that PySpark makes after tasks.
+    """Exclude existing objects from the garbage collections that PySpark runs after tasks.
 
-    A worker that is kept for later tasks collects after each, and would look at every object of
-    every module. Objects that are set aside are freed as before once nothing refers to them. None
-    of them is garbage now. Only cycles among them that become garbage later stay. A call sets
-    nothing aside unless modules were imported since the last one did, so that this is bounded.
+    A worker that is kept for later tasks runs a collection after each task, which would scan every
+    object of every module. Excluded objects are still freed once nothing refers to them. No object
+    is garbage at the time of the call. Only cycles of excluded objects that become garbage later
+    are never freed. The number of such cycles is bounded, because a call excludes objects only if
+    modules have been imported since objects were last excluded.
     """
-    global _settled  # noqa: PLW0603 - of the process, as the objects are
+    global _settled  # noqa: PLW0603 - the objects also belong to the process
     if not os.environ.get("SPARK_REUSE_WORKER") or len(sys.modules) == _settled:
         return
     gc.collect()

@@ -1,7 +1,7 @@
-"""A join of rows that are where they belong: both sides come in one pass, and none is packed.
+"""Joins rows that are already in the right partition, without packing them.
 
-Spark hands over a union of both sides. A left and a right column of one type share a column of it,
-a *slot*, and the last column says which side a row is of.
+Spark passes a union of both sides. A left and a right column of the same type share one column of
+the union, a *slot*. The last column of the union contains the side of each row.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InPlaceTask:
-    """A join of the rows of a Spark partition, as it is sent to the workers.
+    """The task that joins the rows of a Spark partition. Instances are sent to the workers.
 
-    `slots` has the slot of each column of either side, and `order` that of the right rows, where it
-    matters. A row that is of no side is not ours.
+    `slots` contains the slot of each column on both sides. `order` is the required order of right
+    rows, if the result depends on it. A row that belongs to neither side is ignored.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -48,7 +48,7 @@ class InPlaceTask:
             )
 
     def _table(self, batches: list[pa.RecordBatch], side: int) -> pa.Table:
-        """The rows of a side in one chunk. The list is emptied, so that each row is there once."""
+        """Return the rows of a side in one chunk. Empties the list, so no row is stored twice."""
         names = self.schemas[side].names
         if not batches:
             return self.schemas[side].empty_table()
@@ -58,7 +58,7 @@ class InPlaceTask:
 
 
 def _where(rows: pa.RecordBatch, wanted: np.ndarray) -> pa.RecordBatch:
-    """The wanted rows, without a copy where they follow each other, as the rows of a side do."""
+    """Return the selected rows. Adjacent rows, like those of one side, are not copied."""
     numbers = np.flatnonzero(wanted)
     if numbers[-1] - numbers[0] == len(numbers) - 1:
         return rows.slice(numbers[0], len(numbers))

@@ -1,4 +1,4 @@
-"""The right rows of an as-of join on their way: of those outside a slice, the nearest ones only."""
+"""Packs the right rows of an as-of join. Only the nearest rows outside a slice are copied to it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.worker.pack import Packer
 
-# Bytes of rows that may go to other slices, which are held back until all rows are known, at most.
+# The maximum number of bytes of rows for other slices that are held back until all rows are known.
 _HELD = 1 << 26
 
-# The columns behind a row that may go to other slices: its home, and the slices within its reach.
+# The columns that follow a row for other slices: its home slices, and the slices within its reach.
 _PLACES = ("home_first", "home_last", "reached_first", "reached_last")
 
 _ENDS = np.iinfo(np.int64)
@@ -31,17 +31,17 @@ _ENDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class RightWhere:
-    """A condition on right rows alone, as it is sent to the workers."""
+    """A condition that reads only right columns. Instances are sent to the workers."""
 
     schemas: tuple[pa.Schema, pa.Schema]
     on: tuple[str, str]
     where: tidegate.Expr | str
 
     def passing(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows for which the condition holds. Behind their columns there may be others."""
+        """Return the rows that meet the condition. Rows may have additional columns at the end."""
         left, right = self.schemas
         number = "row".ljust(1 + max(map(len, [*left.names, *right.names])), "_")
-        # The condition has its own meaning only in a native join: one left row pairs with all.
+        # Only a native join can evaluate the condition, so one left row is joined with all rows.
         nothing = [
             pa.array([0], field.type) if field.name == self.on[0] else pa.nulls(1, field.type)
             for field in left
@@ -62,11 +62,11 @@ class RightWhere:
 
 @dataclass(frozen=True)
 class NearestPacker:
-    """Divides the right rows of an as-of join, as it is sent to the workers.
+    """Divides the right rows of an as-of join. Instances are sent to the workers.
 
-    Each row goes home. Of the rows of a Spark partition, the last of a key before a slice and the
-    first after it go to that slice, too, if they are within reach. `keys` are the columns that must
-    be equal.
+    Each row is sent to its home. For each key, a Spark partition also sends two rows to each slice
+    within their reach: the last row before the slice, and the first row after it. `keys` contains
+    the positions of the columns that must be equal.
     """
 
     packer: Packer
@@ -91,7 +91,7 @@ class NearestPacker:
                 continue
             crossing = [self._nearest(pa.concat_tables(crossing))]
             size = crossing[0].nbytes
-            # Rows that fill half of the space would have to be compared again too soon.
+            # If rows filled half of the space, they would have to be compared again too soon.
             if size >= _HELD // 2:
                 yield from self._sent(crossing.pop())
                 size = 0
@@ -101,7 +101,7 @@ class NearestPacker:
     def _crossing(
         self, rows: pa.RecordBatch, times: Integers, home: Slices, reached: Slices
     ) -> pa.Table:
-        """The nearest of the rows, and their slices."""
+        """Return the nearest of the rows, with their slices."""
         outside = np.flatnonzero((reached.first < home.first) | (reached.last > home.last))
         keys = [rows.column(key).take(pa.array(outside)) for key in self.keys]
         groups = _numbers(keys, len(outside)) * self.packer.layout.partition_of.size
@@ -117,7 +117,7 @@ class NearestPacker:
         return rows.take(pa.array(np.unique(found.rows)))
 
     def _carried(self, rows: pa.Table) -> tuple[pa.Table, Carried]:
-        """The rows in order, and those of them that other slices need."""
+        """Return the rows in order, and the ones that other slices need."""
         name = rows.column_names[self.packer.on]
         rows = by_value(rows, name, self.packer.axis.integers(rows[name]))
         places = [rows[place].to_numpy() for place in _PLACES]
@@ -126,7 +126,7 @@ class NearestPacker:
         return rows, carried(_numbers(keys, rows.num_rows), home, reached)
 
     def _sent(self, crossing: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Packs of the rows for the slices that need them."""
+        """Yield packs of the rows for the slices that need them."""
         rows, (numbers, slices) = self._carried(crossing)
         travelling = rows.select(range(rows.num_columns - len(_PLACES)))
         begin = 0
@@ -137,7 +137,7 @@ class NearestPacker:
 
 
 def _numbers(keys: list[pa.Array], rows: int) -> Integers:
-    """A small number for each row; rows with equal numbers have equal keys."""
+    """Return a small number for each row; rows with equal numbers have equal keys."""
     numbers = np.zeros(rows, np.int64)
     for at, key in enumerate(keys):
         encoded = key.dictionary_encode()
@@ -151,7 +151,7 @@ def _numbers(keys: list[pa.Array], rows: int) -> Integers:
 
 
 def _is_extreme(groups: Integers, times: Integers) -> npt.NDArray[np.bool_]:
-    """Whether a row has the least or the greatest time of its group."""
+    """Return whether each row has the earliest or the latest time in its group."""
     if len(groups) and groups.max() > 8 * len(groups):
         groups = np.unique(groups, return_inverse=True)[1]
     count = int(groups.max(initial=-1)) + 1

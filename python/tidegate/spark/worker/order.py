@@ -1,4 +1,4 @@
-"""An order of rows that depends on their values alone: Spark keeps no order of its own."""
+"""Orders rows by their values, because Spark does not preserve the order of rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.query.axis import Axis
 
-# Big-endian, so that the bytes compare in the order of the ranks.
+# Ranks are big-endian, so their bytes sort in the same order.
 _RANK = np.dtype(">u4")
 
 
 @dataclass(frozen=True)
 class Order:
-    """The order of the right rows of a join, as it is sent to the workers.
+    """The order of the right rows of a join. Instances are sent to the workers.
 
-    They are compared by column `on` first. If that is their time, which a native join sorts by, the
-    order of rows of different times does not matter; it does where rows come `by_number`.
+    Rows are compared by the column `on` first. If this is their time, the native join sorts by it,
+    so only rows with equal times need to be ordered. With `by_number`, all rows must be ordered.
     """
 
     on: str
@@ -32,7 +32,7 @@ class Order:
     by_number: bool
 
     def put(self, rows: pa.Table) -> pa.Table:
-        """The rows in this order, or as they are if only their times would be put in order."""
+        """Return the rows in this order, or unchanged if only their times would be sorted."""
         times = self.axis.integers(rows[self.on])
         if not self.by_number and not len(_tied(np.sort(times))):
             return rows
@@ -40,11 +40,11 @@ class Order:
 
 
 def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
-    """The rows ordered by `times` (which increase with column `on`), then by value.
+    """Return the rows ordered by `times` (which increase with column `on`), then by value.
 
     Columns are compared in order. Structs are compared field by field, arrays element by element,
-    and maps entry by entry. Nulls sort last at every level. Only rows that are equal in all columns
-    therefore keep their original order.
+    and maps entry by entry. Nulls sort last at every level. The original order is kept only for
+    rows that are equal in all columns.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]
@@ -62,13 +62,13 @@ def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
 
 
 def _tied(times: Integers) -> Integers:
-    """The places of rising times that are equal to the one before or after."""
+    """Return the positions of sorted times that are equal to the previous or the next one."""
     same = times[1:] == times[:-1]
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
 
 
 def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Values that pyarrow sorts in the same order as the column."""
+    """Return values that pyarrow sorts in the order of the column."""
     if pa.types.is_floating(column.type):
         return _rising_bits(column)
     if pa.types.is_nested(column.type):
@@ -77,16 +77,16 @@ def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arra
 
 
 def _rising_bits(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Floats as integers that sort in the same order, with -0.0 before 0.0."""
+    """Return floats as integers that sort in the same order, with -0.0 before 0.0."""
     floats = column.fill_null(0).to_numpy()
     bits = floats.view(f"i{floats.itemsize}")
-    # The bits of negative floats fall as the floats rise.
+    # As negative floats increase, their bits decrease.
     rising = bits ^ (bits >> 8 * floats.itemsize - 1 & np.iinfo(bits.dtype).max)
     return pa.array(rising, mask=np.asarray(column.is_null()))
 
 
 def _ranks(column: pa.Array) -> Integers:
-    """The rank of each value; only equal values share a rank."""
+    """Return the rank of each value. Only equal values share a rank."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int64)
@@ -101,7 +101,7 @@ def _ranks(column: pa.Array) -> Integers:
 
 
 def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
-    """Structs as bytes that sort in the same order: the concatenated field ranks."""
+    """Return structs as bytes that sort in the same order: the concatenated field ranks."""
     fields = [_ranks(field) for field in column.flatten()]
     ranks = np.column_stack([np.zeros(len(column), np.int64), *fields]).astype(_RANK)
     ends = np.arange(len(column) + 1) * ranks[:1].nbytes
@@ -109,7 +109,7 @@ def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
 
 
 def _bytes_of_lists(column: pa.ListArray | pa.MapArray) -> pa.Array:
-    """Arrays or maps as bytes that sort in the same order: the concatenated element ranks."""
+    """Return arrays or maps as bytes that sort in the same order: the concatenated ranks."""
     ends = column.offsets.to_numpy().astype(np.int64)
     values = _elements(column).slice(ends[0], ends[-1] - ends[0])
     ranks = _ranks(values).astype(_RANK)
@@ -117,14 +117,14 @@ def _bytes_of_lists(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
-    """The elements of all arrays, or the entries of all maps."""
+    """Return the elements of all arrays, or the entries of all maps."""
     if not pa.types.is_map(column.type):
         return column.values
     return pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
 
 
 def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
-    """Binary values that contain the ranks between two ends, or null where the column is null."""
+    """Return the ranks between consecutive ends as binary values, null where the column is."""
     buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
     values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
     return pc.if_else(column.is_valid(), values, None)

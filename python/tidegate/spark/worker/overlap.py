@@ -1,6 +1,6 @@
-"""Rows that have a start and an end: on their way to their partitions, and in the join of one.
+"""Packs rows that have a start and an end, and joins the rows of a partition.
 
-An interval join whose ends are computed from columns has such rows, too.
+An interval join whose ends are computed from columns also has rows with a start and an end.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.pack import Pack
     from tidegate.spark.worker.task import Batches
 
-# Bytes of rows that are packed at once: one Arrow column has them, which holds 2 GiB.
+# The number of bytes of rows that are packed together, in one Arrow column. It can hold 2 GiB.
 _PACKED = 1 << 29
 
 
 class Intervals(Protocol):
-    """The starts and ends of rows as integers in their order, as they are sent to the workers.
+    """Computes the starts and ends of rows as integers, preserving their order.
 
-    `columns` are the columns that tell these, by their places in a row.
+    Instances are sent to the workers.
     """
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The places of these columns."""
+        """The positions of the columns that determine the starts and ends."""
 
     @property
     def are_points(self) -> bool:
-        """Whether no row is longer than a point in time, as far as is known beforehand."""
+        """Return whether it is known in advance that all rows are points in time."""
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """The starts and the ends. Those of a row that has none are anywhere."""
+        """Return the starts and the ends. Nulls become arbitrary integers."""
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
-        """The same, of a table that has these columns only. No row is refused."""
+        """Return the starts and ends of a table with only these columns. Rejects no rows."""
 
 
 @dataclass(frozen=True)
 class StartsAndEnds:
-    """The starts and ends that two columns have. A start after its end is an error."""
+    """Starts and ends that are stored in two columns. Rows must not start after they end."""
 
     side: int
     names: tuple[str, str]
@@ -63,17 +63,17 @@ class StartsAndEnds:
 
     @property
     def are_points(self) -> bool:
-        """Whether rows have one time for their start and their end."""
+        """Return whether the same column contains both the start and the end."""
         start, end = self.columns
         return start == end
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
-        """The starts and the ends of a table of these two columns."""
+        """Return the starts and the ends of a table with only these two columns."""
         start, end = columns.columns
         return self.axis.integers(start), self.axis.integers(end)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """The starts and the ends."""
+        """Return the starts and the ends."""
         start, end = (rows.column(at) for at in self.columns)
         starts, ends = self.axis.integers(start), self.axis.integers(end)
         late = starts > ends
@@ -88,7 +88,7 @@ class StartsAndEnds:
             message = (
                 f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} and "
                 f"{end[row].as_py()} in column {names[1]}, expected a start that is not after its "
-                f'end: swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
+                f'end; swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
             )
             raise tidegate.TidegateError(message)
         return starts, ends
@@ -110,7 +110,7 @@ class ComputedEnds:
     are_points: bool
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
-        """The starts and the ends of a table of these columns."""
+        """Return the starts and the ends of a table with only these columns."""
         plan = self.query.plan(*self.schemas)
         schema = self.schemas[self.side]
         rows = columns.rename_columns(schema.names).cast(schema)
@@ -120,13 +120,13 @@ class ComputedEnds:
         return found.column("start").to_numpy(), found.column("end").to_numpy()
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """The starts and the ends."""
+        """Return the starts and the ends."""
         names = self.schemas[self.side].names
         return self.told_by(pa.table([rows.column(at) for at in self.columns], names=names))
 
 
 def longest(intervals: Intervals, rows: pa.Table) -> int:
-    """How long the longest of the rows is, and 0 without rows. The table has the columns alone."""
+    """Return the length of the longest row in a table of interval columns; 0 without rows."""
     starts, ends = intervals.told_by(rows)
     # A length may need all 64 bits.
     lengths = np.maximum(starts, ends).view(np.uint64) - starts.view(np.uint64)
@@ -135,7 +135,7 @@ def longest(intervals: Intervals, rows: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class OverlapPacker(Packing):
-    """Divides the rows of one side, as it is sent to the workers."""
+    """Divides the rows of one side. Instances are sent to the workers."""
 
     layout: OverlapLayout
     intervals: Intervals
@@ -158,18 +158,18 @@ class OverlapPacker(Packing):
         for row in self.layout.lost(self.side, rows)[:1].tolist():
             name, length = NAMES[self.side], int(rows.ends[row]) - int(rows.starts[row])
             message = f"{name}: a row is {length:,} steps long, which is "
-            message += "longer than any was when this join was planned: the DataFrame gives other "
-            message += f"rows each time that it is read; call {name}.cache() or checkpoint() "
-            message += "before, or give parallelism='key'"
+            message += "longer than any row was when this join was planned: "
+            message += "the DataFrame returns different rows each time it is read; "
+            message += f"call {name}.cache() or checkpoint() first, or give parallelism='key'"
             raise tidegate.TidegateError(message)
 
 
 @dataclass(frozen=True)
 class OverlapTask(Task):
-    """An inner join of the packs of a partition, of which at least one row of a pair is at home.
+    """An inner join of packs that returns the pairs in which at least one row is at home.
 
-    Two joins find each such pair once, and no others: rows at home with all rows of the other side,
-    and left copies with right rows at home.
+    Two native joins together find each of these pairs exactly once. The first joins left rows at
+    home with all right rows, and the second joins left copies with right rows at home.
     """
 
     def _joined(self, packs: list[Pack]) -> Batches:

@@ -1,7 +1,7 @@
-"""Rows on their way to their partitions: packed by the tasks that read them, unpacked by the join.
+"""Packs rows in the tasks that read them, and unpacks them in the tasks that join them.
 
-Spark moves a row for each *pack*, a few thousand rows of one side as an Arrow stream, instead of a
-row for each row: its own format costs more than the join.
+A *pack* is an Arrow stream with a few thousand rows of one side. Spark moves each pack as a single
+row, because its own format for rows costs more than the join.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
     _Column = TypeVar("_Column", pa.Array, pa.ChunkedArray)
 
-# The rows of a pack. Copies are rows outside their home, where a layout must tell them. A partial
-# row has what functions found in several right rows: `partials.py`.
+# The kinds of rows in a pack. Rows outside their home are marked as copies if the layout must
+# distinguish them. A partial row contains aggregates of several right rows (`partials.py`).
 LEFT, RIGHT, LEFT_COPY, RIGHT_COPY, PARTIAL = range(5)
 NAMES = ("left", "right")
 
-# The Spark schema of packs, and the Arrow one.
+# The schema of packs in Spark and in Arrow.
 PACKS = "side tinyint, partition int, rows binary"
 _PACKS = pa.schema([("side", pa.int8()), ("partition", pa.int32()), ("rows", pa.binary())])
 
-# Bytes of a pack, if it has several rows. Spark hands over up to 10 000 packs as one Arrow column,
-# which holds 2 GiB.
+# The maximum size in bytes of a pack with several rows. Spark passes up to 10,000 packs as one
+# Arrow column, which can hold 2 GiB.
 _PACK = 1 << 17
 
-# Bytes of rows that are collected before they are divided, at most.
+# The maximum number of bytes of rows that are collected before they are divided.
 _COLLECTED = 1 << 26
 
 
-# The partition of the mark that each task sends beside the packs of a stream.
+# The partition of the mark that each task sends in addition to the packs of a stream.
 MARK = -1
 
 
@@ -45,8 +45,8 @@ MARK = -1
 class Marked:
     """Sends a mark before the packs of a stream.
 
-    So every micro-batch with rows asks the state store whether its state is of this query, wherever
-    the rows go.
+    As a result, every micro-batch with rows checks that the state store belongs to this query,
+    regardless of where the rows are sent.
     """
 
     pack: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -59,10 +59,10 @@ class Marked:
 
 @dataclass(frozen=True)
 class Packing:
-    """Makes packs of the rows of one side.
+    """Packs the rows of one side.
 
-    Behind the columns that travel there are `extra` ones: the bucket, if it is not that of all
-    rows, and a hash of the row, if the layout has pieces.
+    The columns to send are followed by `extra` columns: the bucket, unless all rows have the same,
+    and a hash of the row, if the layout has pieces.
     """
 
     layout: Places
@@ -70,7 +70,7 @@ class Packing:
     extra: int = field(kw_only=True)
 
     def collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of a Spark partition, as many at a time as are divided together."""
+        """Yield the rows of a Spark partition in batches that are divided together."""
         collected: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -84,11 +84,11 @@ class Packing:
 
     @property
     def enough(self) -> int:
-        """Bytes of rows that are divided together."""
+        """The number of bytes of rows that are divided together."""
         return min(8 * self.layout.partitions * _PACK, _COLLECTED)
 
     def parts(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Integers, Integers | None]:
-        """The columns that travel, the bucket of each row, and its hash, if there is one."""
+        """Return the columns to send, the bucket of each row, and its hash if there is one."""
         end = rows.num_columns - self.extra
         extra = [column.to_numpy() for column in rows.columns[end:]]
         buckets = extra[0] if extra else np.zeros(rows.num_rows, dtype=np.int32)
@@ -97,12 +97,12 @@ class Packing:
     def packed(
         self, rows: pa.RecordBatch, numbers: Integers, places: Integers, kind: int
     ) -> pa.RecordBatch:
-        """Packs of a kind, of the rows with these `numbers`.
+        """Return packs of one kind with the rows in `numbers`.
 
-        A row's place is twice its partition, and 1 more for a copy.
+        The place of a row is twice its partition, plus 1 for a copy.
         """
         most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
-        # Stable, so that rows stay in time order and the join need not sort them.
+        # The sort is stable, so rows stay in time order and the join need not sort them.
         order = np.argsort(
             places.astype(np.min_scalar_type(2 * self.layout.partitions)), kind="stable"
         )
@@ -126,9 +126,9 @@ class Packing:
 
 @dataclass(frozen=True)
 class Packer(Packing):
-    """Divides the rows of one side, as it is sent to the workers.
+    """Divides the rows of one side. Instances are sent to the workers.
 
-    Column `on` has what rows are divided by.
+    `on` is the position of the column by which rows are divided.
     """
 
     layout: Layout
@@ -154,15 +154,16 @@ class Packer(Packing):
     def sent(
         self, rows: pa.RecordBatch, first: Integers, last: Integers, kind: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Packs of the rows, each of which goes to all slices from its first to its last.
+        """Yield packs of the rows. Each row is sent to all slices from its first to its last.
 
-        They are those of the packer's side, or of another `kind`.
+        The packs are of the packer's side, unless another `kind` is given.
         """
         home = first if self.side == RIGHT else last
-        # All rows go to their first slice, then those with a second one to that, and so on.
+        # First, all rows are sent to their first slice. Then, the rows with a second slice are sent
+        # to that slice, and so on.
         slice_, numbers = first.copy(), np.arange(rows.num_rows)
         while len(numbers):
-            # A partition that has pieces of several slices needs a row once.
+            # A partition with pieces of several slices needs each row only once.
             sent = numbers[self.layout.before[slice_[numbers]] < first[numbers]]
             places = 2 * self.layout.partition_of[slice_[sent]]
             if self.layout.reports_at_home:
@@ -174,7 +175,7 @@ class Packer(Packing):
 
 
 def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:
-    """The rows with these rising `numbers`."""
+    """Return the rows with these `numbers`, which are in ascending order."""
     if numbers[-1] - numbers[0] == len(numbers) - 1:
         return rows.slice(numbers[0], len(numbers))
     return rows.take(pa.array(numbers))
@@ -189,7 +190,7 @@ class Pack(NamedTuple):
 
 
 def as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch as one Arrow stream, which preserves nested values exactly."""
+    """Yield each batch as one Arrow stream, which preserves nested values exactly."""
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -198,7 +199,7 @@ def as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the names and types of a schema."""
+    """Return the rows with the names and types of a schema."""
     columns = [
         of_type(column, field.type) for column, field in zip(rows.columns, schema, strict=True)
     ]
@@ -206,7 +207,7 @@ def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def of_type(column: _Column, kind: pa.DataType) -> _Column:
-    """The column converted to a type.
+    """Return the column converted to a type.
 
     Spark writes a null into every field of a null struct. If such a field is declared not null,
     pyarrow refuses to cast the struct to its own type.
@@ -215,7 +216,7 @@ def of_type(column: _Column, kind: pa.DataType) -> _Column:
 
 
 def unpacked(batch: pa.RecordBatch) -> Iterator[Pack]:
-    """The packs of a batch, which share its memory."""
+    """Yield the packs of a batch, which share its memory."""
     sides, partitions, streams = batch.columns
     for side, partition, rows in zip(
         sides.to_pylist(), partitions.to_pylist(), streams, strict=True

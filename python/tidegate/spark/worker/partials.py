@@ -1,8 +1,8 @@
-"""Aggregates of partners, of which some are combined on the way.
+"""Packs the right rows of a join with aggregates, and combines some of them into partial rows.
 
-A right row that pairs with every left row of a slice need not travel there as it is: the functions
-of all such rows of a key do, as one row. So a right row goes to the slices at the ends of its reach
-only, however many slices are between them::
+If a right row matches every left row of a slice, it need not be sent to that slice itself. Instead,
+a single row is sent with the aggregates of all such rows of a key. A right row is therefore sent
+only to the slices at the ends of its reach, regardless of how many slices are between them::
 
     left rows of a key      │ l l │ l l │  l  │ l l │ l │
     slice                   │  0  │  1  │  2  │  3  │ 4 │
@@ -10,8 +10,8 @@ only, however many slices are between them::
     the row travels to         0                3
     combined with others to          1     2
 
-This needs functions of which the parts can be merged in any order: counts, sums and means of whole
-numbers, least and greatest values, `any` and `all`.
+This requires functions whose parts can be merged in any order: counts, sums of integers and
+decimals, means of integers, minimums and maximums, `any` and `all`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.pack import Pack, Packer
     from tidegate.spark.worker.task import Batches
 
-# The functions of which partial results give the same bits in any order, and what merges these.
+# The functions whose partial results merge to the same bits in any order, with the functions that
+# merge them.
 MERGED: dict[str, Function] = {
     "count": "sum",
     "sum": "sum",
@@ -47,16 +48,16 @@ MERGED: dict[str, Function] = {
     "all": "all",
 }
 
-# Whole numbers, of which sums of 64 bits never overflow: a part may be too large, and its sum with
-# other parts not.
+# A type in which sums of 64-bit integers never overflow. A part can be too large for 64 bits even
+# if its sum with other parts is not.
 _WIDE = pa.decimal128(38, 0)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a function needs of a row, in a column of its own: a value to count, add up or compare.
+    """The part of a row that a function needs, in a column: a value to count, add or compare.
 
-    Values are cast to `kind`, if there is one: that of their sum.
+    If `kind` is not None, values are cast to this type, which is the type of their sum.
     """
 
     one: Aggregate
@@ -68,7 +69,7 @@ class Part:
         return MERGED[self.one.function]
 
     def of(self, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
-        """The values of these rows."""
+        """Return the values of these rows."""
         name, where = self.one.column, self.one.where
         counts = None if where is None else _passing(rows, where)
         if self.one.function == "count":
@@ -83,8 +84,8 @@ class Part:
 
 
 def _passing(rows: pa.Table, where: str) -> pa.Array:
-    """Whether the condition of a function holds, of each row."""
-    # Conditions have their own meaning only in a native call: one left row pairs with all.
+    """Return whether each row meets the condition of a function."""
+    # Only a native call can evaluate the condition, so one left row is joined with all rows.
     number = "row".ljust(1 + max(map(len, rows.column_names)), "_")
     found = tidegate.interval_join(
         pa.table({number: [0]}),
@@ -102,10 +103,10 @@ def _passing(rows: pa.Table, where: str) -> pa.Array:
 
 @dataclass(frozen=True)
 class Parts:
-    """The functions of partners, as functions that merge parts of them.
+    """The aggregates of partners, split into parts that can be merged.
 
-    `names` has the parts that each function needs: a mean needs a sum and a count. `kinds` has the
-    type of each function's result, if it is another one than that of its part.
+    `names` contains the parts that each function needs: a mean needs a sum and a count. `kinds`
+    contains the type of each function's result if it differs from the type of its part.
     """
 
     parts: dict[str, Part]
@@ -115,9 +116,9 @@ class Parts:
 
     @classmethod
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
-        """The parts of these functions of columns of the right side; None if one has no parts.
+        """Return the parts of these functions of right columns, or None if one has no parts.
 
-        No column or function is `taken` that a part is called.
+        No part has a name that is in `taken`.
         """
         prefix = "part".ljust(1 + max(map(len, taken)), "_")
         found: dict[Part, str] = {}
@@ -138,12 +139,12 @@ class Parts:
         return {name: Aggregate(part.merged, name) for name, part in self.parts.items()}
 
     def of_rows(self, rows: pa.Table, kept: Sequence[str]) -> pa.Table:
-        """Some columns of the rows, and their parts."""
+        """Return the `kept` columns of the rows, followed by their parts."""
         columns = {name: rows[name] for name in kept}
         return pa.table({**columns, **{name: part.of(rows) for name, part in self.parts.items()}})
 
     def finished(self, merged: pa.Table) -> Iterator[pa.ChunkedArray]:
-        """The results of the functions from merged parts."""
+        """Yield the results of the functions, computed from merged parts."""
         for names, kind in zip(self.names, self.kinds, strict=True):
             parts = [merged[name] for name in names]
             last = self.parts[names[-1]].one
@@ -155,7 +156,7 @@ class Parts:
 
 
 def _split(one: Aggregate, kind: Any) -> list[Part]:  # noqa: ANN401 - a type, or none
-    """The parts of a function of values of this type."""
+    """Return the parts of a function for values of this type."""
     if one.function == "mean":
         if not pa.types.is_integer(kind):
             return []
@@ -169,7 +170,7 @@ def _split(one: Aggregate, kind: Any) -> list[Part]:  # noqa: ANN401 - a type, o
 
 
 def _sum_of(kind: pa.DataType) -> pa.DataType | None:
-    """The type of a sum of whole numbers."""
+    """Return the type of a sum of integers."""
     if pa.types.is_signed_integer(kind):
         return pa.int64()
     return pa.uint64() if pa.types.is_unsigned_integer(kind) else None
@@ -179,8 +180,8 @@ def _fitting(total: pa.ChunkedArray, kind: pa.DataType, column: str) -> pa.Chunk
     try:
         return total.cast(kind)
     except pa.ArrowInvalid as error:
-        message = f"sum({column}): the sum of a left row's partners does not fit {kind}: cast the "
-        message += "column to decimal(38, 0)"
+        message = f"sum({column}): the sum over a left row's partners does not fit {kind}; "
+        message += "cast the column to decimal(38, 0)"
         raise tidegate.TidegateError(message) from error
 
 
@@ -190,9 +191,9 @@ def _mean(total: pa.ChunkedArray, count: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class PartialsPacker:
-    """Divides the right rows of a join with aggregates, as it is sent to the workers.
+    """Divides the right rows of a join with aggregates. Instances are sent to the workers.
 
-    `schema` has the columns that travel, and `keys` those that must be equal.
+    `schema` contains the columns to send, and `keys` the columns that must be equal.
     """
 
     packer: Packer
@@ -214,7 +215,7 @@ class PartialsPacker:
             if not covering.any():
                 yield from self.packer.sent(rows, first, last)
                 continue
-            # Before the slices that are covered, and behind them.
+            # Rows are sent unchanged to the slices before and behind those that they cover.
             yield from self._sent(rows, first, np.where(covering, begin - 1, last))
             yield from self._sent(rows, np.where(covering, end + 1, last + 1), last)
             numbers = np.flatnonzero(covering)
@@ -224,7 +225,7 @@ class PartialsPacker:
     def _sent(
         self, rows: pa.RecordBatch, first: Integers, last: Integers
     ) -> Iterator[pa.RecordBatch]:
-        """Packs of the rows that have any slice."""
+        """Yield packs of the rows that have at least one slice."""
         numbers = np.flatnonzero(first <= last)
         if len(numbers):
             yield from self.packer.sent(_taken(rows, numbers), first[numbers], last[numbers])
@@ -232,7 +233,7 @@ class PartialsPacker:
     def _combined(
         self, rows: pa.RecordBatch, begin: Integers, end: Integers
     ) -> Iterator[pa.RecordBatch]:
-        """Packs of one row for all rows of a key that go to the same slices."""
+        """Yield packs with one row for all rows of a key that cover the same slices."""
         name, count = f"{self.parts.prefix}slices", self.packer.layout.partition_of.size
         table = pa.Table.from_batches([rows]).rename_columns(self.schema.names)
         on = self.schema.names[self.packer.on]
@@ -264,7 +265,7 @@ def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class PartialsTask(Task):
-    """A join of the packs of a partition of which some have partial rows, likewise."""
+    """The task that joins the packs of a partition, some of which contain partial rows."""
 
     parts: Parts | None = None
 

@@ -1,4 +1,4 @@
-"""A join in a Python worker: one native join for the rows of a partition."""
+"""Runs one native join in a Python worker for the rows of a partition."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batche
 
 
 def loader() -> Callable[[bytes], Any]:
-    """What makes of a pickle what it was, and a clear error where that needs what is not there.
+    """Return a function that unpickles an object, with a clear error if the package is missing.
 
-    What is returned is pickled whole: a worker without the package could not read a reference.
+    The function itself is pickled by value, because a worker without the package cannot import it.
     """
     version = tidegate.__version__
 
@@ -64,17 +64,17 @@ def loader() -> Callable[[bytes], Any]:
         import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
 
-        remedy = "install the same version for the Python of every node, or let PYSPARK_PYTHON"
-        remedy += " name one that has it"
+        remedy = "install the same version in the Python of every node, or set PYSPARK_PYTHON"
+        remedy += " to a Python that has it"
         try:
             import tidegate  # noqa: PLC0415
         except ImportError as error:
-            message = f"tidegate cannot be imported by {sys.executable} ({error}): {remedy}"
+            message = f"{sys.executable} cannot import tidegate ({error}); {remedy}"
             raise ImportError(message) from error
         if tidegate.__version__ != version:
             message = (
-                f"tidegate {version} planned this, but {sys.executable} has "
-                f"{tidegate.__version__}: {remedy}"
+                f"tidegate {version} planned this call, but {sys.executable} has "
+                f"{tidegate.__version__}; {remedy}"
             )
             raise tidegate.TidegateError(message)
         from tidegate.spark.worker.garbage_collection import settle  # noqa: PLC0415 - checked above
@@ -88,14 +88,14 @@ def loader() -> Callable[[bytes], Any]:
 
 @dataclass(frozen=True)
 class Output:
-    """What becomes of the batches of a native result, as it is sent to the workers."""
+    """Converts the batches of a native result for Spark. Instances are sent to the workers."""
 
     names: tuple[str, ...]
     then: Then | None
     schema: pa.Schema | None
 
     def finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch under the names that Spark knows, and after `then`."""
+        """Return the batch with the names that Spark expects, after `then` has processed it."""
         batch = batch.rename_columns(list(self.names))
         if self.then is None or self.schema is None:
             return batch
@@ -115,26 +115,26 @@ class Output:
 
 
 def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
-    """What `then` returned as a column, in the type that Spark expects."""
+    """Return a column from `then` in the type that Spark expects."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     try:
         return column if column.type == field.type else column.cast(field.type)
     except pa.ArrowException as error:
-        message = f"`then` returned a column {field.name!r} of type {column.type}, which does not "
-        message += f"become {field.type} of `then_schema`: {error}"
+        message = f"`then` returned a column {field.name!r} of type {column.type}, which cannot be "
+        message += f"cast to {field.type}, its type in `then_schema`: {error}"
         raise tidegate.SchemaError(message) from error
 
 
 @dataclass(frozen=True)
 class Call:
-    """The native call and what follows it, as they are sent to the workers."""
+    """A native call and the conversion of its result. Instances are sent to the workers."""
 
     query: JoinQuery
     output: Output
 
     def run(self, left: pa.Table, right: pa.Table, home: tuple[str, str] | None = None) -> Batches:
-        """Join two tables. `home` names the columns that tell rows at home from copies."""
+        """Join two tables. `home` names the columns that distinguish rows at home from copies."""
         query = self.query.replace(threads=threads())
         if home is not None:
             query = query.replace(columns=[*query.arguments["columns"], *home])
@@ -147,7 +147,7 @@ class Call:
 
 
 def by_partition(batches: Batches) -> Iterator[list[Pack]]:
-    """The packs of each of the layout's partitions that a Spark partition has."""
+    """Yield the packs of a Spark partition, one partition of the layout at a time."""
     partitions: dict[int, list[Pack]] = {}
     for batch in batches:
         for pack in unpacked(batch):
@@ -158,9 +158,9 @@ def by_partition(batches: Batches) -> Iterator[list[Pack]]:
 
 @dataclass(frozen=True)
 class Task:
-    """A join of the packs of a partition, as it is sent to the workers.
+    """The task that joins the packs of a partition. Instances are sent to the workers.
 
-    `order` is that of the right rows, where it matters.
+    `order` is the required order of right rows, if the result depends on it.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -169,7 +169,7 @@ class Task:
     order: Order | None = None
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition, which may have several partitions of the layout."""
+        """Join the rows of a Spark partition, which may contain several layout partitions."""
         for packs in by_partition(batches):
             yield from self._joined(packs)
 
@@ -188,13 +188,13 @@ class Task:
                 is_at_home = pa.array(np.full(rows.num_rows, pack.side == side))
                 rows = rows.append_column(self.home[side], is_at_home)
             parts.append(rows)
-        # A join of one chunk is faster by more than the copy takes.
+        # A join of a single chunk saves more time than the copy takes.
         table = pa.concat_tables(parts).combine_chunks()
         return table if side == LEFT or self.order is None else self.order.put(table)
 
 
 def threads() -> int:
-    """Cores that Spark gives this task (`spark.task.cpus`)."""
+    """Return the number of cores that Spark assigns to this task (`spark.task.cpus`)."""
     from pyspark import TaskContext  # noqa: PLC0415 - only a worker has a task
 
     context = TaskContext.get()
@@ -202,10 +202,10 @@ def threads() -> int:
 
 
 def at_home(batch: pa.RecordBatch, left_home: str, right_home: str) -> pa.RecordBatch:
-    """Rows of a full join that this partition reports, without the two columns that say so.
+    """Return the rows of a full join that this partition reports, without the two home columns.
 
-    A pair, and an unmatched left row, is reported where the left row is at home; the flag of the
-    left row is null in an unmatched right row.
+    Pairs and unmatched left rows are reported where the left row is at home. An unmatched right
+    row, in which the flag of the left row is null, is reported where it is at home itself.
     """
     names = batch.schema.names
     left, right = (batch.column(names.index(name)) for name in (left_home, right_home))

@@ -1,4 +1,5 @@
-//! The buffers of one array: their number, the length that each must have, and whether it is there.
+//! Checks the buffers of one array: how many there are, how long each must be, and whether it is
+//! present.
 
 use std::ffi::c_void;
 
@@ -9,27 +10,27 @@ use super::{ArrayCopy, NOTHING};
 use crate::error::{Error, Result};
 use crate::node::Node;
 
-/// Bytes of one view.
+/// The number of bytes in a view.
 const VIEW_BYTES: i64 = 16;
 
-/// What the buffers of a type are, behind that of the nulls.
+/// The buffers of a type, apart from the validity buffer.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
-    /// None, not even for nulls.
+    /// No buffers, not even for nulls.
     Nothing,
-    /// None but for nulls.
+    /// Only the validity buffer.
     Nulls,
-    /// Values of a width in bits.
+    /// Values with this width in bits.
     Values(i64),
-    /// Offsets of a width in bytes, to items of a child.
+    /// Offsets into a child, with this width in bytes.
     Offsets(i64),
-    /// Offsets of a width in bytes, then bytes.
+    /// Offsets with this width in bytes, followed by bytes.
     Bytes(i64),
-    /// Views, bytes that they may be in, and the lengths of these.
+    /// Views, the data buffers that they refer to, and the lengths of these buffers.
     Views,
-    /// Offsets and lengths, each of a width in bytes.
+    /// Offsets and lengths, each with this width in bytes.
     ListViews(i64),
-    /// Type ids, and none for nulls; offsets, where they are dense.
+    /// Type ids, without a buffer for nulls; dense unions also have offsets.
     Union(UnionMode),
 }
 
@@ -53,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// How many buffers there are; of views, at least.
+    /// Returns the number of buffers; for views, the minimum number.
     fn count(self) -> i64 {
         match self {
             Layout::Nothing => 0,
@@ -64,14 +65,15 @@ impl Layout {
     }
 }
 
-/// The pointers of an array's buffers, as they were exported.
+/// The buffer pointers of an array, as they were exported.
 struct BufferPointers<'a> {
     pointers: Vec<*const c_void>,
     node: &'a Node<'a>,
 }
 
 impl BufferPointers<'_> {
-    /// A buffer of `elements` elements of `bits` bits each. It may be missing if there are none.
+    /// Returns the buffer at index `at`, with `elements` elements of `bits` bits each. The buffer
+    /// can be missing if there are no elements.
     fn buffer(&self, at: usize, elements: i64, bits: i64) -> Result<*const c_void> {
         let bytes = elements.checked_mul(bits).map(|bits| (bits as usize).div_ceil(8));
         let pointer = self.pointers[at];
@@ -82,7 +84,7 @@ impl BufferPointers<'_> {
             }
             Some(_) if pointer.is_null() => Err(Error::at(
                 self.node,
-                format!("buffer {at} is a null pointer; it holds {elements} elements"),
+                format!("buffer {at} is a null pointer, but must hold {elements} elements"),
             )),
             Some(_) => Ok(pointer),
             None => self.too_long(at, elements, bits),
@@ -101,12 +103,12 @@ impl BufferPointers<'_> {
 }
 
 impl ArrayCopy {
-    /// Gives `copy`, whose extent is known, the buffers of `array`. Returns the last offset of a
-    /// list.
+    /// Adds the buffers of `array` to `copy`, whose length and offset must be known. Returns the
+    /// last offset of a list.
     ///
     /// # Safety
     ///
-    /// The array is as in [`batch`](super::batch).
+    /// The requirements for the array are those of [`batch`](super::batch).
     pub(super) unsafe fn copy_buffers(
         &mut self,
         array: &FFI_ArrowArray,
@@ -115,7 +117,7 @@ impl ArrayCopy {
         node: &Node<'_>,
     ) -> Result<Option<i64>> {
         let layout = Layout::of(data_type);
-        // SAFETY: as this function's.
+        // SAFETY: the caller upholds the contract of this function.
         let given = unsafe { pointers(array, layout, data_type, node)? };
         let end = copy.length + copy.offset;
         let mut items = None;
@@ -149,18 +151,18 @@ impl ArrayCopy {
                 ]
             }
             Layout::Offsets(width) => {
-                // SAFETY: a buffer of a list that is there has an offset more than there are
-                // elements.
+                // SAFETY: if the offsets of a list are present, there is one more of them than
+                // there are elements.
                 let (offsets, last) = unsafe { self.offsets(&given, copy, width)? };
                 items = Some(last);
                 vec![given.nulls(end)?, offsets]
             }
             Layout::Bytes(width) => {
-                // SAFETY: likewise.
+                // SAFETY: as above, there is one more offset than there are elements.
                 let (offsets, last) = unsafe { self.offsets(&given, copy, width)? };
                 vec![given.nulls(end)?, offsets, given.buffer(2, last, 8)?]
             }
-            // SAFETY: as this function's.
+            // SAFETY: the caller upholds the contract of this function.
             Layout::Views => unsafe { self.views(&given, end)? },
         };
         copy.n_buffers = pointers.len() as i64;
@@ -169,12 +171,12 @@ impl ArrayCopy {
         Ok(items)
     }
 
-    /// The offsets, aligned, and the last of them. An array without elements may be without
+    /// Returns the aligned offsets and the last one of them. An array without elements can omit the
     /// offsets.
     ///
     /// # Safety
     ///
-    /// Buffer 1 is null or has an offset of `width` bytes for each element, and one more.
+    /// Buffer 1 must be null or contain one offset of `width` bytes for each element, and one more.
     unsafe fn offsets(
         &mut self,
         given: &BufferPointers<'_>,
@@ -186,7 +188,7 @@ impl ArrayCopy {
         }
         let end = (copy.length + copy.offset) as usize;
         let pointer = given.buffer(1, end as i64 + 1, 8 * width)?;
-        // SAFETY: both places are in the buffer.
+        // SAFETY: both positions are in the buffer.
         let (first, last) = unsafe {
             let offset = |at: usize| match width {
                 4 => i64::from(pointer.cast::<i32>().add(at).read_unaligned()),
@@ -206,16 +208,17 @@ impl ArrayCopy {
         }
         let bytes = (end + 1) * width as usize;
         let mut words = vec![0_i64; bytes.div_ceil(size_of::<i64>())];
-        // SAFETY: the buffer has so many bytes, and the words have room for them.
+        // SAFETY: the buffer has this many bytes, and the words have room for them.
         unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(pointer.cast(), bytes) };
         Ok((self.keep_words(words), last))
     }
 
-    /// The buffers of views: nulls, views, bytes, and the lengths of the bytes.
+    /// Returns the buffers of an array of views: nulls, views, data, and the lengths of the data
+    /// buffers.
     ///
     /// # Safety
     ///
-    /// The buffers are those of an array of views that ends at `end`.
+    /// The buffers must be those of an array of views that ends at `end`.
     unsafe fn views(&mut self, given: &BufferPointers<'_>, end: i64) -> Result<Vec<*const c_void>> {
         let last = given.pointers.len() - 1;
         let mut pointers = vec![given.nulls(end)?, given.buffer(1, end, 8 * VIEW_BYTES)?];
@@ -223,7 +226,7 @@ impl ArrayCopy {
         let lengths = given.buffer(last, count as i64, 64)?.cast::<i64>();
         let mut words = Vec::with_capacity(count);
         for at in 0..count {
-            // SAFETY: there is a length for each of the buffers between.
+            // SAFETY: there is one length for each of the data buffers.
             let length = unsafe { lengths.add(at).read_unaligned() };
             if length < 0 {
                 return Err(Error::at(
@@ -245,7 +248,7 @@ impl ArrayCopy {
 }
 
 impl BufferPointers<'_> {
-    /// The buffer of nulls, which may be missing.
+    /// Returns the buffer for nulls, which can be missing.
     fn nulls(&self, end: i64) -> Result<*const c_void> {
         if self.pointers[0].is_null() { Ok(NOTHING) } else { self.buffer(0, end, 1) }
     }
@@ -253,7 +256,7 @@ impl BufferPointers<'_> {
 
 /// # Safety
 ///
-/// The array is as in [`batch`](super::batch).
+/// The requirements for the array are those of [`batch`](super::batch).
 unsafe fn pointers<'a>(
     array: &FFI_ArrowArray,
     layout: Layout,
@@ -262,8 +265,8 @@ unsafe fn pointers<'a>(
 ) -> Result<BufferPointers<'a>> {
     let (given, expected) = (array.n_buffers, layout.count());
     let fits = match layout {
-        // A column of nulls may have a buffer for them, as it had in early versions of Arrow;
-        // nobody reads it.
+        // A column of type null can have a validity buffer, as in early versions of Arrow. It is
+        // never read.
         Layout::Nothing if *data_type == DataType::Null => (0..=1).contains(&given),
         Layout::Views => (expected..=i64::from(i32::MAX)).contains(&given),
         _ => given == expected,
@@ -278,7 +281,7 @@ unsafe fn pointers<'a>(
     if array.buffers.is_null() {
         return Err(Error::at(node, "the list of buffers is a null pointer"));
     }
-    // SAFETY: the list has as many pointers as the structure says.
+    // SAFETY: the list has as many pointers as the structure states.
     let pointers =
         (0..given as usize).map(|at| unsafe { array.buffers.add(at).read_unaligned() }).collect();
     Ok(BufferPointers { pointers, node })

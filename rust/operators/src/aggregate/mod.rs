@@ -1,56 +1,58 @@
-//! Aggregates of many sorted streams by key over sliding windows.
+//! Aggregates of many sorted streams, by key, over sliding windows.
 //!
-//! 1. *Cells* (`folds/tables/cells.rs`): time is cut into slices that all windows share
-//!    ([`Windows`]), and the rows of one key in one slice are a cell. The sources are not merged:
-//!    each has its own partials, which never meet before the cell. With few keys, cells are found
-//!    by the keys themselves (`dense.rs` beside it).
+//! 1. *Cells* (`folds/tables/cells.rs`): time is divided into slices that all windows share
+//!    ([`Windows`]). The rows of one key in one slice form a cell. The sources are not merged: each
+//!    has its own partials, which are first combined in the cells. If there are few keys, cells are
+//!    addressed directly by key (`dense.rs` in the same folder).
 //! 2. *Fold* (`folds/tables/add.rs`): for each function, rows are added to partials, and partials
-//!    combined to cells in source order; part by part, so that where rows belong is read from a
-//!    cache.
-//! 3. *Slide* (`folds/tables/slide.rs`): cells are combined to windows, at one combination a
+//!    are combined into cells in source order. This work is done part by part, so that the cell
+//!    numbers of the rows stay in a cache.
+//! 3. *Slide* (`folds/tables/slide.rs`): cells are combined into windows, with one combination per
 //!    result.
 //!
-//! A row is touched once a function, whatever the number of windows it falls in, and the work is
-//! O(rows + results). Each stage is cut by time, and each piece of it is written by one thread.
+//! Each function reads a row once, regardless of the number of windows that contain it. The work is
+//! O(rows + results). Each stage is divided by time, and a single thread writes each piece of its
+//! output.
 //!
-//! Floating-point results do not depend on threads or on how the work is cut: a source's rows are
-//! added in time order within a slice, partials combined in source order, and slices as their
-//! numbers say.
+//! Floating-point results do not depend on threads or on how the work is divided. A source's rows
+//! are added in time order within a slice, partials are combined in source order, and slices in an
+//! order determined by their numbers.
 //!
 //! # Trade-offs
 //!
-//! Beside the inputs there is a state for each function and cell (4 to 24 bytes). Rows of one slice
-//! are one thread's work: with fewer slices than threads, some threads have none.
+//! In addition to the inputs, there is one state per function and cell (4 to 24 bytes). The rows of
+//! one slice are processed by one thread: if there are fewer slices than threads, some threads are
+//! idle.
 //!
-//! The operator is that of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
-//! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
-//! abstract data types", section 2, over streams that have ended. That a row is added to one slice
-//! instead of to each of its windows is due to Li, Maier, Tufte, Papadimos and Tucker, "No pane, no
-//! gain" (2005), and to Krishnamurthy, Wu and Franklin, "On-the-fly sharing for streamed
-//! aggregation" (2006), whose paired windows the slices are.
+//! The operator is the one described by Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
+//! Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
+//! and new abstract data types", section 2, for streams that have ended. The idea of adding a row
+//! to one slice instead of to each of its windows is from Li, Maier, Tufte, Papadimos and Tucker,
+//! "No pane, no gain" (2005). The slices are the paired windows of Krishnamurthy, Wu and Franklin,
+//! "On-the-fly sharing for streamed aggregation" (2006).
 //!
-//! # Rooms
+//! # Modules
 //!
-//! From the bottom up; each uses those above it in this table.
+//! The modules are listed from the bottom up; each one uses only those above it.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! | --- | --- |
 //! | `output.rs` | pages of results |
-//! | `states/` | the functions as states that combine; their states as words |
+//! | `states/` | the functions as states that can be combined; their states as words |
 //! | `inputs/` | the rows of sources, and the values that they add |
 //! | `slices/` | slices of time: rows by slice and key, and the steps from window to window |
-//! | `folds/` | how one function goes through tables, epochs, and partners |
-//! | `catalog/` | the functions by name: the only place that says which one an [`Aggregate`] is |
+//! | `folds/` | how one function processes tables, epochs, and partners |
+//! | `catalog/` | the functions by name: the only place that defines the kind of an [`Aggregate`] |
 //! | `tables.rs` | windows of whole tables |
-//! | `sessions.rs` | windows of whole tables that rows keep open |
-//! | `streaming/` | both of rows that come epoch by epoch |
-//! | `partners/` | functions of the partners that a row has in a join |
-//! | `all_values/` | functions that need all values of a window, or of a row's partners, at once |
+//! | `sessions.rs` | sessions of whole tables, which stay open as long as rows extend them |
+//! | `streaming/` | windows and sessions of rows that arrive epoch by epoch |
+//! | `partners/` | functions over the partners that a row has in a join |
+//! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
-//! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and the way
-//! partners fold it in `folds/partners/functions.rs`. Then add it to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and say there what it is given. All folds then have it, and so has each
-//! other way to add rows (`folds/epochs/epoch.rs`).
+//! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
+//! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
+//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support it, and so does
+//! every other way to add rows (`folds/epochs/epoch.rs`).
 
 mod all_values;
 mod catalog;

@@ -2,10 +2,10 @@
 
 use tidegate_structures::memory::pages::Pages;
 
-/// Rows of the result, by window, then key.
+/// Rows of the result, sorted by window and then by key.
 #[derive(Debug)]
 pub struct Page {
-    /// The number of rows. Columns may be longer; what is behind is of no meaning.
+    /// The number of rows. Columns can be longer than this; the excess values are meaningless.
     pub rows: usize,
     /// The windows, in the order of the rows.
     pub windows: Vec<Window>,
@@ -16,7 +16,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// The rows of some of the windows.
+    /// Returns the rows of the windows for which `is_wanted` returns `true`.
     pub fn only(self, is_wanted: impl Fn(&Window) -> bool) -> Page {
         if self.windows.iter().all(&is_wanted) {
             return self;
@@ -32,7 +32,7 @@ impl Page {
         self.some(&rows, windows)
     }
 
-    /// The page in parts, each of which ends before one of these rows, which ascend, or at the end.
+    /// Splits the page before each of the rows in `borders`, which must be in ascending order.
     pub fn cut(self, borders: &[usize]) -> Vec<Page> {
         if borders.is_empty() {
             return vec![self];
@@ -61,7 +61,7 @@ impl Page {
         ends.map(part).collect()
     }
 
-    /// Some of the rows, which are those of these windows.
+    /// Returns the given rows, which belong to the given windows.
     fn some(&self, rows: &[usize], windows: Vec<Window>) -> Page {
         Page {
             rows: rows.len(),
@@ -72,28 +72,28 @@ impl Page {
     }
 }
 
-/// The time from `start` up to `end`, and the number of its rows in a page.
+/// The period from `start` to `end`, and the number of result rows that it has in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first time.
+    /// The start of the window, inclusive.
     pub start: i64,
-    /// The first time after it.
+    /// The end of the window, exclusive.
     pub end: i64,
-    /// Keys that have rows in it.
+    /// The number of keys that have rows in the window.
     pub rows: usize,
 }
 
 /// The values of an aggregate.
 #[derive(Debug)]
 pub struct OutputColumn {
-    /// A value a row; of no meaning where it is missing.
+    /// One value per row; meaningless if the value is missing.
     pub values: OutputValues,
-    /// The rows of the page without a value, ascending.
+    /// The rows of the page without a value, in ascending order.
     pub missing: Vec<usize>,
 }
 
 impl OutputColumn {
-    /// The values of some rows, which ascend.
+    /// Returns the values of the given rows, which must be in ascending order.
     fn only(&self, rows: &[usize]) -> OutputColumn {
         fn only<T: OutputValue>(values: &[T], rows: &[usize]) -> Pages<T> {
             Pages::collect(rows.iter().map(|&row| values[row]))
@@ -124,29 +124,29 @@ impl OutputColumn {
     }
 }
 
-/// Values of one type.
+/// Values of the same type.
 #[derive(Debug)]
 pub enum OutputValues {
-    /// Counts, sums, and the smallest and largest values.
+    /// Counts, sums, minimums and maximums.
     Integers(Pages<i64>),
-    /// Sums.
+    /// Sums that need 128 bits.
     Wide(Pages<i128>),
-    /// Sums, means, variances.
+    /// Sums, means and variances of floats.
     Floats(Pages<f64>),
-    /// Row numbers, counted through all sources.
+    /// Row numbers, counted across all sources.
     Rows(Pages<u32>),
-    /// Lists of row numbers, one behind the other.
+    /// Lists of row numbers, stored consecutively.
     Lists {
-        /// Where each list ends.
+        /// The end of each list.
         ends: Vec<usize>,
         /// The row numbers.
         rows: Vec<u32>,
     },
 }
 
-/// The result of a function: a number.
+/// A numeric function result.
 pub trait OutputValue: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
-    /// A column of such values.
+    /// Converts values of this type to a column.
     fn column(values: Pages<Self>) -> OutputValues;
 }
 

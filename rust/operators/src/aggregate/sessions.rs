@@ -1,10 +1,10 @@
-//! Sessions: windows that last for as long as a key's rows follow each other closely.
+//! Sessions: windows that stay open as long as the rows of a key arrive in quick succession.
 //!
-//! A row opens a window `[ts, ts + gap)` of its key, and each row that falls in the window extends
-//! it to `gap` after itself. All sources' rows are put in merged order, in which one pass finds
-//! each row's session; then each function adds the rows in that order, as it does of rows that come
-//! epoch by epoch. O(n log n) with several sources, O(n) with one; functions are shared out among
-//! threads.
+//! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends it to
+//! `gap` after that row's time. The rows of all sources are put in merged order, and one pass over
+//! them finds the session of each row. Each function then adds the rows in that order, in the same
+//! way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources and O(n)
+//! for one. Functions are shared among threads.
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::inputs::columns::{Stream, first_rows};
@@ -14,7 +14,7 @@ use crate::driver::{Driver, Stopped};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
-/// Rows of a page of results.
+/// The number of rows in a page of results.
 pub(super) const PAGE_ROWS: usize = 1 << 18;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +24,16 @@ struct Session {
     key: u32,
 }
 
-/// Whether a row, which is not earlier than the last one of a session, extends it.
+/// Returns whether a row extends a session. The row must not be earlier than the last row of the
+/// session.
 pub(super) fn extends(ts: i64, last: i64, gap: i64) -> bool {
     ts.abs_diff(last) < gap.unsigned_abs()
 }
 
-/// As [`aggregate`](super::aggregate), of the sessions that end `gap` after their last row. Times
-/// plus the gap are within 64 bits.
+/// Aggregates rows like [`aggregate`](super::aggregate), over sessions that end `gap` after their
+/// last row. The sums of times and the gap must fit in 64 bits.
 ///
-/// Rows that follow each other within less than 5 are one session:
+/// In this example, rows that are less than 5 apart are in the same session:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{Aggregate, Page, Stream, aggregate_sessions};
@@ -58,7 +59,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    assert!(gap > 0, "a session lasts longer than its last row");
+    assert!(gap > 0, "the gap of a session must be positive");
     let merged = MergedRows::new(streams, driver)?;
     let (sessions, session_of) = find(merged.stream(), key_count, gap);
     let mut order: Vec<u32> = memory::collect((0..sessions.len()).map(|nth| nth as u32 + 1));
@@ -80,14 +81,14 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
             .map(|session| Window { start: session.start, end: session.last + gap, rows: 1 })
             .collect();
         let columns =
-            columns.iter_mut().map(|pages| pages.next().expect("a column a page")).collect();
+            columns.iter_mut().map(|pages| pages.next().expect("one column per page")).collect();
         Page { rows: some.len(), windows, keys, columns }
     };
     let pages: Vec<Page> = order.chunks(PAGE_ROWS).map(page).collect();
     driver.map(pages, take)?.into_iter().collect()
 }
 
-/// The sessions of rows in merged order, numbered from 1 on, and the session of each row.
+/// Finds the sessions of rows in merged order, numbered from 1, and the session of each row.
 fn find(rows: Stream<'_>, key_count: usize, gap: i64) -> (Vec<Session>, Vec<u32>) {
     const NONE: u32 = 0;
     let mut of_key = memory::filled(key_count, NONE);

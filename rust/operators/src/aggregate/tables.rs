@@ -1,5 +1,5 @@
-//! Windows of whole tables: all functions fold each part, and then windows are made of the cells of
-//! all parts, task by task.
+//! Windows over whole tables. All functions fold each part, and the cells of all parts are then
+//! combined into windows, task by task.
 
 use tidegate_sync::Stop;
 
@@ -14,13 +14,13 @@ use super::output::Page;
 use super::slices::windows::Windows;
 use crate::driver::{Driver, Stopped};
 
-/// Aggregates the rows of all sources, and hands the result to `take` page by page, before its
-/// memory is taken to `announce` with the number of its rows. What `take` returns is returned in
-/// order.
+/// Aggregates the rows of all sources, and passes the result to `take` page by page. Before the
+/// memory for a page is allocated, `announce` receives the number of its rows. The results of the
+/// calls of `take` are returned in order.
 ///
-/// Keys are less than `key_count`.
+/// Keys must be less than `key_count`.
 ///
-/// The sums of two sources in windows of 10:
+/// This example computes the sums of two sources in windows of 10:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -74,7 +74,7 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
         slices.tasks(windows, key_count),
         || Scratch::new(key_count),
         |scratch, task| {
-            // What failed tells why; nobody gets what the rest would make.
+            // The first failure is reported, and the results of the remaining tasks are discarded.
             if failure.is_requested() {
                 return Ok(Vec::new());
             }

@@ -1,5 +1,5 @@
-//! Partners where a side is not in time order: the groups of a key are followed on both sides at
-//! once.
+//! Finds partners if a side is not in time order: both groups of a key are traversed at the same
+//! time.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 
@@ -8,10 +8,11 @@ use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
 use crate::order::{Groups, JoinColumns, gallop};
 
-/// Left rows of a task, so that a stop is seen soon and threads finish together.
+/// The number of left rows per task, small enough for a stop to be noticed soon and for threads to
+/// finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The partner of each left row.
+/// Returns the partner of each left row.
 pub(super) fn partners(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -37,7 +38,7 @@ pub(super) fn partners(
     Ok(runs.written())
 }
 
-/// The partners of the left rows at places from `first` on.
+/// Finds the partners of the left rows at positions from `first` on.
 fn follow(
     left: &Groups<'_>,
     right: &Groups<'_>,
@@ -45,7 +46,7 @@ fn follow(
     first: usize,
     found: &mut [Slot<Run>],
 ) {
-    // The last group that starts at or before the first place, and is not empty.
+    // The last nonempty group that starts at or before the first position.
     let mut key = left.starts.partition_point(|&start| start as usize <= first) - 1;
     let mut group = Group::new(right, key);
     let (right_ts, numbers) = (right.ts(), right.numbers());
@@ -61,7 +62,7 @@ fn follow(
             asof.admits(distance).then_some((distance, place))
         };
         let sides = asof.sides().iter();
-        // The first of the nearest, which is on the side that wins a tie.
+        // The first of the nearest partners, which is on the side that wins ties.
         let nearest = sides
             .filter_map(|&toward| near(group.partner(toward, ts, asof.exact)))
             .min_by_key(|&(distance, _)| distance);
@@ -71,12 +72,12 @@ fn follow(
     }
 }
 
-/// A group of right rows that left rows in time order look at.
+/// A group of right rows, which is traversed for left rows in time order.
 struct Group<'a> {
     /// The times up to the end of the group.
     ts: &'a [i64],
     start: u32,
-    /// The first places after the rows before a left row, and from the rows after it on.
+    /// The end of the rows before a left row, and the start of the rows after it.
     past: u32,
     future: u32,
 }
@@ -87,8 +88,8 @@ impl<'a> Group<'a> {
         Group { ts: &rows.ts()[..end as usize], start, past: start, future: start }
     }
 
-    /// The place of the first row on one side of a time, which is not before the time asked for
-    /// last.
+    /// Returns the position of the first row in one direction from `ts`, which must not be earlier
+    /// than in the previous call.
     #[inline]
     fn partner(&mut self, toward: Toward, ts: i64, exact: bool) -> Option<u32> {
         let not_after = |from: u32| gallop(self.ts, from, |other| other <= ts);

@@ -1,32 +1,32 @@
-//! The as-of join: each left row and the one right row of its key that is nearest in time, before
-//! it, after it, or on either side.
+//! The as-of join. The join pairs each left row with the right row of its key that is nearest in
+//! time: before it, after it, or in either direction.
 //!
-//! The partner is the first right row that is met when time is walked through from the left row.
-//! Rows of one time are in row order: backward, the last of them is met first, and forward, the
-//! first of them.
+//! The partner is the first right row found when moving through time from the left row. Rows with
+//! equal times are in row order: the backward direction finds the last of them first, and the
+//! forward direction the first.
 //!
-//! - Both sides in time order: one pass over both sides together, with a table that has the last
-//!   right row of each key. Threads take parts of the pass.
-//! - Otherwise: the rows of both sides are grouped by key, in time order. Both groups of a key are
-//!   followed at once.
-//! - With a predicate, a partner is the first candidate that meets it. Blocks of candidates are
-//!   tested in rounds, nearest first; a block is four times as long as the block before.
+//! - If both sides are in time order, the join makes one pass over both sides, with a table of each
+//!   key's last right row. Threads process parts of the pass.
+//! - Otherwise, the rows of both sides are grouped by key and sorted by time. The left and the
+//!   right group of a key are then traversed at the same time.
+//! - With a predicate, the partner is the first candidate that satisfies it. Blocks of candidates
+//!   are tested in rounds, nearest first; each block is four times as long as the previous one.
 //!
 //! # Trade-offs
 //!
-//! The pass in time order costs 8 bytes a left row and 4 a key for each part. Rows in another order
-//! are copied as (time, row number), 12 bytes a row, and their partners are put back in row order
-//! through 12 bytes a left row more. The definition is that of `ASOF` joins in
-//! kdb+ (`aj`) and DuckDB, and of `merge_asof` in pandas.
+//! For each part, the pass in time order takes 8 bytes per left row and 4 per key. Rows in another
+//! order are copied as (time, row number), which takes 12 bytes per row. Putting their partners
+//! back in row order takes another 12 bytes per left row. The definition is the same as for `ASOF`
+//! joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `strategy.rs` | which right rows can be partners |
-//! | `ordered.rs` | partners where both sides are in time order |
-//! | `grouped.rs` | partners where a side is not |
-//! | `rounds.rs` | partners that meet a predicate |
+//! | `ordered.rs` | partners if both sides are in time order |
+//! | `grouped.rs` | partners if a side is not in time order |
+//! | `rounds.rs` | partners that satisfy a predicate |
 
 mod grouped;
 mod ordered;
@@ -44,9 +44,9 @@ pub use rounds::Rounds;
 pub(crate) use strategy::Toward;
 pub use strategy::{AsOf, Strategy};
 
-/// Finds the partner of every left row: at most one match each.
+/// Finds the partner of every left row, which has at most one match.
 ///
-/// `key_count` bounds the keys of both sides.
+/// `key_count` must be greater than every key on both sides.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,7 +71,8 @@ pub use strategy::{AsOf, Strategy};
 ///
 /// # Panics
 ///
-/// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
+/// Panics if a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of
+/// bounds.
 pub fn asof_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -80,7 +81,11 @@ pub fn asof_join(
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
+    assert_eq!(
+        left.keys.is_some(),
+        right.keys.is_some(),
+        "either both sides have keys or neither has"
+    );
     for side in [left, right] {
         assert!(side.keys.is_none_or(|keys| keys.len() == side.ts.len()), "a key a time");
     }
@@ -96,12 +101,12 @@ pub fn asof_join(
     Ok(Matches::of_partners(runs, right.ts.len()))
 }
 
-/// The candidates of every left row on each side on which partners are looked for, for a predicate
-/// to choose from.
+/// Returns the candidates of every left row in each direction that is searched, for a predicate to
+/// choose from.
 ///
 /// # Panics
 ///
-/// As [`asof_join`].
+/// Panics under the same conditions as [`asof_join`].
 pub fn candidates(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -117,7 +122,7 @@ pub fn candidates(
     asof.sides().iter().map(rounds).collect()
 }
 
-/// The matches of candidates that went through all their rounds.
+/// Returns the matches of candidates after all rounds.
 pub fn chosen(
     rounds: Vec<Rounds>,
     left_ts: &[i64],
@@ -128,8 +133,8 @@ pub fn chosen(
     Ok(Matches::of_partners(nearest(of_sides, left_ts, right_ts, driver)?, right_ts.len()))
 }
 
-/// Of the partners before and after a left row, the nearer; the one before at a tie. Partners on
-/// one side are as they are.
+/// Returns the nearer of the partners before and after a left row; in a tie, the one before.
+/// Partners in a single direction are returned unchanged.
 fn nearest(
     of_sides: Vec<Pages<Run>>,
     left_ts: &[i64],

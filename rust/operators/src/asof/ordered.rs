@@ -1,13 +1,15 @@
-//! Partners where both sides are in time order: a single pass over both sides together.
+//! Finds partners if both sides are in time order, in a single pass over both sides.
 //!
-//! A right row that is met becomes the last one of its key, and a left row's partner is the last
-//! one of its key then. The pass goes up in time for partners before left rows, and down in time
-//! for partners after them, so that rows are *met* in either order.
+//! When the pass visits a right row, that row becomes the last row of its key. The partner of a
+//! left row is the last row of its key at that moment. For partners before left rows, the pass goes
+//! forward in time; for partners after left rows, it goes backward. In both directions, a row is
+//! *met* when the pass visits it.
 //!
-//! Threads take parts of as many rows of both sides together. A part begins with an empty table of
-//! last rows, and remembers its left rows whose keys are not in the table yet. When all parts are
-//! done, the tables are completed, one after the other, from the table before. The last row
-//! of such a key is in the table of the part before.
+//! The pass is divided into parts that each have the same total number of rows from both sides. A
+//! part begins with an empty table of last rows, and remembers the left rows whose keys are not in
+//! the table yet. When all parts are done, each table is completed from the table before it, one
+//! after the other. If a left row's key is missing, the last row of that key is in the table of the
+//! previous part.
 
 use std::ops::Range;
 
@@ -19,23 +21,24 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 use crate::order::JoinColumns;
 
-/// Parts a thread, so that threads finish together though parts differ, where keys are few.
+/// The number of parts per thread if there are few keys. Several parts let threads finish together
+/// even if the parts differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// For each key of a table, a part has at least this many rows.
+/// For each key in the table, a part has at least this many rows.
 const ROWS_A_KEY: usize = 8;
 
-/// No row, in a table of last rows; the others are row numbers plus 1.
+/// The entry for no row in a table of last rows. Other entries are row numbers plus 1.
 const NONE: u32 = 0;
 
-/// One part of the pass, with the rows that it visits on each side.
+/// A part of the pass, with the rows that it visits on each side.
 #[derive(Clone, Debug)]
 struct PassPart {
     left: Range<usize>,
     right: Range<usize>,
 }
 
-/// The partner of each left row, on one side in time.
+/// Returns the partner of each left row in one direction of time.
 pub(super) fn partners(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -55,7 +58,7 @@ pub(super) fn partners(
     Ok(runs.written())
 }
 
-/// Both sides, and which of their rows are partners.
+/// The rows of both sides, and the criteria for partners.
 #[derive(Clone, Copy)]
 struct Pass<'a> {
     left: JoinColumns<'a>,
@@ -64,14 +67,14 @@ struct Pass<'a> {
     keys: u32,
 }
 
-/// The place of the `nth` row that is met of a number of rows.
+/// Returns the position of the `nth` row that is met among `rows` rows.
 #[inline(always)]
 fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
     if DOWN { rows - 1 - nth } else { nth }
 }
 
-/// Notes a left row whose key is not known yet. A function of its own, so that the loop branches on
-/// the key alone: it cannot be foreseen whether a row is a left one.
+/// Records a left row whose key is not known yet. This code is in a separate function so that the
+/// loop branches on the key alone; whether a row is a left row is unpredictable.
 #[cold]
 #[inline(never)]
 fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {
@@ -83,7 +86,7 @@ fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {
     }
 }
 
-/// Whether a right row is met before a left row.
+/// Returns whether a right row is met before a left row.
 #[inline(always)]
 fn is_first<const DOWN: bool, const EXACT: bool>(right: i64, left: i64) -> bool {
     match (DOWN, EXACT) {
@@ -111,7 +114,8 @@ impl Pass<'_> {
         let outs = split::<DOWN>(runs, &parts);
         let items: Vec<_> = parts.iter().cloned().zip(outs).collect();
         let tables = driver.map(items, |(part, runs)| {
-            // The last row of each key, then that of right and that of left rows without a key.
+            // The last row of each key, followed by entries for right rows and for left rows
+            // without a key.
             let mut last = memory::filled(self.keys as usize + 2, NONE);
             let mut unknown = Vec::new();
             match self.asof.tolerance {
@@ -120,7 +124,8 @@ impl Pass<'_> {
             }
             (last, unknown)
         })?;
-        // Each table is completed by the tables before, and then knows the left rows after it.
+        // Each table is completed from the previous tables, and then resolves the left rows after
+        // it.
         let mut before: Vec<u32> = Vec::new();
         let mut known = Vec::with_capacity(tables.len());
         for (mut last, unknown) in tables {
@@ -151,7 +156,8 @@ impl Pass<'_> {
             let (mut low, mut high) = (rows.saturating_sub(right.len()), rows.min(left.len()));
             while low < high {
                 let middle = low + (high - low) / 2;
-                // Is this left row met before the last right row that there would be without it?
+                // Whether this left row is met before the right row that would otherwise be the
+                // last one.
                 let of_left = left[met::<DOWN>(middle, left.len())];
                 let of_right = right[met::<DOWN>(rows - middle - 1, right.len())];
                 match is_first::<DOWN, EXACT>(of_right, of_left) {
@@ -224,11 +230,11 @@ impl Pass<'_> {
             let is_right = is_first::<DOWN, EXACT>(right[of_right], ts);
             let (key_of_left, key_of_right) = (left_key(of_left), right_key(of_right));
             let key = if is_right { key_of_right } else { key_of_left };
-            // Rows without a key have a place each side.
+            // Rows without a key have one entry per side.
             let known = &mut last[key.min(self.keys + u32::from(!is_right)) as usize];
             let before = *known;
             *known = if is_right { (part.right.start + of_right) as u32 + 1 } else { before };
-            // Of a right row, this is overwritten by the partner of the left row to come.
+            // For a right row, this value is overwritten by the partner of the next left row.
             runs[of_left].set(self.partner::<TOLERANCE>(before, ts));
             if before == NONE {
                 note(unknown, part.left.start + of_left, !is_right);
@@ -250,12 +256,12 @@ impl Pass<'_> {
         }
     }
 
-    /// The place of a left row's key in a table.
+    /// Returns the position of a left row's key in a table.
     fn left_key(&self, row: usize) -> u32 {
         self.left.keys.map_or(0, |keys| keys[row]).min(self.keys + 1)
     }
 
-    /// The last row of a key, if it is near enough.
+    /// Returns the last row of a key, if it is within the tolerance.
     #[inline(always)]
     fn partner<const TOLERANCE: bool>(&self, last: u32, ts: i64) -> Run {
         let row = last.saturating_sub(1);

@@ -1,8 +1,8 @@
-//! Partners that meet a predicate: candidates are tested in rounds, nearest first.
+//! Finds partners that satisfy a predicate: candidates are tested in rounds, nearest first.
 //!
-//! A round has the next block of candidates of each left row that has no partner yet. The caller
-//! says which of them meet the predicate. Blocks grow, so that a left row whose partner is far away
-//! has few rounds, and a left row whose partner is near costs few tests.
+//! Each round tests the next block of candidates for every left row that has no partner yet. The
+//! caller reports which of the candidates satisfy the predicate. Blocks grow, so a left row needs
+//! few rounds if its partner is far away, and few tests if its partner is near.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,26 +12,27 @@ use tidegate_structures::memory::pages::Pages;
 use super::Toward;
 use crate::matches::{Matches, Run};
 
-/// The candidates of a left row in the first round.
+/// The number of candidates of a left row in the first round.
 const FIRST: u32 = 16;
 
-/// A block has this many times the candidates of the block before.
+/// The factor by which each block is longer than the previous one.
 const GROWTH: u32 = 4;
 
-/// The candidates of left rows on one side in time, and the partners found among them.
+/// The candidates of left rows in one direction of time, and the partners found among them.
 #[derive(Debug)]
 pub struct Rounds {
     toward: Toward,
     /// The candidates of this round.
     round: Arc<Matches>,
-    /// The candidates of the rounds to come.
+    /// The candidates of the following rounds.
     rest: Pages<Run>,
     partners: Pages<Run>,
     block: u32,
 }
 
 impl Rounds {
-    /// Rounds of these candidates. Neighbours in time order have neighbouring places.
+    /// Creates rounds of these candidates. Rows that are adjacent in time order must have adjacent
+    /// positions.
     pub(super) fn new(candidates: Matches, toward: Toward) -> Self {
         let rows = candidates.left_rows();
         let none = || Pages::filled(rows, Run::default());
@@ -39,15 +40,16 @@ impl Rounds {
         Rounds { toward, round: Arc::new(round), rest, partners: none(), block: FIRST }
     }
 
-    /// The candidates of the next round, unless all left rows have a partner or no candidate left.
+    /// Returns the candidates of the next round, or `None` if every left row has a partner or no
+    /// candidates left.
     ///
     /// # Panics
     ///
-    /// When the candidates of the round before are still held.
+    /// Panics if the candidates of the previous round are still held.
     pub fn next_round(&mut self) -> Option<Arc<Matches>> {
         let block = self.block;
         self.block = block.saturating_mul(GROWTH);
-        let round = Arc::get_mut(&mut self.round).expect("the round before is over");
+        let round = Arc::get_mut(&mut self.round).expect("the previous round is over");
         let mut has_candidates = false;
         for (run, rest) in round.runs_mut().iter_mut().zip(self.rest.iter_mut()) {
             let taken = (rest.end - rest.start).min(block);
@@ -66,13 +68,13 @@ impl Rounds {
         has_candidates.then(|| self.round.clone())
     }
 
-    /// The most candidates that a left row had in this round.
+    /// Returns the maximum number of candidates per left row in this round.
     pub fn block(&self) -> u32 {
         self.block / GROWTH
     }
 
-    /// Takes the candidates of the left rows of `page` that meet the predicate. The times are those
-    /// of the right rows.
+    /// Records which candidates of the left rows in `page` satisfy the predicate. `right_ts` must
+    /// contain the times of the right rows.
     pub fn take(&mut self, page: Range<usize>, kept: &Matches, right_ts: &[i64]) {
         let sides = self.partners[page.clone()].iter_mut().zip(&mut self.rest[page]);
         for ((partner, rest), rows) in sides.zip(kept.rows_of_each()) {

@@ -1,26 +1,27 @@
-//! Which right rows can be the partner of a left row.
+//! Defines which right rows can be the partner of a left row.
 
 use crate::rows::{Closed, Interval};
 
-/// On which side of a left row its partner is looked for.
+/// The direction in which the partner of a left row is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// The last right row that is not later.
+    /// The last right row that is not later than the left row.
     Backward,
-    /// The first right row that is not earlier.
+    /// The first right row that is not earlier than the left row.
     Forward,
-    /// The right row of the least distance; of two of one distance, that before the left row.
+    /// The right row with the smallest distance. In a tie, the right row before the left row is
+    /// chosen.
     Nearest,
 }
 
-/// Which right rows can be the partner of a left row.
+/// The criteria for the partner of a left row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsOf {
-    /// On which side partners are.
+    /// The direction in which partners are searched for.
     pub strategy: Strategy,
-    /// Whether a right row of the same time is a partner.
+    /// `true` if a right row with the same time as the left row can be its partner.
     pub exact: bool,
-    /// The largest distance, which is not negative; `None` for no bound.
+    /// The largest allowed distance, which is not negative. `None` means unlimited.
     pub tolerance: Option<i64>,
 }
 
@@ -39,7 +40,7 @@ impl AsOf {
     }
 }
 
-/// One side of a left row in time.
+/// A direction in time from a left row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toward {
     Past,
@@ -47,7 +48,7 @@ pub(crate) enum Toward {
 }
 
 impl AsOf {
-    /// The sides on which partners are looked for.
+    /// Returns the directions in which partners are searched for.
     pub(super) fn sides(&self) -> &'static [Toward] {
         match self.strategy {
             Strategy::Backward => &[Toward::Past],
@@ -56,13 +57,14 @@ impl AsOf {
         }
     }
 
-    /// Whether a distance is none too large.
+    /// Returns whether a distance is within the tolerance.
     #[inline]
     pub(super) fn admits(&self, distance: u64) -> bool {
         self.tolerance.is_none_or(|most| distance <= most.unsigned_abs())
     }
 
-    /// The times of the right rows that can be partners on one side, relative to the left row.
+    /// Returns the times at which right rows can be partners in one direction, relative to the left
+    /// row.
     pub(super) fn interval(&self, toward: Toward) -> Interval {
         match toward {
             Toward::Past => Interval {

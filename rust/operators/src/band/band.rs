@@ -1,51 +1,52 @@
-//! Bands: the values that are close to a value.
+//! Bands: the values that are close to a given value.
 
 use crate::rows::interval::LeftReach;
 
-/// How far below and above a left value the right one may be.
+/// The maximum distances of a right value below and above a left value.
 ///
-/// Values are given as codes: integers in the order of what they stand for.
+/// Values are given as codes: integers in the same order as the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Band {
-    /// Steps of codes that are whole numbers; `None` for no bound.
+    /// Distances between integer codes; `None` means unlimited.
     Steps {
-        /// How far below.
+        /// The maximum distance below.
         below: Option<u64>,
-        /// How far above.
+        /// The maximum distance above.
         above: Option<u64>,
     },
     /// Floating-point numbers ([`float_code`]): `left - right <= below` and `right - left <= above`
-    /// as IEEE 754 computes and compares them. `f64::INFINITY` for no bound.
+    /// as IEEE 754 computes and compares them. `f64::INFINITY` means unlimited.
     Floats {
-        /// How far below.
+        /// The maximum distance below.
         below: f64,
-        /// How far above.
+        /// The maximum distance above.
         above: f64,
     },
 }
 
-/// The code of a number: codes are in the order of the numbers, and both zeros have one. There is
-/// none for NaN, which is in no band.
+/// Returns the code of a number. Codes are in the same order as numbers, and both zeros have the
+/// same code. NaN has no code and is not in any band.
 #[inline]
 pub fn float_code(value: f64) -> Option<i64> {
-    // Adding 0 makes a negative zero positive.
+    // Adding 0 turns negative zero into positive zero.
     (!value.is_nan()).then(|| mirrored((value + 0.0).to_bits().cast_signed()))
 }
 
-/// The number of a code.
+/// Returns the number with this code.
 #[inline]
 fn float_of(code: i64) -> f64 {
     f64::from_bits(mirrored(code).cast_unsigned())
 }
 
-/// The bits of negative numbers rise with their distance from 0: all but the sign are turned round.
+/// The bits of negative numbers increase with their distance from 0, so all bits except the sign
+/// are inverted.
 #[inline]
 fn mirrored(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
 impl Band {
-    /// The band around a right value in which the left ones are.
+    /// Returns the band around a right value that contains the matching left values.
     pub fn reversed(&self) -> Band {
         match *self {
             Band::Steps { below, above } => Band::Steps { below: above, above: below },
@@ -53,7 +54,7 @@ impl Band {
         }
     }
 
-    /// The first and the last code that match a left one, or `None` when none does.
+    /// Returns the first and the last code that match a left code, or `None` if there is no match.
     #[inline]
     pub fn at(&self, value: i64) -> Option<(i64, i64)> {
         match *self {
@@ -62,7 +63,7 @@ impl Band {
         }
     }
 
-    /// Writes what [`at`](Self::at) says of each value, and [`NO_RANGE`] where none matches.
+    /// Writes the result of [`at`](Self::at) for each value, and [`NO_RANGE`] if there is no match.
     pub fn ranges(&self, values: &[i64], low: &mut [i64], high: &mut [i64]) {
         match *self {
             Band::Steps { below, above } => {
@@ -81,10 +82,10 @@ fn write_ranges(reach: &impl LeftReach, values: &[i64], low: &mut [i64], high: &
     }
 }
 
-/// The first and the last code of a row that matches nothing.
+/// The first and the last code of a row that has no match.
 pub const NO_RANGE: (i64, i64) = (i64::MAX, i64::MIN);
 
-/// [`Band::Steps`].
+/// The parameters of [`Band::Steps`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     pub(super) below: Option<u64>,
@@ -109,7 +110,7 @@ impl LeftReach for Steps {
     }
 }
 
-/// [`Band::Floats`].
+/// The parameters of [`Band::Floats`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floats {
     pub(super) below: f64,
@@ -117,7 +118,7 @@ pub(super) struct Floats {
 }
 
 impl LeftReach for Floats {
-    // Without a bound, all values match a number, and all but the last an infinity.
+    // Without a bound, all values match a finite number, and all except the last match an infinity.
     const RISING: bool = false;
 
     #[inline]
@@ -126,13 +127,14 @@ impl LeftReach for Floats {
     }
 }
 
-/// The first and the last code in a band around `left`.
+/// Returns the first and the last code in a band around `left`.
 ///
-/// Subtraction rounds, yet keeps the order of its exact results. So each condition holds for all
-/// numbers on one side of some number, which is sought near where it would be without rounding.
+/// Subtraction rounds, but it preserves the order of the exact results. Each condition of a band
+/// therefore holds for all numbers on one side of a limit. The search for the limit starts where
+/// the limit would be without rounding.
 #[inline]
 fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
-    // The difference of two equal infinities is no number, and in no band.
+    // The difference of two equal infinities is NaN, which is not in any band.
     let lowest =
         mirrored(f64::NEG_INFINITY.to_bits().cast_signed()) + i64::from(left == f64::NEG_INFINITY);
     let highest =
@@ -140,14 +142,15 @@ fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     let near = |value: f64| float_code(value).map_or(0, |code| code.clamp(lowest, highest));
     let first =
         first_code(near(left - below), lowest, highest, |code| left - float_of(code) <= below)?;
-    // Seen from above, the last code is the first.
+    // In descending order, the last code is the first.
     let last =
         first_code(!near(left + above), !highest, !lowest, |code| float_of(!code) - left <= above)?;
     (first <= !last).then_some((first, !last))
 }
 
-/// The first code, from `lowest` to `highest`, for which a condition holds that holds for all later
-/// ones, too. `near` is where the search begins; it takes the logarithm of the distance from there.
+/// Returns the first code from `lowest` to `highest` that satisfies a condition, which all later
+/// codes must satisfy, too. The search begins at `near`; the number of its steps is logarithmic in
+/// the distance from there.
 #[inline]
 fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     let mut step = 1_i64;
@@ -234,7 +237,7 @@ mod tests {
                                                             above in floats(), ulps in -3_i64..4) {
             let (below, above) = (below.abs(), above.abs());
             let band = Band::Floats { below, above };
-            // Beside any number, those where the band ends, give or take a few.
+            // In addition to arbitrary numbers, tests those near the ends of the band.
             let ends = [left - below, left + above].into_iter().filter_map(float_code).map(|code| float_of(code + ulps));
             for right in ends.chain([right]).filter(|right| !right.is_nan()) {
                 let code = float_code(right).unwrap();

@@ -1,29 +1,28 @@
 //! The batch band join: pairs of rows whose values are close in one or more columns.
 //!
-//! A pair matches when, in each band column, the right value is no more than `below` under the left
-//! one and no more than `above` over it, and the keys are equal where there are keys.
+//! A pair matches if, in each band column, the right value is at most `below` less and at most
+//! `above` greater than the left value. If the sides have keys, both rows must have the same key.
 //!
-//! 1. *Choose*: the column in whose band the fewest pairs lie is the one that is indexed, by a
-//!    sample.
-//! 2. *Match*: right rows are put in the order of that column, and the run of each left row is
-//!    found, as the interval join does with times ([`interval_join`](crate::interval)).
-//! 3. *Check*: the values of the other columns are laid out in the order of the runs, so that they
-//!    are compared where they lie, many at a time ([`Matches::narrow`]).
+//! 1. *Choose*: according to a sample, the column whose band contains the fewest pairs is indexed.
+//! 2. *Match*: right rows are sorted by that column. The run of each left row is then found in the
+//!    same way as in the interval join ([`interval_join`](crate::interval)).
+//! 3. *Check*: the values of the other columns are copied in the order of the runs. Many adjacent
+//!    values are then compared at the same time ([`Matches::narrow`]).
 //!
 //! # Trade-offs
 //!
-//! Both sides are sorted, so that the work is O(n log n + candidates) for any distribution. With
-//! several columns, the candidates are all pairs in the band of one column: many more than the
-//! results, if no column is selective by itself.
+//! Both sides are sorted, so the work is O(n log n + candidates) for any distribution. With several
+//! columns, the candidates are all pairs in the band of one column. If no single column is
+//! selective, there are far more candidates than results.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `band.rs` | which values are close, without a wrong rounding |
-//! | `index/` | the same in sliding windows: rows enter an index a side, and are looked for in the other's |
+//! | `band.rs` | which values are close, without rounding errors |
+//! | `index/` | the band join in sliding windows, with one index per side |
 
-#[allow(clippy::module_inception, reason = "which values are close")]
+#[allow(clippy::module_inception, reason = "band.rs defines which values are close")]
 mod band;
 pub mod index;
 
@@ -42,28 +41,29 @@ use crate::rows::NO_KEY;
 use crate::selectivity;
 use crate::window::counts::Ends;
 
-/// One band column: the codes of both sides.
+/// A band column, with the codes of both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct BandColumn<'a> {
-    /// A code a left row.
+    /// One code per left row.
     pub left: &'a [i64],
-    /// A code a right row.
+    /// One code per right row.
     pub right: &'a [i64],
-    /// Which right codes match a left row.
+    /// The right codes that match a left row.
     pub bounds: Bounds<'a>,
 }
 
-/// Which right codes match a left row.
+/// The right codes that match a left row.
 #[derive(Clone, Copy, Debug)]
 pub enum Bounds<'a> {
-    /// The codes in a band around its own code.
+    /// The codes in a band around the left row's own code.
     Band(Band),
-    /// The places of the rows it meets; left codes are in the order in which these rise.
+    /// The positions of the matching right rows. Left codes are in the order in which these
+    /// positions increase.
     Ends(&'a Ends),
 }
 
 impl Bounds<'_> {
-    /// The first and the last one, or `None` when none does.
+    /// Returns the first and the last matching code, or `None` if there is none.
     #[inline]
     fn at(&self, row: usize, code: i64) -> Option<(i64, i64)> {
         match self {
@@ -73,29 +73,30 @@ impl Bounds<'_> {
     }
 }
 
-/// The candidates of a band join: pairs in the band of one column, and what is left to be checked.
+/// The candidates of a band join: pairs in the band of one column, and the checks that remain.
 #[derive(Debug)]
 pub struct Candidates {
     /// The pairs.
     pub matches: Matches,
     /// The other columns.
     pub checks: Vec<Check>,
-    /// Which column was indexed.
+    /// The index of the column that was indexed.
     pub indexed: usize,
 }
 
-/// Dense keys of both sides, below `count`; [`NO_KEY`] for a row that matches nothing.
+/// Dense keys of both sides, below `count`. [`NO_KEY`] marks a row that has no match.
 #[derive(Clone, Copy, Debug)]
 pub struct BandKeys<'a> {
-    /// A key a left row.
+    /// One key per left row.
     pub left: &'a [u32],
-    /// A key a right row.
+    /// One key per right row.
     pub right: &'a [u32],
     /// One more than the largest key.
     pub count: usize,
 }
 
-/// Finds the candidates of every left row. With one column, they are its matches.
+/// Finds the candidates of every left row. If there is only one column, the candidates are the
+/// matches.
 ///
 /// ```
 /// use tidegate_operators::band::{Band, BandColumn, Bounds, band_join};
@@ -112,7 +113,7 @@ pub struct BandKeys<'a> {
 ///
 /// # Panics
 ///
-/// When there is no column, or columns differ in length.
+/// Panics if there is no column, or if columns differ in length.
 pub fn band_join(
     columns: &[BandColumn<'_>],
     keys: Option<BandKeys<'_>>,
@@ -138,8 +139,8 @@ pub fn band_join(
     Ok(Candidates { matches, checks, indexed })
 }
 
-/// How many candidates a left row has, by a sample: pairs in the band of the most selective column.
-/// Keys count as evenly spread.
+/// Estimates the number of candidates per left row from a sample: the pairs in the band of the most
+/// selective column. The estimate assumes evenly distributed keys.
 pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> f64 {
     let (_, pairs, sampled) = most_selective(columns, keys);
     let groups = keys.map_or(1, |keys| keys.count.max(1));
@@ -148,14 +149,15 @@ pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) 
     pairs as f64 / left.max(1) as f64 * each / groups as f64
 }
 
-/// The bounds of each left row in a column, and the column's right values in the order of the runs.
+/// Returns the bounds of each left row in a column, and the column's right values in the order of
+/// the runs.
 fn check(column: &BandColumn<'_>, matches: &Matches, driver: &Driver) -> Result<Check, Stopped> {
     let mut bounds = Pages::<[i64; 2]>::unwritten(column.left.len());
     let parts = ranges(column.left.len(), driver.parts(column.left.len(), PART_ROWS));
     let work = cut(&mut bounds, &parts).into_iter().zip(&parts).collect();
     driver.map(work, |(bounds, part): (&mut [Slot<[i64; 2]>], _)| {
         bounds.iter_mut().zip(part.clone()).for_each(|(bounds, row)| {
-            // A first value above the last is a band without values.
+            // If the first value is greater than the last, the band is empty.
             let ends = column.bounds.at(row, column.left[row]);
             bounds.set(ends.map_or([i64::MAX, i64::MIN], |(first, last)| [first, last]));
         });
@@ -185,8 +187,8 @@ fn cut<'a, T>(mut values: &'a mut [T], parts: &[std::ops::Range<usize>]) -> Vec<
     parts.iter().map(cut).collect()
 }
 
-/// The column in whose band the fewest pairs of a sample lie, how many they are, and the rows of
-/// each side in the sample.
+/// Returns the column whose band contains the fewest pairs of a sample, the number of these pairs,
+/// and the number of sampled rows per side.
 fn most_selective(
     columns: &[BandColumn<'_>],
     keys: Option<BandKeys<'_>>,

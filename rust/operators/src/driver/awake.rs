@@ -1,4 +1,4 @@
-//! Threads of a pool that stay awake while calls are at work, and for a moment after.
+//! Pool threads that stay awake during calls and for a moment afterwards.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use rayon_core::{ThreadPool, Yield};
 use tidegate_sync::{Backoff, Counter};
 
-/// How long threads stay awake after a call: a caller that pushes rows and polls comes back within
-/// that time, and to wake a thread takes as long as a part of its work.
+/// The time for which threads stay awake after a call. A caller that pushes rows and polls calls
+/// again within this time, and waking a thread takes as long as a part of its work.
 pub(super) const AFTER_A_CALL: Duration = Duration::from_micros(250);
 
 thread_local! {
-    /// Whether this thread stays awake already.
+    /// `true` if this thread is already staying awake.
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the threads of a pool know of the calls at work.
+/// The state by which the threads of a pool know that calls are running.
 #[derive(Debug)]
 pub(super) struct Awake {
     calls: Counter,
@@ -24,18 +24,19 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    /// For threads that stay awake for so long after a call.
+    /// Creates the state for threads that stay awake for `after` after a call.
     pub(super) fn new(after: Duration) -> Arc<Self> {
         Arc::new(Awake { calls: Counter::new(0), after })
     }
 
-    /// Calls `work`. Meanwhile, and for some time after, the threads of the pool stay awake, but for
-    /// the one that this is.
+    /// Calls `work`. Until `work` returns and for some time afterwards, the threads of the pool
+    /// stay awake, except the one that makes this call.
     pub(super) fn during<R>(self: &Arc<Self>, pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
         self.calls.add(1);
         let _call = Call(self);
         let (me, awake) = (pool.current_thread_index(), self.clone());
-        // Nobody waits for these threads: one that lost its processor would hold up the caller.
+        // The call does not wait for these threads, since a thread without a processor would delay
+        // the caller.
         pool.spawn_broadcast(move |context| {
             if Some(context.index()) != me {
                 awake.stay();
@@ -44,10 +45,11 @@ impl Awake {
         work()
     }
 
-    /// Stays awake and does the work that comes, until there has been no call and no work for some
-    /// time.
+    /// Stays awake and processes incoming work, until there has been neither a call nor work for
+    /// some time.
     fn stay(&self) {
-        // A thread that stays for an earlier call comes here from within.
+        // A thread that is already staying awake for an earlier call gets here from `yield_now`
+        // below.
         if STAYS.replace(true) {
             return;
         }
@@ -66,7 +68,7 @@ impl Awake {
     }
 }
 
-/// Says that a call has ended when it is left, however that is.
+/// Records that a call has ended when it is dropped, even after a panic.
 struct Call<'a>(&'a Awake);
 
 impl Drop for Call<'_> {

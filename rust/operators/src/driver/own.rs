@@ -1,4 +1,4 @@
-//! Threads that an owner has to itself.
+//! Threads that belong to a single owner.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -8,7 +8,7 @@ use core_affinity::CoreId;
 use super::start::begin;
 use super::{pin_to, processors};
 
-/// Starts threads one by one. Each works for the caller alone, who has to end it.
+/// Starts threads one by one. Each thread works only for the caller, which must end it.
 #[derive(Debug)]
 pub struct OwnThreads {
     processors: Vec<CoreId>,
@@ -16,15 +16,16 @@ pub struct OwnThreads {
 }
 
 impl OwnThreads {
-    /// Prepares to start this number of threads. If `pin` is set, each will be pinned to one
+    /// Prepares to start this number of threads. If `pin` is `true`, each thread is pinned to one
     /// processor.
     pub fn new(threads: usize, pin: bool) -> Self {
         OwnThreads { processors: processors(pin, threads), started: 0 }
     }
 
-    /// Starts the next thread, which lasts until `work` returns.
+    /// Starts the next thread, which runs until `work` returns.
     ///
-    /// Returns an error if the system refuses it, or if there is no memory for it.
+    /// Returns an error if the system refuses to start the thread or if there is not enough memory
+    /// for it.
     pub fn start(&mut self, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
         let nth = self.started;
         let processor = self.processors.get(nth % self.processors.len().max(1)).copied();

@@ -1,23 +1,26 @@
-//! Starts threads. No start ends the process for want of memory.
+//! Starts threads in such a way that the process does not end if there is too little memory for
+//! one.
 //!
-//! A thread takes memory past the allocator: its stack, and what its thread-locals need when it
-//! uses them first. Without a stack the system refuses the thread. Without memory for a
-//! thread-local, glibc ends the process. So where a limit may refuse memory,
+//! A thread uses memory that bypasses the allocator: its stack, and the memory that its
+//! thread-locals need on first use. Without memory for the stack, the system refuses to start the
+//! thread. Without memory for a thread-local, glibc ends the process. If a limit can cause memory
+//! to be refused, a thread is started in four steps:
 //!
-//! 1. the starter looks whether there is room for all that a thread needs, which is an error
-//!    otherwise;
+//! 1. the starter checks that there is room for everything that a thread needs, and returns an
+//!    error if there is not;
 //! 2. it starts the thread;
-//! 3. the thread uses its thread-locals, and says so;
-//! 4. the starter waits for that, and does nothing else meanwhile.
+//! 3. the thread uses its thread-locals, and signals that it has done so;
+//! 4. the starter waits for this signal, and does nothing else until it arrives.
 //!
-//! Threads begin one after the other, since glibc takes 128 MiB of addresses for a moment when a
-//! thread allocates for the first time.
+//! Threads are started one after the other, since glibc briefly takes 128 MiB of address space when
+//! a thread allocates for the first time.
 //!
 //! # Trade-offs
 //!
-//! Threads that already run may take the room between the first two steps. It is large beside what
-//! they take in so short a time, but nothing forbids it. Where nothing limits the process, nobody
-//! looks or waits: the threads of a call begin at the same time.
+//! Threads that are already running can use up the room between the first two steps. Such a failure
+//! is unlikely, because the room is large compared to what running threads allocate in such a short
+//! time. If no limit applies to the process, there is no check and no wait, and the threads of a
+//! call begin at the same time.
 
 use std::cell::Cell;
 use std::io;
@@ -30,15 +33,16 @@ use tidegate_structures::memory::{self, OutOfMemory};
 
 use super::work_of::WorkOf;
 
-/// Bytes of a thread's stack: as many as std takes by default.
+/// The stack size of a thread in bytes, which is the default of the standard library.
 const STACK: usize = 2 << 20;
 
-/// What a new thread has to say to its starter, if that waits for it.
+/// The signal of a new thread to its starter, if the starter waits for it.
 #[derive(Debug, Default)]
 pub(super) struct StartSignal(Option<SyncSender<()>>);
 
 impl StartSignal {
-    /// Uses the thread-locals that every thread has, and the ones that `uses` does, and says so.
+    /// Uses the thread-locals that every thread has and those that `uses` needs, and then sends the
+    /// signal.
     pub(super) fn say(self, uses: impl FnOnce()) {
         if self.0.is_some() {
             use_thread_locals();
@@ -59,7 +63,7 @@ pub(super) fn begin<T>(start: impl FnOnce(Builder, StartSignal) -> io::Result<T>
     }
     let (begun, has_begun) = sync_channel(0);
     let started = start(builder, StartSignal(Some(begun)))?;
-    // An error, since the thread has nothing to say but that it has.
+    // An error, since the thread ends without sending a message.
     let _ = has_begun.recv();
     Ok(started)
 }
@@ -68,8 +72,8 @@ thread_local! {
     static IS_PREPARED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Uses the thread-locals that this thread needs to wait for others, as long as there is memory:
-/// for threads that were not started here.
+/// Uses the thread-locals that this thread needs to wait for others, while there is memory for
+/// them. This function is for threads that were not started by this module.
 pub fn prepare_thread() -> Result<(), OutOfMemory> {
     if !IS_PREPARED.get() {
         memory::room_for_thread(0)?;
@@ -78,7 +82,8 @@ pub fn prepare_thread() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Uses each thread-local that has a destructor: those for waiting on a channel and on a lock.
+/// Uses each thread-local that has a destructor: those for waiting on a channel and those for
+/// waiting on a lock.
 fn use_thread_locals() {
     let (_sender, nothing) = sync_channel::<()>(0);
     let _ = nothing.recv_timeout(Duration::ZERO);

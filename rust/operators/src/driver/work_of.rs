@@ -1,5 +1,4 @@
-//! Tracks the objects on whose behalf a thread works, to detect calls that would wait for
-//! themselves.
+//! Tracks the objects for which a thread works, to detect calls that would wait for themselves.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,8 +7,8 @@ thread_local! {
     static HERE: RefCell<WorkOf> = const { RefCell::new(WorkOf(None)) };
 }
 
-/// The objects on whose behalf a thread works. The innermost object is first, and the object whose
-/// call started the work is last. All threads working on the same call have the same list.
+/// The objects for which a thread works. The innermost object is first, and the object whose call
+/// started the work is last. All threads that work on the same call have the same list.
 #[derive(Clone, Debug, Default)]
 pub struct WorkOf(Option<Arc<Link>>);
 
@@ -20,17 +19,17 @@ struct Link {
 }
 
 impl WorkOf {
-    /// Returns the objects on whose behalf the current thread is working.
+    /// Returns the objects for which the current thread is working.
     pub fn here() -> Self {
         HERE.with_borrow(Clone::clone)
     }
 
-    /// Calls `work` on behalf of the object with this number.
+    /// Calls `work` for the object with this number.
     pub fn one<R>(object: usize, work: impl FnOnce() -> R) -> R {
         WorkOf(Some(Arc::new(Link { object, within: Self::here() }))).during(work)
     }
 
-    /// Calls `work` on behalf of these objects.
+    /// Calls `work` for these objects.
     pub(super) fn during<R>(self, work: impl FnOnce() -> R) -> R {
         let _back = Back(HERE.replace(self));
         work()

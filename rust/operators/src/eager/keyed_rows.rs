@@ -10,13 +10,13 @@ pub(super) struct KeyedRows {
 }
 
 impl KeyedRows {
-    /// The times of the rows.
+    /// Returns the times of the rows.
     #[inline]
     pub(super) fn times(&self) -> &[i64] {
         self.ts.as_slice()
     }
 
-    /// The keys of the rows.
+    /// Returns the keys of the rows.
     #[inline]
     pub(super) fn keys(&self) -> &[u32] {
         self.keys.as_slice()

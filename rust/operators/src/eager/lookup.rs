@@ -1,4 +1,4 @@
-//! Rows of equal keys, found by time.
+//! A join of rows with equal keys, which finds matches by time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,33 +15,34 @@ use crate::rows::{
     RowJoin, RowLog, SavedRows, Side, SideWatermarks,
 };
 
-/// Rows below which an epoch is not worth waking other threads for.
+/// An epoch with fewer rows than this is not worth waking other threads for.
 const SMALL_EPOCH: usize = if cfg!(test) { 16 } else { 1 << 11 };
 
-/// Rows that a thread looks for at a time.
+/// The number of rows that a thread searches for at a time.
 const PIECE: usize = if cfg!(test) { 7 } else { 1 << 10 };
 
-/// Pairs that a thread finds before they are taken, about.
+/// The approximate number of pairs that a thread finds before they are returned.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 16 };
 
-/// Rows between asking for memory and using it.
+/// The number of rows between prefetching memory and using it.
 const AHEAD: usize = 8;
 
-/// Candidates that are filtered together: their columns stay in a core's cache.
+/// The number of candidates that are filtered together. The columns of this many candidates fit in
+/// a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// The rows that are to look for others.
+/// The rows whose matches remain to be found.
 #[derive(Debug, Default)]
 struct Stage {
-    /// The side of these rows; none if all have looked.
+    /// The side of these rows. `None` if all rows have been processed.
     side: Option<Side>,
-    /// The offsets of the rows that have not looked.
+    /// The offsets of the rows that have not been processed.
     work: VecDeque<Range<usize>>,
 }
 
 /// Joins rows that have equal keys and matching times, in arrival order.
 ///
-/// A row is also matched with a later row that arrived before it:
+/// A left row also matches a later right row that arrived before it:
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -70,7 +71,8 @@ pub struct TimeJoin {
     key_rows: KeyRows,
     /// The timelines of each side, by key.
     timelines: [Vec<Timeline>; 2],
-    /// The rows of each side that were kept before the epoch, and with it.
+    /// The number of rows of each side that were kept before the epoch, and the number including
+    /// the epoch.
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
@@ -80,10 +82,10 @@ pub struct TimeJoin {
     comparisons: u64,
 }
 
-/// The outcome of a look.
+/// The outcome of a search.
 struct LookOutcome {
     pairs: Results,
-    /// The first row that has not looked.
+    /// The first row that has not been processed.
     next: usize,
     candidates: u64,
 }
@@ -110,7 +112,7 @@ impl TimeJoin {
         }
     }
 
-    /// Lets the epoch's rows of a side look for others.
+    /// Schedules the searches for the matches of one side's rows in the epoch.
     fn look_of(&mut self, side: Side) {
         let rows = self.before[side as usize]..self.now[side as usize];
         let pieces = rows.clone().step_by(PIECE).map(|from| from..rows.end.min(from + PIECE));
@@ -157,7 +159,7 @@ impl KeyedJoin for TimeJoin {
 
 impl RowJoin<[&[u32]; 2]> for TimeJoin {
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "the previous epoch must have ended");
         debug_assert!(sides.is_sorted_by_key(|&side| side as usize), "left rows are first");
         self.before = self.logs.each_ref().map(RowLog::len);
         let (left, right) = ts.split_at(keys[0].len());
@@ -185,7 +187,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         let Some(side) = self.stage.side else {
             return Ok(Progress::Results(Results::default()));
         };
-        // 1. Threads look, each for the rows of some pieces.
+        // 1. Threads search for the matches of their pieces.
         let pieces: Vec<Range<usize>> = {
             let count = self.stage.work.len().min(4 * driver.threads());
             self.stage.work.drain(..count).collect()
@@ -199,7 +201,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         } else {
             driver.map(pieces, look).map_err(JoinError::Stopped)?
         };
-        // 2. Rows that have not looked do so next.
+        // 2. The rows that have not been processed are next.
         let mut found = Vec::with_capacity(looked.len());
         for (end, looked) in looked.into_iter().rev() {
             let LookOutcome { pairs, next, candidates } = looked.map_err(JoinError::Filter)?;
@@ -211,7 +213,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
                 found.push(pairs);
             }
         }
-        // 3. When all left rows have, the rows of both sides enter.
+        // 3. Once all left rows have been processed, the rows of both sides are inserted.
         if self.stage.work.is_empty() {
             match side {
                 Side::Left => {
@@ -273,7 +275,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
                     self.key_rows.remove(&[*key]);
                 }
             }
-            // Rows that have left the log may be in a timeline still.
+            // A timeline can still contain rows that have been dropped from the log.
             let number =
                 |number: u32| numbers.get(number.wrapping_sub(first) as usize).copied().flatten();
             timelines.iter_mut().for_each(|timeline| timeline.renumber(number));
@@ -335,8 +337,7 @@ fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bo
     }
 }
 
-/// Asks for the memory that rows some way behind this one need: first where their timelines are, then
-/// the rows at their ends.
+/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each.
 #[inline(always)]
 fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     if let Some(&key) = keys.get(row + 2 * AHEAD) {
@@ -349,7 +350,7 @@ fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     }
 }
 
-/// Rows of a side that look for others.
+/// Rows of one side whose matches are searched for.
 struct Looks<'a> {
     /// The timelines of the other side.
     others: &'a [Timeline],
@@ -360,7 +361,8 @@ struct Looks<'a> {
 }
 
 impl Looks<'_> {
-    /// Finds the matches of the rows at these offsets, of as many as have a number of pairs.
+    /// Finds the matches of the rows at these offsets, and stops after about the maximum number of
+    /// pairs.
     fn run(&self, rows: Range<usize>, driver: &Driver) -> Result<LookOutcome, FilterError> {
         let own = self.logs[self.side as usize].columns();
         let (ts, keys) = (own.times(), own.keys());
@@ -397,7 +399,8 @@ impl Looks<'_> {
         Ok(LookOutcome { pairs, next, candidates })
     }
 
-    /// Gives the filter the pairs that it has not seen, and drops those it does not keep.
+    /// Passes the pairs that have not been filtered to the filter, and removes those that it
+    /// rejects.
     fn filter(&self, filter: &Filter<'_>, found: &mut FoundPairs) -> Result<(), FilterError> {
         let first = self.logs[self.side as usize].first() as u32;
         let own: Vec<u32> =
@@ -423,11 +426,11 @@ impl Looks<'_> {
     }
 }
 
-/// Pairs: offsets of rows that look, and numbers of rows that they find.
+/// Pairs, as offsets of searching rows and numbers of the rows that they match.
 #[derive(Default)]
 struct FoundPairs {
     own: Vec<u32>,
     others: Vec<u32>,
-    /// How many the filter has seen.
+    /// The number of pairs that have been filtered.
     filtered: usize,
 }

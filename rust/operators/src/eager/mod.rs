@@ -3,7 +3,7 @@
 //! The other streaming joins receive their rows in merged order, so a row is compared only with
 //! earlier ones. Here, rows are processed as they arrive, and each row is compared with all kept
 //! rows of the other side, both earlier and later. Watermarks determine how long rows are kept and
-//! when a row is certain to stay unmatched, but they never delay a pair.
+//! when a row is certain to stay unmatched. Watermarks never delay a pair.
 //!
 //! ```text
 //!              ┌─ left rows search the right rows of earlier epochs ─▶ pairs
@@ -13,21 +13,20 @@
 //!
 //! Each pair is therefore found exactly once: by the row that arrived later, or by the right row if
 //! both arrived in the same epoch. Nothing is written during the search, so any thread can search
-//! for the matches of any row. Even if most rows have the same key, their work is shared among all
-//! threads.
+//! for the matches of any row. Even if most rows have the same key, all threads share the work.
 //!
 //! Rows are numbered per side, in arrival order. Rows that can no longer be matched are dropped
-//! from the front. If a long-lived row precedes many of them, they are dropped while it stays, and
-//! the remaining rows are renumbered ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
+//! from the front. If a long-lived row precedes many such rows, they are dropped without waiting
+//! for it, and the remaining rows are renumbered ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
 //!
 //! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) also accept rows
-//! in arrival order. They compare times in the same way as other numbers.
+//! in arrival order. These two joins compare times in the same way as other numbers.
 //!
 //! # Trade-offs
 //!
-//! A row is kept until the other side's watermark has passed the row's interval, whereas a join in
-//! merged order can drop it as soon as the merged order has passed the interval. The order of the
-//! pairs depends on more than just the data.
+//! A row is kept until the other side's watermark has passed the row's interval. A join in merged
+//! order can drop the row as soon as the merged order has passed the interval. The order of the
+//! pairs depends on more than the data alone.
 //!
 //! # Files
 //!

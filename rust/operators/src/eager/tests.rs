@@ -1,4 +1,4 @@
-//! The join beside two loops over all rows, for random feeds.
+//! Checks the join against two loops over all rows, for random inputs.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -12,7 +12,7 @@ use crate::rows::{
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// A row as a feeder has it.
+/// A row as it is pushed.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     side: Side,
@@ -42,7 +42,8 @@ fn interval() -> impl Strategy<Value = Interval> {
     (end(), end(), closed).prop_map(|(lower, upper, closed)| Interval { lower, upper, closed })
 }
 
-/// Rows are named by their numbers in order of arrival, whatever has left since.
+/// Identifies rows by their numbers in order of arrival, regardless of the rows that have been
+/// dropped since.
 struct Names {
     here: [Vec<usize>; 2],
 }
@@ -94,7 +95,7 @@ fn check(
     let mut found: Vec<(Option<usize>, Option<usize>)> = Vec::new();
     let passes = |left: usize, right: usize| keeps_odd || (left + right).is_multiple_of(2);
     for (epoch, promises) in fed {
-        // A row below its side's promise would be late.
+        // A row below its side's promised time would be late.
         let epoch: Vec<Row> = epoch
             .iter()
             .copied()
@@ -125,7 +126,7 @@ fn check(
             let results = join.advance(&driver, Some(&filter)).expect("nothing fails");
             names.note(&results.into_results(), &mut found);
         }
-        // Pairs come in the epoch of their later row.
+        // Pairs are returned in the epoch of the row that arrived later.
         if how.pairs() {
             let matches = |l: &Row, r: &Row| {
                 let at = interval.at(l.ts);
@@ -163,7 +164,7 @@ fn check(
     Ok(())
 }
 
-/// Lets rows go, and notes the rows that come alone.
+/// Drops rows, and records the rows that are emitted unmatched.
 fn settle(
     join: &mut TimeJoin,
     names: &mut Names,

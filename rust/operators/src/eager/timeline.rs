@@ -1,13 +1,14 @@
 //! The rows of one key and side, in time order.
 //!
-//! Most rows come in about this order, so that they enter near the end. Rows are in runs of limited
-//! length, so that a row that comes much later than others of its time moves few of them.
+//! Most rows arrive approximately in time order, so they are inserted near the end. Rows are stored
+//! in runs of limited length. A row that arrives much later than others with similar times then
+//! moves only a few rows.
 
 use std::collections::VecDeque;
 
 use tidegate_structures::memory::gather::prefetch;
 
-/// Rows of a run, at most.
+/// The maximum number of rows in a run.
 const RUN_ROWS: usize = if cfg!(test) { 4 } else { 256 };
 
 /// A row: its time, and the low bits of its number.
@@ -20,20 +21,23 @@ pub(super) struct Entry {
 /// Rows in time order.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// The last run; most timelines have no other.
+    /// The last run. Most timelines have no other run.
     last: Vec<Entry>,
-    /// The runs before it. None is empty.
-    #[allow(clippy::box_collection, reason = "a pointer a key, where most keys have no such runs")]
+    /// The runs before the last one. No run is empty.
+    #[allow(
+        clippy::box_collection,
+        reason = "one pointer per key, since most keys have no such runs"
+    )]
     former: Option<Box<VecDeque<Vec<Entry>>>>,
 }
 
-/// The time of the first or the last row of a run that is not empty.
+/// Returns the time of the first or the last row of a run, which must not be empty.
 fn end(run: &[Entry], at: usize) -> i64 {
     run[at].ts
 }
 
 impl Timeline {
-    /// Adds a row. Rows before `bound` are of no use any more.
+    /// Adds a row. Rows before `bound` are no longer needed.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry, bound: i64) {
         if self.last.len() == self.last.capacity() {
@@ -51,17 +55,17 @@ impl Timeline {
         }
     }
 
-    /// Asks for the memory of the newest rows.
+    /// Prefetches the memory of the newest rows.
     #[inline(always)]
     pub(super) fn ask(&self) {
         prefetch(&self.last, self.last.len().saturating_sub(2));
     }
 
-    /// Lets go of rows before `bound`, or begins another run, where the last one is full.
+    /// Drops the rows before `bound`, or begins another run if the last one is full.
     #[inline(never)]
     fn make_room(&mut self, bound: i64) {
         let over = self.last.partition_point(|entry| entry.ts < bound);
-        // As many are moved as leave, at most.
+        // At most as many rows are moved as are dropped.
         if over * 2 >= self.last.len() {
             self.last.drain(..over);
         }
@@ -78,7 +82,7 @@ impl Timeline {
         former.push_back(full);
     }
 
-    /// Adds a row that is before the last one.
+    /// Adds a row that is earlier than the last one.
     #[inline(never)]
     fn insert_within(&mut self, entry: Entry) {
         let is_in_last = self.last.first().is_some_and(|first| first.ts <= entry.ts);
@@ -90,7 +94,7 @@ impl Timeline {
                 return;
             }
         };
-        // The last run that begins at or before it, or the first one.
+        // The last run that begins at or before the row, or the first run.
         let at = former.partition_point(|run| end(run, 0) <= entry.ts).saturating_sub(1);
         let run = &mut former[at];
         let place = run.partition_point(|other| other.ts <= entry.ts);
@@ -109,7 +113,7 @@ impl Timeline {
         former.insert(at + 1, second);
     }
 
-    /// Adds the numbers of the rows from `first` to `last` to those found.
+    /// Appends the numbers of the rows from `first` to `last` to `found`.
     #[inline]
     pub(super) fn find(&self, first: i64, last: i64, found: &mut Vec<u32>) {
         if let Some(former) = &self.former {
@@ -124,7 +128,7 @@ impl Timeline {
         take(&self.last, first, last, found);
     }
 
-    /// Keeps the rows that `renumber` gives a number, and gives them these numbers.
+    /// Keeps the rows for which `renumber` returns a number, and assigns them these numbers.
     pub(super) fn renumber(&mut self, renumber: impl Fn(u32) -> Option<u32>) {
         let keep = |run: &mut Vec<Entry>| {
             run.retain_mut(|entry| {
@@ -140,7 +144,7 @@ impl Timeline {
         }
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         let of_run = |run: &Vec<Entry>| run.capacity() * size_of::<Entry>();
         let of_former = |former: &VecDeque<Vec<Entry>>| {
@@ -150,7 +154,7 @@ impl Timeline {
     }
 }
 
-/// Adds the numbers of the rows of a run that are from `first` to `last`.
+/// Appends the numbers of a run's rows from `first` to `last` to `found`.
 #[inline]
 fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     let run = &run[..behind(run, |ts| ts <= last)];
@@ -158,8 +162,8 @@ fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     found.extend(run[start..].iter().map(|entry| entry.number));
 }
 
-/// How many rows of a run `hold`, which its first rows do. Mostly few rows do not, so the search begins
-/// at the end.
+/// Returns how many rows of a run satisfy `holds`, which must be its first rows. Usually, only a
+/// few rows do not satisfy `holds`, so the search begins at the end.
 #[inline]
 fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {
     const FEW: usize = 8;
@@ -191,7 +195,7 @@ mod tests {
                 let entry = Entry { ts: ts.max(bound), number: number as u32 };
                 timeline.insert(entry, bound);
                 list.push(entry);
-                // Stable: rows of one time stay in the order in which they came.
+                // The sort is stable: rows with equal times stay in order of arrival.
                 list.sort_by_key(|entry| entry.ts);
                 if rise == 0 {
                     bound = bound.max(ts - 30);

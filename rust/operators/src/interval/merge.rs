@@ -1,10 +1,10 @@
 //! Groups the right rows and finds the matches of the left rows, in a single pass over both sides
 //! in time order ([`Writer::merge`]).
 //!
-//! Several threads take consecutive parts of the left rows. Part `p` enters the right rows between
-//! the last matches of part `p - 1` and its own last matches; these tiles cover the right side. The
-//! rows of each key before each tile are counted first. The counts of the nearest tile then give
-//! the number of rows that are too early for the part.
+//! Threads process consecutive parts of the left rows. Part `p` inserts the right rows between the
+//! last matches of part `p - 1` and its own last matches. Together, these tiles cover the right
+//! side. The rows of each key before each tile are counted first. The number of rows that are too
+//! early for the part is then computed from the counts at the nearest tile.
 
 use std::ops::Range;
 
@@ -18,11 +18,12 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
 use crate::rows::interval::LeftReach;
 
-/// Parts a thread, so that threads finish together though parts differ.
+/// The number of parts per thread. Several parts let threads finish together even if the parts
+/// differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// The ends of the reach, if they are distances for all left rows and counting every key in every
-/// part costs less than the rows do.
+/// Returns the ends of the reach if the same distances apply to all left rows, and if counting
+/// every key in every part costs less than the rows do.
 pub(super) fn distances(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -35,8 +36,8 @@ pub(super) fn distances(
     reach.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
 }
 
-/// The matches of all left rows, where the times of both sides never fall, and the place where each
-/// key's right rows start.
+/// Returns the matches of all left rows, and the start of each key's right rows. The times of both
+/// sides must be in nondecreasing order.
 pub(super) fn merge(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -45,7 +46,7 @@ pub(super) fn merge(
     driver: &Driver,
 ) -> Result<(Matches, Vec<u32>), Stopped> {
     let (left, right) = (timed(left), timed(right));
-    // 1. Parts, and the right rows that each of them enters.
+    // 1. Determine the parts, and the right rows that each of them inserts.
     let affordable = ((left.ts.len() + right.ts.len()) / key_count.max(1)).max(1);
     let most = if driver.threads() == 1 { 1 } else { driver.threads() * PARTS_A_THREAD };
     let parts = ranges(left.ts.len(), (left.ts.len() / PART_ROWS).clamp(1, most.min(affordable)));
@@ -55,7 +56,7 @@ pub(super) fn merge(
     cuts.extend(parts[1..].iter().map(|part| before(part.start - 1, late)));
     cuts.push(right.ts.len());
     let tiles = || cuts.windows(2).map(|cut| cut[0]..cut[1]);
-    // 2. How many rows of each key come before each tile.
+    // 2. Count the rows of each key before each tile.
     let rows = Rows { keys: right.keys, ts: None, numbers: None, first: 0 };
     let buckets = Buckets { first: 0, shift: 0, count: key_count };
     let counted = driver.map(tiles().collect(), |tile| Part::count(rows.slice(tile), buckets))?;
@@ -68,7 +69,7 @@ pub(super) fn merge(
         EarlyRows { end, counted: cuts[tile], places: writers[tile].next().to_vec() }
     };
     let early_rows: Vec<_> = parts.iter().map(early_rows).collect();
-    // 3. All parts at once.
+    // 3. Process all parts in parallel.
     let mut runs = Pages::<Run>::unwritten(left.ts.len());
     let mut rest = &mut runs[..];
     let items = parts.into_iter().zip(tiles()).zip(writers).zip(early_rows).map(
@@ -91,7 +92,7 @@ pub(super) fn merge(
             writer.merge(ts, late, leaving, left, Slot::cast(runs));
         },
     )?;
-    // Rows without a key have no place.
+    // Rows without a key have no position.
     let numbers = numbers.written_upto(starts.last().map_or(0, |&end| end as usize));
     Ok((Matches::new(runs.written(), Some(numbers), true, right.ts.len()), starts))
 }
@@ -99,13 +100,13 @@ pub(super) fn merge(
 /// The right rows that are too early for all left rows of a part.
 struct EarlyRows {
     end: usize,
-    /// A row near the end, and the places that the keys have reached before it.
+    /// A row near the end, and the positions that the keys have reached before it.
     counted: usize,
     places: Vec<u32>,
 }
 
 impl EarlyRows {
-    /// Lets them leave, by counting the rows between one by one.
+    /// Removes the early rows, by counting the rows in between one by one.
     fn leave(self, right: TimedRows<'_>, early: i64) -> LeavingRows<'_> {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;

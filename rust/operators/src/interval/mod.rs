@@ -1,6 +1,6 @@
-//! The batch interval join: pairs of rows with one key whose times are close.
+//! The batch interval join: pairs of rows with equal keys whose times are close.
 //!
-//! A pair `(l, r)` matches when the keys are equal and `l.ts + lower <= r.ts <= l.ts + upper`:
+//! A pair `(l, r)` matches if the keys are equal and `l.ts + lower <= r.ts <= l.ts + upper`:
 //!
 //! ```text
 //!   left    ───────●───────────────●──▶            ts
@@ -8,23 +8,26 @@
 //!   right   ──●┼─●───●─┼──●────┼───────┼●─▶
 //! ```
 //!
-//! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, stably, and put in time order
-//!    within a key unless they are so already. The matches of a left row are then a run of neighbours.
-//! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise
-//!    while the left rows of a key come in time order, so the sweep follows them instead of
-//!    searching. Left rows in another order are not sorted: each looks its ends up.
+//! 1. *Group* ([`order`](crate::order)): the right rows are stably partitioned by key, and sorted
+//!    by time within each key unless they are already sorted. The matches of a left row are then a
+//!    run of adjacent rows.
+//! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
+//!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
+//!    of searching. Left rows in another order are not sorted; instead, the ends of each row are
+//!    looked up.
 //!
-//!    Where both sides come in time order, one pass does both ([`merge`]).
+//!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
-//! [`matches`](crate::matches) does the rest of the work for all joins.
+//! [`matches`](crate::matches) does the remaining work for all joins.
 //!
-//! The work is O(n + results) once each key's rows are in time order, however many rows a key has.
+//! The work is O(n + results) once each key's rows are in time order, regardless of the number of
+//! rows per key.
 //!
 //! # Trade-offs
 //!
-//! The right side is copied as (time, row number), 12 bytes a row, and a left row costs 8 bytes;
-//! payload is not touched. For left rows in no order, up to 4 bytes a right row are added. Rows are
-//! numbered in 32 bits.
+//! The right side is copied as (time, row number), which takes 12 bytes per row. A left row takes 8
+//! bytes, and payload columns are not touched. If left rows are unsorted, up to 4 bytes per right
+//! row are needed in addition. Row numbers have 32 bits.
 //!
 //! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and
 //! Griebler, "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data
@@ -34,10 +37,10 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `sweep.rs` | matches of each left row |
-//! | `merge.rs` | both in one pass where the input is sorted, part by part |
-//! | `partners.rs` | the matches as runs that aggregates are made of |
-//! | `streaming/` | the same of rows that come epoch by epoch |
+//! | `sweep.rs` | finds the matches of each left row |
+//! | `merge.rs` | groups and sweeps sorted inputs in one pass, part by part |
+//! | `partners.rs` | the matches as runs over which aggregates are computed |
+//! | `streaming/` | the interval join of rows that arrive epoch by epoch |
 
 mod merge;
 mod partners;
@@ -55,7 +58,7 @@ pub(crate) use sweep::sweep;
 
 /// Finds the matches of every left row.
 ///
-/// `key_count` bounds the keys of both sides.
+/// `key_count` must be greater than every key on both sides.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -74,7 +77,8 @@ pub(crate) use sweep::sweep;
 ///
 /// # Panics
 ///
-/// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
+/// Panics if a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of
+/// bounds.
 pub fn interval_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -85,7 +89,8 @@ pub fn interval_join(
     find(left, right, key_count, interval, driver)
 }
 
-/// As [`interval_join`], where each left row has ends of its own, however far from its time.
+/// Finds matches like [`interval_join`], with separate ends for each left row at any distance from
+/// its time.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -104,7 +109,7 @@ pub fn interval_join(
 ///
 /// # Panics
 ///
-/// As [`interval_join`]; when a left row has no ends.
+/// Panics under the same conditions as [`interval_join`], and if a left row has no ends.
 pub fn row_interval_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -116,7 +121,7 @@ pub fn row_interval_join(
     find(left, right, key_count, &ends, driver)
 }
 
-/// As [`interval_join`], for right rows within reach in any sense.
+/// Finds matches like [`interval_join`], for any definition of reach.
 pub(crate) fn find(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -127,16 +132,16 @@ pub(crate) fn find(
     Ok(find_in_groups(left, right, key_count, reach, driver)?.matches)
 }
 
-/// Matches, and what was noticed on the way.
+/// Matches, and properties that were found along the way.
 struct GroupMatches {
     matches: Matches,
-    /// The place where each key's right rows start, and the place where all end.
+    /// The start of each key's right rows, followed by the end of all right rows.
     starts: Vec<u32>,
-    /// Whether the right rows are in time order.
+    /// `true` if the right rows are in time order.
     is_sorted: bool,
 }
 
-/// As [`find`], with what was noticed on the way.
+/// Finds matches like [`find`], and also returns the properties that were found along the way.
 fn find_in_groups(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -145,7 +150,11 @@ fn find_in_groups(
     driver: &Driver,
 ) -> Result<GroupMatches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
+    assert_eq!(
+        left.keys.is_some(),
+        right.keys.is_some(),
+        "either both sides have keys or neither has"
+    );
     let sorted = are_sorted(&[left.ts, right.ts], driver)?;
     if sorted
         && left.keys.is_some()

@@ -1,9 +1,9 @@
-//! The partners of each left row, as runs of right rows that aggregates are made of.
+//! The partners of each left row, as runs of right rows over which aggregates are computed.
 //!
-//! All intervals are equally long, so time is cut into *panes* of that length, from time 0 on. An
-//! interval then begins in one pane and ends in that pane or in the next one. Its partners are a
-//! suffix of the key's rows in the first pane, and a prefix of its rows in the second. Panes
-//! depend on the right rows alone.
+//! All intervals have the same length, so time is divided into *panes* of that length, starting at
+//! time 0. An interval then begins in one pane and ends in that pane or in the next one. The
+//! partners in an interval are a suffix of the key's rows in the first pane, and a prefix of the
+//! key's rows in the second. Panes depend only on the right rows.
 //!
 //! ```text
 //!   panes       ├───────────┼───────────┤
@@ -12,8 +12,8 @@
 //!                     suffix│prefix
 //! ```
 //!
-//! The cut is that of van Herk, "A fast algorithm for local minimum and maximum filters on
-//! rectangular and octagonal kernels" (1992), by time instead of by number.
+//! The panes are those of van Herk, "A fast algorithm for local minimum and maximum filters on
+//! rectangular and octagonal kernels" (1992), with boundaries by time instead of by position.
 
 use std::ops::Range;
 
@@ -27,44 +27,44 @@ use crate::matches::{Matches, Run};
 use crate::order::JoinColumns;
 use crate::rows::{Interval, NO_KEY, NO_ROW};
 
-/// The columns that decide which right rows are partners of which left rows.
+/// The columns that determine which right rows are partners of which left rows.
 #[derive(Clone, Copy, Debug)]
 pub struct PartnerColumns<'a> {
     /// The times and keys of left rows.
     pub left: JoinColumns<'a>,
     /// The times and keys of right rows.
     pub right: JoinColumns<'a>,
-    /// A bound of the keys of both sides.
+    /// A number greater than every key on both sides.
     pub key_count: usize,
-    /// How far the times of partners are from a left row's.
+    /// The allowed distance of a partner's time from the left row's time.
     pub interval: &'a Interval,
-    /// Whether the last right row of the key before the interval is a partner, too: it prevails when
-    /// the interval begins.
+    /// `true` if the last right row of the key before the interval is also a partner: it prevails
+    /// at the start of the interval.
     pub with_prevailing: bool,
 }
 
-/// The partners of left rows in an interval join: right rows by key and time, and the run of them
-/// that each left row has.
+/// The partners of left rows in an interval join: right rows sorted by key and time, and each left
+/// row's run among them.
 #[derive(Debug)]
 pub struct Partners {
     /// The right rows in the interval of each left row.
     matches: Matches,
     panes: Panes,
-    /// The place of the last right row before each left row's interval, or
-    /// [`NO_ROW`](crate::rows::NO_ROW); `None` if no such row counts.
+    /// The position of the last right row before each left row's interval, or
+    /// [`NO_ROW`](crate::rows::NO_ROW). `None` if no such row counts.
     prevailing: Option<Pages<u32>>,
-    /// The length of the panes; `None` for panes without an end.
+    /// The length of the panes. `None` if panes are unbounded.
     length: Option<u64>,
 }
 
-/// The order in which right rows are folded, and where panes begin in it.
+/// The order in which right rows are folded, and the starts of panes in this order.
 #[derive(Debug)]
 pub(crate) enum Panes {
-    /// Rows are folded key by key, at their places. For each place, the first place of its key and
-    /// pane.
+    /// Rows are folded key by key, in the order of their positions. Contains, for each position,
+    /// the first position of its key and pane.
     OfPlaces(Pages<u32>),
-    /// Rows are in time order and are folded in it, as they lie. The first row of each pane that has
-    /// rows, then the number of rows.
+    /// Rows are in time order and are folded sequentially. Contains the first row of each nonempty
+    /// pane, followed by the number of rows.
     OfRows(Vec<u32>),
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Panes {
 ///
 /// # Panics
 ///
-/// As [`interval_join`](super::interval_join).
+/// Panics under the same conditions as [`interval_join`](super::interval_join).
 pub fn interval_partners(
     columns: PartnerColumns<'_>,
     driver: &Driver,
@@ -100,7 +100,8 @@ pub fn interval_partners(
     let groups =
         RightGroups { runs: matches.runs(), rows: matches.rows(), ts: right.ts, starts: &starts };
     let length = interval.length();
-    // Rows that lie as they are folded need not be gathered. Rows of one key do so anyway.
+    // Rows that are stored in the order of folding do not have to be gathered. The rows of a single
+    // key are always stored in this order.
     let panes = match is_sorted && right.keys.is_some() {
         true => Panes::OfRows(pane_borders(right.ts, length, driver)?),
         false => Panes::OfPlaces(groups.pane_starts(length, driver)?),
@@ -111,15 +112,15 @@ pub fn interval_partners(
 }
 
 impl Partners {
-    /// The number of partners of a left row.
+    /// Returns the number of partners of a left row.
     pub fn count(&self, left: usize) -> usize {
         let prevailing =
             self.prevailing.as_ref().is_some_and(|prevailing| prevailing[left] != NO_ROW);
         self.matches.runs()[left].len() + usize::from(prevailing)
     }
 
-    /// At most `rows` left rows from `start` on that together have at most `most` partners, or the
-    /// first of them.
+    /// Returns at most `rows` left rows from `start` on that have at most `most` partners in total,
+    /// or only the first of them.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.left_rows().min(start.saturating_add(rows));
         if most == u64::MAX {
@@ -134,7 +135,8 @@ impl Partners {
         start..end.min(start + taken)
     }
 
-    /// The places of each left row's partners: one that prevails lies just before the others.
+    /// Returns the positions of each left row's partners. A prevailing row is just before the
+    /// others.
     pub(crate) fn whole_runs(&self) -> impl Fn(usize) -> Run + '_ {
         let (runs, prevailing) = (self.runs(), self.prevailing());
         move |left| {
@@ -147,7 +149,7 @@ impl Partners {
         }
     }
 
-    /// The partners as matches, among which a row that prevails is like any other.
+    /// Returns the partners as matches, in which prevailing rows are not distinguished.
     pub fn into_matches(self) -> Matches {
         match self.prevailing {
             None => self.matches,
@@ -177,24 +179,25 @@ impl Partners {
         &self.panes
     }
 
-    /// Says of left rows whether their intervals cover the beginning of a pane.
+    /// Returns a cursor that determines whether the intervals of left rows cover the start of a
+    /// pane.
     pub(crate) fn pane_cursor<'a>(&self, columns: PartnerColumns<'a>) -> PaneCursor<'a> {
         PaneCursor { length: self.length, columns, begin: i64::MAX, end: i64::MIN }
     }
 
-    /// The number of places.
+    /// Returns the number of positions.
     pub(crate) fn places(&self) -> usize {
         self.rows().map_or(self.right_rows(), <[u32]>::len)
     }
 
-    /// The right rows by place; `None` where a row's place is its number.
+    /// Returns the right row at each position, or `None` if positions are row numbers.
     pub(crate) fn rows(&self) -> Option<&[u32]> {
         self.matches.rows()
     }
 }
 
-/// The pane in which the interval of the latest left row begins: left rows in time order are often
-/// in the same.
+/// The pane in which the interval of the most recent left row begins. Left rows in time order often
+/// share a pane.
 pub(crate) struct PaneCursor<'a> {
     length: Option<u64>,
     columns: PartnerColumns<'a>,
@@ -203,8 +206,9 @@ pub(crate) struct PaneCursor<'a> {
 }
 
 impl PaneCursor<'_> {
-    /// Whether the interval of a left row begins where the pane of its first partner does, or
-    /// before. It does not matter which rows the pane has. Both rows are given by number.
+    /// Returns whether the interval of a left row begins at or before the start of its first
+    /// partner's pane. The result does not depend on the rows in the pane. Both rows are identified
+    /// by their numbers.
     #[inline]
     pub(crate) fn covers_start(&mut self, left: usize, first_partner: u32) -> bool {
         let PartnerColumns { left: of_left, right, interval, .. } = self.columns;
@@ -220,8 +224,8 @@ impl PaneCursor<'_> {
 }
 
 impl Interval {
-    /// The number of times in it; `None` if there is an end without a bound, or all times are in
-    /// it.
+    /// Returns the number of times in the interval, or `None` if the interval is unbounded or
+    /// contains all times.
     fn length(&self) -> Option<u64> {
         let (lower, upper) = (i128::from(self.lower?), i128::from(self.upper?));
         let open = match self.closed {
@@ -233,17 +237,17 @@ impl Interval {
     }
 }
 
-/// The last time of the pane of a time, where panes have this length.
+/// Returns the last time of the pane that contains `ts`, for panes of this length.
 pub(crate) fn pane_end(ts: i64, length: u64) -> i64 {
     match i64::try_from(length) {
         Ok(length) => ts.saturating_add(length - 1 - ts.rem_euclid(length)),
-        // One pane of this length has all times below 0, another one the others.
+        // With this length, one pane contains all times below 0, and another one contains the rest.
         Err(_) if ts < 0 => -1,
         Err(_) => i64::MAX,
     }
 }
 
-/// The first time of the pane of a time.
+/// Returns the first time of the pane that contains `ts`.
 pub(crate) fn pane_begin(ts: i64, length: u64) -> i64 {
     match i64::try_from(length) {
         Ok(length) => ts.saturating_sub(ts.rem_euclid(length)),
@@ -252,7 +256,8 @@ pub(crate) fn pane_begin(ts: i64, length: u64) -> i64 {
     }
 }
 
-/// The first row of each pane that has rows, then the number of rows, which are in time order.
+/// Returns the first row of each nonempty pane, followed by the number of rows, which must be in
+/// time order.
 pub(crate) fn pane_borders(
     ts: &[i64],
     length: Option<u64>,
@@ -278,13 +283,13 @@ pub(crate) fn pane_borders(
     Ok(borders)
 }
 
-/// Right rows by key and time.
+/// Right rows sorted by key and time.
 struct RightGroups<'a> {
     /// The run of each left row.
     runs: &'a [Run],
-    /// The row at each place; `None` where a row's place is its number.
+    /// The row at each position. `None` if positions are row numbers.
     rows: Option<&'a [u32]>,
-    /// The time of each row, by number.
+    /// The time of each row, by row number.
     ts: &'a [i64],
     starts: &'a [u32],
 }
@@ -295,7 +300,8 @@ impl RightGroups<'_> {
         self.ts[self.rows.map_or(place, |rows| rows[place as usize]) as usize]
     }
 
-    /// The first place from `from` up to `to` whose time is not `before`; all that are, come first.
+    /// Returns the first position between `from` and `to` whose time is not `before`. Times that
+    /// are `before` must precede all others.
     fn search(&self, from: u32, to: u32, before: impl Fn(i64) -> bool) -> u32 {
         let (mut low, mut high) = (from, to);
         while low < high {
@@ -308,7 +314,8 @@ impl RightGroups<'_> {
         low
     }
 
-    /// For each place, the first place of its key and pane; `None` for panes without an end.
+    /// Returns, for each position, the first position of its key and pane; `None` if panes are
+    /// unbounded.
     fn pane_starts(&self, length: Option<u64>, driver: &Driver) -> Result<Pages<u32>, Stopped> {
         let count = self.starts[self.starts.len() - 1] as usize;
         let mut pane_starts = Pages::unwritten(count);
@@ -324,7 +331,7 @@ impl RightGroups<'_> {
             if slots.is_empty() {
                 return;
             }
-            // The last key that starts at or before the first place, and has rows.
+            // The last key that starts at or before the first position and has rows.
             let mut key = self.starts.partition_point(|&start| start <= first) - 1;
             let begin = length.map_or(i64::MIN, |length| pane_begin(self.ts(first), length));
             let mut start = self.search(self.starts[key], first, |ts| ts < begin);
@@ -345,7 +352,7 @@ impl RightGroups<'_> {
         Ok(pane_starts.written())
     }
 
-    /// The place of the last right row before each left row's interval.
+    /// Returns the position of the last right row before each left row's interval.
     fn prevailing(
         &self,
         left: JoinColumns<'_>,
@@ -371,7 +378,7 @@ impl RightGroups<'_> {
         let (start, end) = (self.starts[key as usize], self.starts[key as usize + 1]);
         let first = match (run.len(), interval.first(left.ts[row])) {
             (0, Some(first)) => self.search(start, end, |ts| ts < first),
-            // The interval begins beyond all times.
+            // The interval begins after all possible times.
             (0, None) => end,
             _ => run.start,
         };

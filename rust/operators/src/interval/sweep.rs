@@ -7,7 +7,7 @@ use crate::matches::Run;
 use crate::order::{Directory, Follow, Groups, JoinColumns, follow, gallop, gallop_back, look_up};
 use crate::rows::interval::LeftReach;
 
-/// The matches of every left row, as runs of places in `right`.
+/// Returns the matches of every left row, as runs of positions in `right`.
 pub(crate) fn sweep<R: LeftReach>(
     left: JoinColumns<'_>,
     right: &Groups<'_>,
@@ -22,7 +22,7 @@ pub(crate) fn sweep<R: LeftReach>(
     follow(left, key_count, &Sweep { right, reach }, driver)
 }
 
-/// Follows both ends of the runs: mostly they only rise while the left rows of a key come in time
+/// Follows both ends of the runs, which mostly increase while the left rows of a key are in time
 /// order.
 struct Sweep<'a, R> {
     right: &'a Groups<'a>,
@@ -38,8 +38,8 @@ impl<R: LeftReach> Follow for Sweep<'_, R> {
         Run { start, end: start }
     }
 
-    /// The run of right rows of `key` whose times are from the first to the last of the ends, near
-    /// the run of `place`.
+    /// Returns the run of right rows with `key` whose times are between the ends, searching near
+    /// the run in `place`.
     #[inline]
     fn next(&self, place: &mut Run, key: u32, row: usize, ts: i64) -> Run {
         let (start, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);

@@ -1,4 +1,4 @@
-//! Matches from pairs in any order.
+//! Creates matches from pairs in any order.
 
 use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::partition::{ranges, split_buckets};
@@ -7,12 +7,12 @@ use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
 impl Matches {
-    /// The matches that lists of pairs name, each pair once, by the numbers of their left and right
-    /// rows.
+    /// Creates matches from lists of pairs, which contain the numbers of left and right rows. Each
+    /// pair must be listed exactly once.
     ///
     /// # Panics
     ///
-    /// When there are 2^32 pairs or more, or a number is out of bounds.
+    /// Panics if there are 2^32 pairs or more, or if a number is out of bounds.
     pub fn of_pairs(
         pairs: &[(Vec<u32>, Vec<u32>)],
         left_rows: usize,
@@ -20,8 +20,8 @@ impl Matches {
         driver: &Driver,
     ) -> Result<Self, Stopped> {
         let count = pairs.iter().map(|(left, _)| left.len()).sum::<usize>();
-        assert!(u32::try_from(count).is_ok(), "places fit in 32 bits");
-        // 1. How many pairs each left row has, and so where its run begins.
+        assert!(u32::try_from(count).is_ok(), "positions fit in 32 bits");
+        // 1. Count the pairs of each left row, which determines the start of its run.
         let mut runs = Pages::filled(left_rows, Run::default());
         for (left, _) in pairs {
             driver.check()?;
@@ -32,7 +32,7 @@ impl Matches {
             (run.start, end) = (end, end + run.end);
             run.end = run.start;
         }
-        // 2. Its right rows go there, and into order.
+        // 2. Copy its right rows there, and sort them.
         let mut rows = Pages::<u32>::unwritten(count);
         for (left, right) in pairs {
             driver.check()?;

@@ -1,25 +1,25 @@
 //! The matches of a join, and the rows of its result.
 //!
-//! A join finds, for every left row, a *run* of neighbours in an array of right rows. The rest is
-//! the same for all joins:
+//! A join finds, for every left row, a *run* of adjacent rows in an array of right rows. The
+//! remaining steps are the same for all joins:
 //!
-//! 1. *Narrow* ([`Matches::narrow`]), when a band join has further columns: the runs are replaced
-//!    by runs of the pairs that are left. *Filter* ([`Matches::scan`], [`Matches::filter`]), when
-//!    there is a predicate: likewise. Comparisons and bands are scanned for, the rest is evaluated
-//!    on the pairs that they leave.
-//! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them
-//!    can be listed by itself. Threads take ranges of result rows, so a single left row with all
-//!    matches occupies every thread.
+//! 1. *Narrow* ([`Matches::narrow`]), if a band join has several columns: the runs are replaced by
+//!    runs of the remaining pairs. *Filter* ([`Matches::scan`], [`Matches::filter`]), if there is a
+//!    predicate: the runs are replaced in the same way. Comparisons and bands are scanned for; the
+//!    rest of the predicate is evaluated on the pairs that they leave.
+//! 2. *Output* ([`Output`]): result rows are numbered according to the lengths of runs, and any
+//!    range of them can be listed independently. Threads process ranges of result rows, so even a
+//!    single left row that has all matches keeps every thread busy.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `narrow.rs` | checked in further columns |
-//! | `scan.rs` | scanned |
-//! | `listed.rs` | made of pairs in any order |
-//! | `pieces.rs` | made of lists, one for each left row |
-//! | `output.rs` | numbered and listed |
+//! | `narrow.rs` | checks runs against further columns |
+//! | `scan.rs` | scans for a condition |
+//! | `listed.rs` | creates matches from pairs in any order |
+//! | `pieces.rs` | creates matches from lists, one per left row |
+//! | `output.rs` | numbers and lists result rows |
 
 mod listed;
 mod narrow;
@@ -40,11 +40,11 @@ pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
 pub(crate) use pieces::{RowLists, cut};
 
-/// The most rows a side may have: row numbers are 32 bits, and the last is
-/// [`NO_ROW`](crate::rows::NO_ROW).
+/// The maximum number of rows per side: row numbers have 32 bits, and the last one is
+/// [`NO_ROW`].
 pub const MAX_ROWS: usize = u32::MAX as usize;
 
-/// The matches of one left row: a run of neighbours in [`Matches::rows`].
+/// The matches of one left row: a run of adjacent rows in [`Matches::rows`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Run {
@@ -65,13 +65,13 @@ impl Run {
         (self.end - self.start) as usize
     }
 
-    /// The run of one right row.
+    /// Returns the run of one right row.
     #[inline]
     pub(crate) fn of_partner(row: u32) -> Self {
         Run { start: row, end: row + 1 }
     }
 
-    /// The right row of a run of one or none, which is the default.
+    /// Returns the right row of a run with one row, or `None` for the empty default run.
     #[inline]
     pub(crate) fn partner(self) -> Option<u32> {
         self.end.checked_sub(1)
@@ -81,34 +81,35 @@ impl Run {
 /// The right rows that match each left row.
 #[derive(Debug)]
 pub struct Matches {
-    /// A run of places in `rows` for each left row. Runs may overlap.
+    /// For each left row, a run of positions in `rows`. Runs can overlap.
     runs: Pages<Run>,
     /// The number of the first left row.
     first_left: u32,
-    /// The right rows' numbers; `None` where a row's place is its number.
+    /// The numbers of the right rows. `None` if positions are row numbers.
     rows: Option<Pages<u32>>,
-    /// Whether the numbers of each run ascend.
+    /// `true` if the numbers of each run are in ascending order.
     ascending: bool,
     right_rows: usize,
-    /// Whether each run has one right row, or is the default.
+    /// `true` if each run has one right row or is the default.
     are_partners: bool,
 }
 
-/// A predicate over candidate pairs: given the left and the right row of each, says which of them
-/// stay.
+/// A predicate over candidate pairs: given the left and the right row of each pair, returns which
+/// pairs are kept.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
-/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a
-/// cache, and such that a column of 8-byte values is below the size from which allocators go to the
-/// operating system.
+/// The number of pairs that a predicate receives at a time. The number is large enough to amortise
+/// the overhead of kernels, and small enough for a cache. A column of 8-byte values stays below the
+/// size from which allocators request memory from the operating system.
 const CANDIDATES: usize = 1 << 13;
 
-/// Left rows whose pairs are added up at once.
+/// The number of left rows whose pairs are added up together.
 const PAGE_ROWS: usize = if cfg!(test) { 3 } else { 1 << 10 };
 
 impl Matches {
-    /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there
-    /// is no `rows`. `ascending` says whether the numbers of each run ascend.
+    /// Creates the matches of all left rows, each with a run of positions in `rows`, or of right
+    /// rows if there is no `rows`. `ascending` specifies whether the numbers of each run are in
+    /// ascending order.
     pub(crate) fn new(
         runs: Pages<Run>,
         rows: Option<Pages<u32>>,
@@ -123,8 +124,8 @@ impl Matches {
         Matches { runs, first_left: 0, rows, ascending, right_rows, are_partners: false }
     }
 
-    /// The matches of all left rows. Each has one right row or none: its number, or the
-    /// default.
+    /// Creates the matches of all left rows. Each left row has either a run with one right row or
+    /// the default run.
     pub(crate) fn of_partners(runs: Pages<Run>, right_rows: usize) -> Self {
         let is_partner = |run: &Run| {
             run.partner().is_none_or(|row| run.len() == 1 && (row as usize) < right_rows)
@@ -133,65 +134,65 @@ impl Matches {
         Matches { are_partners: true, ..Self::new(runs, None, true, right_rows) }
     }
 
-    /// The runs, and the matches of others in the same right rows.
+    /// Returns the current runs, and the same matches with the given runs.
     pub(crate) fn replace_runs(self, runs: Pages<Run>) -> (Pages<Run>, Self) {
         (self.runs, Matches { runs, are_partners: false, ..self })
     }
 
-    /// The runs, in place of which there may be others.
+    /// Returns the runs for modification.
     pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
         debug_assert!(!self.are_partners, "any run");
         &mut self.runs
     }
 
-    /// The right rows of each left row, of matches that are listed in row order.
+    /// Returns the right rows of each left row, for matches that are listed in row order.
     pub fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
         let rows = self.rows.as_deref().expect("matches that were filtered");
         self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }
 
-    /// The right row of each left row, of matches that have at most one each.
+    /// Returns the right row of each left row, for matches with at most one right row each.
     ///
     /// # Panics
     ///
-    /// When the matches were made as runs.
+    /// Panics if the matches were created as runs.
     pub fn partners(&self) -> impl Iterator<Item = Option<u32>> {
         assert!(self.are_partners, "at most one match for each left row");
         self.runs.iter().map(|run| run.partner())
     }
 
-    /// The right rows' numbers by place; `None` where a row's place is its number.
+    /// Returns the row number at each position, or `None` if positions are row numbers.
     pub(crate) fn rows(&self) -> Option<&[u32]> {
         self.rows.as_deref()
     }
 
-    /// The number of places.
+    /// Returns the number of positions.
     pub(crate) fn places(&self) -> usize {
         self.rows.as_ref().map_or(self.right_rows, |rows| rows.len())
     }
 
-    /// No left rows, and no matches.
+    /// Creates matches without left rows.
     pub fn none() -> Self {
         Matches::new(Pages::default(), None, true, 0)
     }
 
-    /// The number of the left row at the first place.
+    /// Returns the number of the first left row.
     pub fn first_left(&self) -> usize {
         self.first_left as usize
     }
 
-    /// The run of each left row.
+    /// Returns the run of each left row.
     pub(crate) fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// The right row at a place.
+    /// Returns the right row at a position.
     pub(crate) fn row(&self, place: u32) -> u32 {
         self.rows.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
-    /// The same with one place more: for each left row that of the row just before its run, or
-    /// [`NO_ROW`](crate::rows::NO_ROW).
+    /// Extends each left row's run by the position in `before`, which is just before the run.
+    /// [`NO_ROW`] leaves the run unchanged.
     pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
         for (run, &place) in self.runs.iter_mut().zip(before) {
             if place != NO_ROW {
@@ -202,7 +203,7 @@ impl Matches {
         self
     }
 
-    /// The number of matches of a left row.
+    /// Returns the number of matches of a left row.
     pub fn count(&self, left: usize) -> usize {
         self.runs[left].len()
     }
@@ -217,12 +218,12 @@ impl Matches {
         self.right_rows
     }
 
-    /// At most `rows` left rows from `start` on that together have at most `most` pairs, or the first
-    /// of them.
+    /// Returns at most `rows` left rows from `start` on that have at most `most` pairs in total, or
+    /// only the first of them.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.runs.len().min(start.saturating_add(rows));
         let (mut pairs, mut fitting) = (0, start);
-        // Many rows at once, so that they are added without a branch a row.
+        // Many rows are added together, without a branch per row.
         for some in self.runs[start..end].chunks(PAGE_ROWS) {
             let of_some: u64 = some.iter().map(|run| run.len() as u64).sum();
             if pairs + of_some > most {
@@ -239,7 +240,7 @@ impl Matches {
         start..fitting.max(end.min(start + 1))
     }
 
-    /// The number of pairs of all left rows.
+    /// Returns the number of pairs of all left rows.
     pub fn pairs(&self) -> u64 {
         self.pairs_of(0..self.runs.len())
     }
@@ -248,13 +249,13 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.len() as u64).sum()
     }
 
-    /// Whether the right rows of neighbouring left rows lie so far apart that a cache does not hold
-    /// what is between them, by a sample.
+    /// Returns whether the right rows of adjacent left rows are so far apart that a cache cannot
+    /// hold the rows in between, according to a sample.
     pub fn is_scattered(&self) -> bool {
         const SAMPLES: usize = 16;
         const NEIGHBOURS: usize = 64;
-        /// Half a megabyte of values of 8 bytes: the columns of a few such ones fill a second-level
-        /// cache.
+        /// At this distance, 8-byte values are half a megabyte apart; a few such columns fill a
+        /// second-level cache.
         const FAR: u32 = 1 << 16;
         if self.rows.is_none() && !self.are_partners {
             return false;
@@ -270,7 +271,7 @@ impl Matches {
         (0..SAMPLES).filter(|&sample| is_far(sample)).count() > SAMPLES / 2
     }
 
-    /// The matches of the left rows of `page` that `keep` keeps, in their order.
+    /// Returns the matches of the left rows in `page` that `keep` accepts, in order.
     pub fn filter<E: Send>(
         self: &Arc<Self>,
         page: Range<usize>,
@@ -299,7 +300,7 @@ impl Matches {
         }
         let mut end = 0;
         for run in runs.iter_mut() {
-            // Until here `end` counted the row's pairs.
+            // Up to this point, `end` is the number of the row's pairs.
             *run = Run { start: end, end: end + run.end };
             end = run.end;
         }
@@ -326,7 +327,8 @@ impl Matches {
     }
 }
 
-/// The pairs whose verdict is true; no branch depends on a verdict, since most cannot be foreseen.
+/// Returns the pairs whose verdict is true. No branch depends on a verdict, since most verdicts are
+/// unpredictable.
 fn compact(pairs: &Pairs, verdicts: &[bool]) -> (Vec<u32>, Vec<u32>) {
     let (mut left, mut right) = (vec![0; verdicts.len()], vec![0; verdicts.len()]);
     let mut kept = 0;

@@ -1,4 +1,4 @@
-//! Narrows each run to the rows that lie in the bands of further columns.
+//! Narrows each run to the rows that are in the bands of further columns.
 
 use std::ops::Range;
 
@@ -9,24 +9,24 @@ use super::Matches;
 use super::pieces::{RowLists, cut};
 use crate::driver::{Driver, Stopped};
 
-/// A column whose values decide which candidates stay.
+/// A column whose values determine which candidates are kept.
 #[derive(Debug)]
 pub struct Check {
-    /// The first and the last value that stays, for each left row.
+    /// The first and the last accepted value for each left row.
     bounds: Pages<[i64; 2]>,
-    /// The value at each place.
+    /// The value at each position.
     values: Pages<i64>,
 }
 
 impl Check {
-    /// A check of the values at places against bounds of left rows.
+    /// Creates a check of the values at positions against the bounds of left rows.
     pub(crate) fn new(bounds: Pages<[i64; 2]>, values: Pages<i64>) -> Self {
         Check { bounds, values }
     }
 }
 
 impl Matches {
-    /// The matches of the left rows of `page` that all `checks` leave, in row order.
+    /// Returns the matches of the left rows in `page` that pass all `checks`, in row order.
     pub fn narrow(
         &self,
         page: Range<usize>,
@@ -52,7 +52,7 @@ impl Matches {
         Matches::of_pieces(kept, first_left, page.len(), self.right_rows, driver)
     }
 
-    /// Adds the places of a left row's run that all checks leave.
+    /// Appends the positions in a left row's run that pass all checks.
     fn check(&self, left: usize, checks: &[Check], places: &mut Vec<u32>) {
         let run = self.runs[left];
         let [first, others @ ..] = checks else { return places.extend(run.start..run.end) };

@@ -11,27 +11,28 @@ use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::{How, NO_ROW};
 
-/// Left rows between two remembered places: a search ends with at most this many additions.
+/// The number of left rows between two recorded positions: a search takes at most this many
+/// additions.
 const BLOCK: usize = 1 << 10;
 
-/// Runs up to this length are copied as if they had it, without a loop.
+/// Runs up to this length are copied as if they had exactly this length, without a loop.
 pub(crate) const SHORT: usize = 8;
 
-/// How many runs ahead the rows of a run are asked for: the rows of neighbouring runs lie far
-/// apart.
+/// The number of runs for which rows are prefetched in advance, since the rows of adjacent runs are
+/// far apart in memory.
 const AHEAD: usize = 32;
 
-/// The rows of a result, in left row order and, for a left row, in right row order.
+/// The rows of a result, in left row order and, for each left row, in right row order.
 #[derive(Debug)]
 pub struct Output {
     matches: Arc<Matches>,
     how: How,
-    /// The left rows listed, as places in `matches`.
+    /// The left rows that are listed, as positions in `matches`.
     left: Range<usize>,
-    /// The number of result rows before each block of left rows, and the number of all.
+    /// The number of result rows before each block of left rows, followed by the total number.
     before: Vec<u64>,
-    /// Scratch of former calls: a call for the range next to a former one finds a long run already
-    /// sorted.
+    /// Memory for reuse. A call for a range adjacent to that of an earlier call finds a long run
+    /// already sorted.
     scratch: Mutex<Vec<Pairs>>,
 }
 
@@ -41,30 +42,31 @@ pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// A run in row order and the place of its left row, kept for a neighbouring range.
+    /// A run in row order with the position of its left row, kept for an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }
 
 impl Pairs {
-    /// The left rows, or [`NO_ROW`].
+    /// Returns the left rows, or [`NO_ROW`].
     pub fn left(&self) -> &[u32] {
         &self.left[..self.len]
     }
 
-    /// The right rows, or [`NO_ROW`]; empty for semi and anti joins.
+    /// Returns the right rows, or [`NO_ROW`]; empty for semi and anti joins.
     pub fn right(&self) -> &[u32] {
         &self.right[..self.len.min(self.right.len())]
     }
 }
 
 impl Output {
-    /// The result rows of all left rows. Right rows without a match are not among them.
+    /// Creates the result rows for all left rows. The result rows do not include unmatched right
+    /// rows.
     pub fn new(matches: Arc<Matches>, how: How, driver: &Driver) -> Result<Self, Stopped> {
         let left = 0..matches.runs.len();
         Self::of_left(matches, how, left, driver)
     }
 
-    /// The result rows of the left rows at some places of `matches`.
+    /// Creates the result rows for the left rows at some positions of `matches`.
     pub(super) fn of_left(
         matches: Arc<Matches>,
         how: How,
@@ -95,12 +97,12 @@ impl Output {
         Ok(Output { matches, how, left, before, scratch: Mutex::default() })
     }
 
-    /// The number of result rows.
+    /// Returns the number of result rows.
     pub fn rows(&self) -> u64 {
         self.before[self.before.len() - 1]
     }
 
-    /// The result rows, cut into ranges of `size` rows.
+    /// Divides the result rows into ranges of `size` rows.
     pub fn cut(&self, size: usize) -> Vec<Range<u64>> {
         (0..self.rows())
             .step_by(size)
@@ -108,16 +110,16 @@ impl Output {
             .collect()
     }
 
-    /// About how many left rows, of those listed, come before that of a result row.
+    /// Returns approximately how many of the listed left rows precede that of a result row.
     pub fn left_row(&self, row: u64) -> usize {
         (self.before.partition_point(|&before| before <= row) - 1) * BLOCK
     }
 
-    /// Lists the result rows of a range and hands them to `take`.
+    /// Lists the result rows of a range and passes them to `take`.
     ///
     /// # Panics
     ///
-    /// When the range goes beyond the result.
+    /// Panics if the range exceeds the result.
     pub fn list<R>(&self, rows: Range<u64>, take: impl FnOnce(&Pairs) -> R) -> R {
         assert!(rows.end <= self.rows(), "rows of the result");
         let scratch = || self.scratch.lock().expect("the lock is held only to push or pop");
@@ -138,7 +140,7 @@ impl Output {
         if pairs.len == 0 {
             return;
         }
-        // 1. The left row of the first result row.
+        // 1. Find the left row of the first result row.
         let block = self.before.partition_point(|&before| before <= rows.start) - 1;
         let mut place = self.left.start + block * BLOCK;
         let mut skip = (rows.start - self.before[block]) as usize;
@@ -146,7 +148,7 @@ impl Output {
             skip -= self.how.rows(self.matches.runs[place].len());
             place += 1;
         }
-        // 2. Left row by left row; only the first and the last may be cut.
+        // 2. List one left row after the other; only the first and the last can be incomplete.
         let (runs, rows) = (&self.matches.runs[..], self.matches.rows.as_deref());
         if self.matches.are_partners {
             return list_partners(
@@ -186,7 +188,7 @@ impl Output {
         }
     }
 
-    /// Writes `count` right rows of a run, from its `skip`th on, at `at`.
+    /// Writes `count` right rows of a run at `at`, skipping the first `skip`.
     fn list_run(&self, place: usize, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
         let (run, rows) = (self.matches.runs[place], self.matches.rows.as_deref());
         let start = run.start as usize + skip;
@@ -215,11 +217,11 @@ impl Output {
     }
 }
 
-/// Lists left rows from `first` on. Each has one right row or none; no branch depends on
-/// which of them.
+/// Lists left rows from `first` on. Each left row has at most one right row, and no branch depends
+/// on whether it has one.
 fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     let Pairs { left, right, len, .. } = pairs;
-    // Without a partner, the row before the first one: `NO_ROW`.
+    // Without a partner, this is the row before the first one: `NO_ROW`.
     let partner = |run: &Run| run.end.wrapping_sub(1);
     if how.keeps_left() {
         left.iter_mut().zip(first..).take(*len).for_each(|(left, row)| *left = row);
@@ -239,10 +241,10 @@ fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     }
 }
 
-/// Lists whole runs from `at` on, as long as they are short and fit; their number, and the place
-/// reached.
+/// Lists whole runs from `at` on, as long as they are short and fit. Returns the number of runs,
+/// and the position that was reached.
 ///
-/// This is where nearly all pairs of most joins are listed: no branch depends on a run's length.
+/// Nearly all pairs of most joins are listed here, so no branch depends on a run's length.
 fn list_short_runs<const ASCENDING: bool>(
     runs: &[Run],
     first: u32,
@@ -273,8 +275,8 @@ fn list_short_runs<const ASCENDING: bool>(
 
 /// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
 ///
-/// Networks of comparisons, whose order no value decides. Most runs that are sorted have few
-/// numbers.
+/// The implementation uses sorting networks, whose order of comparisons does not depend on the
+/// values. Most runs that have to be sorted are short.
 #[inline(always)]
 pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
     const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
@@ -311,7 +313,7 @@ fn sort_by<const COMPARISONS: usize>(
     numbers: &mut [u32],
     count: usize,
 ) {
-    let mut sorted: [u32; SHORT] = numbers.try_into().expect("as many numbers");
+    let mut sorted: [u32; SHORT] = numbers.try_into().expect("there are SHORT numbers");
     sorted
         .iter_mut()
         .zip(0..)
@@ -322,7 +324,8 @@ fn sort_by<const COMPARISONS: usize>(
     numbers.copy_from_slice(&sorted);
 }
 
-/// Writes `value` to the first `count` places of `out`, and arbitrary ones to some after them.
+/// Writes `value` to the first `count` positions of `out`, and arbitrary values to some positions
+/// after them.
 #[inline]
 fn repeat(out: &mut [u32], value: u32, count: usize) {
     if count <= SHORT {
@@ -332,8 +335,8 @@ fn repeat(out: &mut [u32], value: u32, count: usize) {
     }
 }
 
-/// Copies `count` values of `from` to the start of `out`, and arbitrary ones to some places after
-/// them.
+/// Copies `count` values from `from`, starting at `start`, to `out`, and arbitrary values to some
+/// positions after them.
 #[inline]
 fn copy(out: &mut [u32], from: &[u32], start: usize, count: usize) {
     if count <= SHORT && start + SHORT <= from.len() {

@@ -1,5 +1,4 @@
-//! Matches that are found piece by piece: threads take neighbouring left rows, and list their right
-//! rows.
+//! Finds matches piece by piece: threads take adjacent left rows, and list their right rows.
 
 use std::ops::Range;
 
@@ -9,26 +8,26 @@ use tidegate_structures::memory::partition::split_buckets;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// Candidates of a task: enough to amortise it, few enough that a stop is seen soon and threads
-/// finish together.
+/// The number of candidates in a task. A task is large enough to amortise its cost, and small
+/// enough for a stop to be noticed soon and for threads to finish together.
 const TASK_CANDIDATES: usize = 1 << 16;
 
-/// Some neighbouring left rows.
+/// The right rows of some adjacent left rows.
 #[derive(Debug, Default)]
 pub(crate) struct RowLists {
-    /// How many right rows each of them has.
+    /// The number of right rows of each left row.
     pub(crate) lengths: Vec<u32>,
     /// The right rows, left row by left row.
     pub(crate) rows: Vec<u32>,
 }
 
-/// Cuts left rows such that each piece, but one of a single row, has a bounded number of
-/// candidates.
+/// Divides left rows into pieces. Each piece has a bounded number of candidates, unless it consists
+/// of a single row.
 pub(crate) fn cut(left: Range<usize>, candidates: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut start, mut work) = (left.start, 0);
     for row in left.clone() {
-        // A row costs something also if it has no candidate.
+        // Even a row without candidates has a cost.
         work += candidates(row) + 4;
         if work >= TASK_CANDIDATES {
             pieces.push(start..row + 1);
@@ -40,8 +39,8 @@ pub(crate) fn cut(left: Range<usize>, candidates: impl Fn(usize) -> usize) -> Ve
 }
 
 impl Matches {
-    /// The matches of the left rows from `first_left` on, of which there are `left_rows`. The right
-    /// rows of each come in row order.
+    /// Creates the matches of `left_rows` left rows from `first_left` on. The right rows of each
+    /// left row must be in row order.
     pub(crate) fn of_pieces(
         pieces: Vec<RowLists>,
         first_left: u32,

@@ -1,9 +1,9 @@
-//! Finds places in the sorted values of a key: it computes a place that is nearly right, and
-//! searches from there.
+//! Finds positions in the sorted values of a key: it computes an approximate position, and searches
+//! from there.
 //!
-//! The range of a key's values is cut into *stretches* of one length, about as many as there are
-//! values. The first place of each stretch is noted. So a value's place lies between the place of
-//! its stretch and the place of the next.
+//! The range of a key's values is divided into *stretches* of equal length, about as many as there
+//! are values. The first position of each stretch is recorded. The position of a value is therefore
+//! between the start of its own stretch and the start of the next one.
 //!
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
@@ -12,18 +12,18 @@
 //!   the place of 15                      3 to 6, and there 4
 //! ```
 //!
-//! Where most values would crowd in a few stretches, such as times of some days in several years, the
-//! values are cut into *segments* of some hundred first, each with stretches of its own. The segment
-//! of a value is searched.
+//! Most values can be concentrated in a few stretches, for example times on some days within
+//! several years. To handle this case, the values are first divided into *segments* of some hundred
+//! values, each with its own stretches. A value's segment is found by a search.
 //!
-//! For rows in no order this is faster than sorting them: lookups of several rows wait for memory
-//! together. Nor are the values sorted, if they came in no order and are spread evenly: they are
-//! counted into stretches, and only the few stretches with many values are put in order.
+//! For unsorted rows, lookups are faster than sorting, because lookups of several rows wait for
+//! memory together. Unsorted values do not have to be sorted either if they are evenly distributed.
+//! Such values are counted into stretches, and only the few stretches with many values are sorted.
 //!
 //! # Trade-offs
 //!
-//! Up to 4 bytes a value, and 20 bytes a key. A lookup takes a few steps, and for no values more
-//! than two binary searches.
+//! The directory takes up to 4 bytes per value, and 20 bytes per key. A lookup takes a few steps,
+//! and never more than two binary searches.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
@@ -37,70 +37,76 @@ use super::sort::{RowsByRange, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
-/// Rows that are looked up together. With half or twice as many it takes half as long again.
+/// The number of rows that are looked up together. With half or twice as many rows, a lookup takes
+/// 1.5 times as long.
 const BLOCK: usize = 8;
 
-/// Left rows of a task, so that a stop is seen soon and threads finish together.
+/// The number of left rows in a task, small enough for a stop to be noticed soon and for threads to
+/// finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// Most stretches have no more values. These are compared without a branch, in any order.
+/// Most stretches have at most this many values. The values of such a stretch are compared without
+/// a branch, in any order.
 const FEW: usize = 4;
 
-/// A stretch with more values is crowded.
+/// A stretch with more values than this is crowded.
 const CROWD: usize = 8;
 
-/// Sorting the left rows takes less time than noting the values, if there are more values than this
-/// for each left row.
+/// If there are more values per left row than this, sorting the left rows takes less time than
+/// recording the values.
 const VALUES_A_ROW: usize = 16;
 
-/// About how many values a segment has, where a key has several. A search in a segment is quick.
+/// The approximate number of values in a segment, if a key has several segments. A search within a
+/// segment is fast.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
-/// A range is full if it has `FULL` times as many values as the mean. If more than one value of
-/// `UNEVEN` is in a full range, values are sorted, and each key has stretches of its own.
+/// A range is full if it has `FULL` times as many values as the mean. If more than one in `UNEVEN`
+/// values is in a full range, the values are sorted, and each key has its own stretches.
 const FULL: usize = 8;
 const UNEVEN: usize = 8;
 
-/// The first place of each stretch of the values of each key. Stretches follow each other in the
-/// order of their values.
+/// The first position of each stretch of each key's values. Stretches are in the order of their
+/// values.
 #[derive(Debug)]
 pub(crate) struct Directory<'a> {
-    /// The values of a stretch of more than [`FEW`] are in order.
+    /// In stretches with more than [`FEW`] values, the values are sorted.
     values: Times<'a>,
-    /// The first segment of rows without a key, which have no values; of each key; last, the number
-    /// of segments.
+    /// The first segment of rows without a key, which have no values, followed by the first segment
+    /// of each key and the number of segments.
     keys: Vec<u32>,
-    /// Last, where all end.
+    /// The segments, followed by an end marker.
     segments: Vec<Segment>,
-    /// The first place of each stretch; last, the place after all values.
+    /// The first position of each stretch, followed by the position after all values.
     starts: Pages<u32>,
 }
 
-/// Some neighbouring values of a key: all, or those from one value up to another. It has at least
-/// one stretch.
+/// Some adjacent values of a key: all of them, or those in a range. A segment has at least one
+/// stretch.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// The first value.
     low: i64,
     /// The number of the first stretch.
     first: u32,
-    /// The length of a stretch as a power of two.
+    /// The length of a stretch, as a power of two.
     shift: u32,
 }
 
 impl Segment {
-    /// The segment of these values whose stretches have numbers from `first` on, and how many.
+    /// Creates the segment for these values, with stretches numbered from `first`, and returns
+    /// their number.
     fn new(values: &[i64], first: u32) -> (Self, u32) {
         let [low, .., high] = values else {
             return (Segment { low: values.first().copied().unwrap_or(0), first, shift: 0 }, 1);
         };
-        // The least power of two such that stretches are no more than values.
+        // The smallest power of two with at most as many stretches as values.
         let span = low.abs_diff(*high);
         let shift = u64::BITS - (span / values.len() as u64).leading_zeros();
         (Segment { low: *low, first, shift }, (span >> shift) as u32 + 1)
     }
 
-    /// The stretch of a value, or the nearest one, given the first stretch of the next segment.
+    /// Returns the stretch of a value, or the nearest one, given the first stretch of the next
+    /// segment.
     #[inline(always)]
     fn stretch(self, value: i64, end: u32) -> u32 {
         let distance = value.max(self.low).wrapping_sub(self.low).cast_unsigned() >> self.shift;
@@ -108,7 +114,7 @@ impl Segment {
     }
 }
 
-/// Whether many of the values are in crowded stretches, by a sample.
+/// Returns whether many of the values are in crowded stretches, according to a sample.
 fn are_crowded(values: &[i64]) -> bool {
     const SAMPLES: usize = 32;
     if values.len() <= 2 * SEGMENT {
@@ -118,13 +124,13 @@ fn are_crowded(values: &[i64]) -> bool {
     let is_crowded = |sample: usize| {
         let at = (values.len() - CROWD) * sample / SAMPLES;
         let (one, other) = (values[at], values[at + CROWD]);
-        // Equal ones cannot be told apart anyway.
+        // Equal values cannot be separated anyway.
         one != other && segment.stretch(one, end) == segment.stretch(other, end)
     };
     (0..SAMPLES).filter(|&sample| is_crowded(sample)).count() > SAMPLES / 8
 }
 
-/// Calls `each` with the places where the segments of a key's values begin. Equal values are in one
+/// Calls `each` with the starts of the segments of a key's values. Equal values are in the same
 /// segment.
 fn cut(values: &[i64], mut each: impl FnMut(usize)) {
     each(0);
@@ -145,13 +151,14 @@ fn cut(values: &[i64], mut each: impl FnMut(usize)) {
 }
 
 impl<'a> Directory<'a> {
-    /// Of values in order within each key, given where each key's start, and where all end.
+    /// Creates a directory of values that are sorted within each key, given the start of each key's
+    /// values and the end of all values.
     pub(crate) fn new(
         of_keys: &[u32],
         values: &'a [i64],
         driver: &Driver,
     ) -> Result<Self, Stopped> {
-        // 1. The segments, and the place where each begins.
+        // 1. Find the segments, and the position where each begins.
         let mut keys = memory::vec(of_keys.len() + 1);
         let mut places = memory::vec(of_keys.len() + 1);
         keys.push(0);
@@ -175,7 +182,7 @@ impl<'a> Directory<'a> {
             count += stretches;
         }
         segments.push(Segment { low: 0, first: count, shift: 0 });
-        // 2. Their stretches.
+        // 2. Find their stretches.
         let mut starts = Pages::unwritten(count as usize + 1);
         starts[count as usize].set(values.len() as u32);
         let mut rest = &mut starts[..count as usize];
@@ -198,7 +205,7 @@ impl<'a> Directory<'a> {
         Ok(Directory { values: Times::Borrowed(values), keys, segments, starts: starts.written() })
     }
 
-    /// Of the times of a side, whose keys are below `key_count`.
+    /// Creates a directory of the times of a side, whose keys must be below `key_count`.
     pub(crate) fn of_side(
         side: JoinColumns<'a>,
         key_count: usize,
@@ -219,15 +226,15 @@ impl<'a> Directory<'a> {
         Ok(Directory { values, keys, segments, starts })
     }
 
-    /// Of values in no order. Where they are spread evenly over the keys and over time, each is
-    /// moved twice: to its range, and in a cache to its stretch.
+    /// Creates a directory of unsorted values. Evenly distributed values are moved twice: to their
+    /// range, and within a cache to their stretch.
     fn spread(
         keys: &[u32],
         values: &[i64],
         key_count: usize,
         driver: &Driver,
     ) -> Result<Self, Stopped> {
-        // 1. By key and range.
+        // 1. Partition the values by key and range.
         let ranged = RowsByRange::new(keys, values, key_count, false, driver)?;
         let ranges = ranged.starts.len() - 1;
         let mean = (ranged.ts.len() / ranges.max(1)).max(1);
@@ -238,7 +245,7 @@ impl<'a> Directory<'a> {
             let times = OrderedTimes::of_sorted(sorted);
             return Self::of_ordered(times, driver);
         }
-        // 2. Stretches are about as many as values, and as many in each range.
+        // 2. There are about as many stretches as values, with the same number in each range.
         let bits = mean.ilog2().min(ranged.shift);
         let RowsByRange { low, shift, ranges_a_key, starts: places, mut ts, .. } = ranged;
         let shift = shift - bits;
@@ -248,8 +255,8 @@ impl<'a> Directory<'a> {
         segments.push(Segment { low: 0, first: 0, shift: 0 });
         segments.extend(firsts.map(|first| Segment { low, first, shift }));
         let keys = memory::collect(0..key_count as u32 + 2);
-        // 3. Each range by itself. Behind a stretch is noted where it ends, which is where the next
-        //    one starts.
+        // 3. Process each range separately. The entry after a stretch is its end, which is the
+        //    start of the next stretch.
         let mut starts = Pages::unwritten((ranges << bits) + 2);
         let (head, mut rest) = starts.split_at_mut(2);
         Slot::fill(head, 0);
@@ -271,26 +278,26 @@ impl<'a> Directory<'a> {
         Ok(Directory { values: Times::Owned(ts), keys, segments, starts: starts.written() })
     }
 
-    /// Whether left rows should look their places up among this number of values: if the rows are in
-    /// no order, and not few.
+    /// Returns whether left rows should be looked up among this number of values: whether the rows
+    /// are unsorted and not too few.
     pub(crate) fn pays(left: &[i64], values: usize, driver: &Driver) -> Result<bool, Stopped> {
         Ok(left.len() >= values / VALUES_A_ROW && !are_sorted(&[left], driver)?)
     }
 
-    /// The same, ready to be read often.
+    /// Returns the same data as slices, for frequent reads.
     fn slices(&self) -> Slices<'_> {
         let Directory { values, keys, segments, starts } = self;
         Slices { values, keys, segments, starts }
     }
 }
 
-/// Some neighbouring ranges of values in no order.
+/// Some adjacent ranges of unsorted values.
 struct Spread<'a> {
     low: i64,
-    /// The length of a stretch, and how many a range has, as powers of two.
+    /// The length of a stretch, and the number of stretches per range, as powers of two.
     shift: u32,
     bits: u32,
-    /// Where each range starts; last, where the last one ends.
+    /// The start of each range, followed by the end of the last one.
     places: &'a [u32],
     values: &'a mut [i64],
     /// The end of each stretch.
@@ -298,7 +305,7 @@ struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Puts the values of each stretch beside each other, and in order if they are many.
+    /// Groups the values by stretch, and sorts those of a stretch if there are many.
     fn run(self) {
         let Spread { low, shift, bits, places, mut values, ends } = self;
         let mask = (1_u64 << bits) - 1;
@@ -335,7 +342,7 @@ impl Spread<'_> {
     }
 }
 
-/// What a [`Directory`] has.
+/// The contents of a [`Directory`].
 #[derive(Clone, Copy)]
 struct Slices<'a> {
     values: &'a [i64],
@@ -345,7 +352,7 @@ struct Slices<'a> {
 }
 
 impl Slices<'_> {
-    /// The stretch of a value of a key, or the nearest one.
+    /// Returns the stretch of a key's value, or the nearest one.
     #[inline(always)]
     fn stretch(self, key: u32, value: i64) -> u32 {
         // A row without a key has the largest number as its key.
@@ -360,15 +367,15 @@ impl Slices<'_> {
     }
 }
 
-/// A value and the next one, for one check of their places.
+/// Returns a value and the next one, with a single bounds check.
 #[inline(always)]
 fn two<T: Copy>(values: &[T], at: u32) -> [T; 2] {
     let both = &values[at as usize..at as usize + 2];
     [both[0], both[1]]
 }
 
-/// Notes the first places of stretches from number `from` on, which are of one key with these
-/// values from place `first` on.
+/// Records the first positions of stretches from number `from` on, which belong to one key with
+/// these values from position `first` on.
 fn note(
     values: &[i64],
     first: u32,
@@ -379,13 +386,13 @@ fn note(
     let last = from + starts.len() as u32 - 1;
     let [begin, end] =
         [from, last].map(|number| values.partition_point(|&value| stretch(value) < number));
-    // A stretch starts after the last value of the stretches before: each value says so, and the
-    // last one's word stays.
+    // A stretch starts after the last value of the previous stretches. Each value writes this
+    // position, and the last write remains.
     let starts = Slot::fill(starts, first + begin as u32);
     for (after, &value) in (first + begin as u32 + 1..).zip(&values[begin..end]) {
         starts[(stretch(value) - from) as usize + 1] = after;
     }
-    // Without values, it starts where the one before does.
+    // A stretch without values starts at the same position as the previous one.
     let mut latest = 0;
     for start in starts {
         latest = latest.max(*start);
@@ -393,9 +400,9 @@ fn note(
     }
 }
 
-/// The run of each left row: from the place of the first value of `firsts` that is not before its
-/// reach, to the place of the first value of `lasts` that is behind it. Both have places of the
-/// same keys.
+/// Returns the run of each left row. The run starts at the first value of `firsts` that is not
+/// before the row's reach, and ends at the first value of `lasts` that is after it. Both
+/// directories must have the same keys.
 pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     left: JoinColumns<'_>,
     [firsts, lasts]: [&Directory<'_>; 2],
@@ -425,8 +432,8 @@ struct DirectorySearch<'a, R, T> {
     runs: &'a mut [Slot<T>],
 }
 
-/// Left rows on their way: the first and the last value of each one's run, the stretches of both,
-/// and the places of these.
+/// Left rows in progress: the first and the last value of each row's run, the stretches of both,
+/// and the positions of these stretches.
 #[derive(Clone, Copy, Default)]
 struct LeftBlock {
     values: [[i64; 2]; BLOCK],
@@ -434,14 +441,14 @@ struct LeftBlock {
     places: [[Places; 2]; BLOCK],
 }
 
-/// The first place of a stretch, and that of the next one.
+/// The first position of a stretch, and that of the next one.
 type Places = [u32; 2];
 
 impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for DirectorySearch<'_, R, T> {
     type Output = ();
 
-    /// Looks rows up in three steps. Each step asks for the memory that the next one reads. While
-    /// memory comes for one block of rows, other blocks have their steps.
+    /// Looks rows up in three steps. Each step prefetches the memory that the next step reads.
+    /// While the memory for one block of rows arrives, the steps of other blocks are executed.
     #[inline(always)]
     fn run(mut self) {
         let mut blocks = [LeftBlock::default(); 3];
@@ -467,7 +474,7 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> DirectorySearch<'_, R, T> {
         for ((values, stretches), (&ts, at)) in
             block.values.iter_mut().zip(&mut block.stretches).zip(rows)
         {
-            // No value is above the last and below the first.
+            // No value is both greater than the last and less than the first.
             *values = self
                 .reach
                 .at(self.first + at, ts)
@@ -505,7 +512,7 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> DirectorySearch<'_, R, T> {
     }
 }
 
-/// The first place from `from` to `to` whose value is not `before`, or `to`.
+/// Returns the first position between `from` and `to` whose value is not `before`, or `to`.
 #[inline(always)]
 fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u32 {
     let count = to - from;
@@ -514,7 +521,7 @@ fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u3
             let few = &values[from as usize..to as usize];
             return from + few.iter().filter(|&&value| before(value)).count() as u32;
         };
-        // Those behind may be of another key.
+        // Values after these may belong to another key.
         let passed = |nth: usize| u32::from(before(some[nth])) << nth;
         return from + ((0..FEW).map(passed).sum::<u32>() & !(u32::MAX << count)).count_ones();
     }
@@ -531,7 +538,8 @@ mod tests {
     use crate::order::OrderedTimes;
     use crate::rows::RowEnds;
 
-    /// Keys and values that lie close, with many equal ones, or in clusters, or far apart.
+    /// Generates keys and values that are close together, with many equal ones, in clusters, or far
+    /// apart.
     fn rows(most: usize) -> impl Strategy<Value = Vec<(u32, i64)>> {
         let key = prop_oneof![8 => 0..3_u32, 1 => Just(4), 1 => Just(NO_KEY)];
         let near = -30..30_i64;
@@ -563,7 +571,7 @@ mod tests {
             threads in 1..4_usize,
         ) {
             let driver = Driver::new(threads, Stop::default());
-            // Two columns of the same keys.
+            // Two columns with the same keys.
             let (keys, values): (Vec<u32>, Vec<i64>) = firsts.into_iter().unzip();
             let others: Vec<i64> = values.iter().map(|value| value.saturating_sub(lasts * (value & 31))).collect();
             let ordered = |values| {

@@ -1,7 +1,9 @@
-//! Follows the rows of each key in time order, from a place that the row before has reached.
+//! Follows the rows of each key in time order, starting from the position that the previous row has
+//! reached.
 //!
-//! The rows of a side may come in time order, whatever their keys. Then a thread remembers a place
-//! for each key. Rows in another order are grouped, and each group is followed from its beginning.
+//! The rows of a side can be in time order, regardless of their keys. For such rows, a thread
+//! stores a position for each key. Rows in another order are grouped, and each group is followed
+//! from its start.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
@@ -11,29 +13,31 @@ use super::JoinColumns;
 use super::group::{Groups, Value, are_sorted};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// Rows of a task, so that a stop is seen soon and threads finish together.
+/// The number of rows in a task, small enough for a stop to be noticed soon and for threads to
+/// finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The most keys a thread remembers its place in the group of: up to 12 bytes each, a good part of
-/// a 2 MiB cache.
+/// The maximum number of keys for which a thread stores its position. With up to 12 bytes per key,
+/// the positions take a large part of a 2 MiB cache.
 const CURSORS: usize = 1 << 16;
 
-/// Finds something for each row, given a place that an earlier row of its key has reached.
+/// Finds a result for each row, given a position that an earlier row of its key has reached.
 pub(crate) trait Follow: Sync {
-    /// The place.
+    /// The type of positions.
     type Place: Copy + Default + Send;
-    /// The thing that is found. Rows without a key get the default.
+    /// The type of results. Rows without a key get the default value.
     type Output: Value;
 
-    /// The place before the first row of a key.
+    /// Returns the position before the first row of a key.
     fn begin(&self, key: u32) -> Self::Place;
 
-    /// The thing for the row with this number and time. `place` is that of an earlier row of the
-    /// key, and becomes that of this row. It is inlined, for wide instructions.
+    /// Returns the result for the row with this number and time. `place` is the position of an
+    /// earlier row of the key, and is moved to that of this row. Implementations are inlined, to be
+    /// compiled for wide instructions.
     fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Output;
 }
 
-/// The place that is reached in one group.
+/// The position that has been reached in one group.
 #[derive(Clone, Copy, Debug)]
 struct Cursor<P> {
     key: u32,
@@ -60,7 +64,7 @@ impl<P: Copy + Default> Cursor<P> {
     }
 }
 
-/// What `follow` finds for each row of a side.
+/// Returns the results of `follow` for each row of a side.
 pub(crate) fn follow<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,
@@ -76,11 +80,11 @@ pub(crate) fn follow<F: Follow>(
     Ok(found.written())
 }
 
-/// Follows rows whose times never fall, with a cursor a key.
+/// Follows rows whose times are in nondecreasing order, with one cursor per key.
 ///
-/// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor;
-/// the one that comes back then starts at the beginning of its group, from where galloping is a
-/// binary search.
+/// A thread processes its tasks in row order, so its cursors only move forward. Two keys can share
+/// a cursor. When a key takes over a shared cursor, it starts at the start of its group, from where
+/// galloping is a binary search.
 fn in_row_order<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,
@@ -136,7 +140,7 @@ impl<F: Follow> Work for InRowOrder<'_, F> {
     }
 }
 
-/// Follows rows that are in groups, each group from its beginning.
+/// Follows rows that are grouped, each group from its start.
 fn by_group<F: Follow>(
     side: Groups<'_>,
     follow: &F,
@@ -152,11 +156,11 @@ fn by_group<F: Follow>(
     side.put_by_row(by_group.written(), found, driver)
 }
 
-/// The places of a task, which may begin within a group.
+/// The positions of a task, which can begin within a group.
 struct ByGroup<'a, 'b, F: Follow> {
     follow: &'a F,
     side: &'a Groups<'b>,
-    /// The first place.
+    /// The first position.
     first: usize,
     found: &'a mut [Slot<F::Output>],
 }
@@ -167,7 +171,7 @@ impl<F: Follow> Work for ByGroup<'_, '_, F> {
     #[inline(always)]
     fn run(self) {
         let ByGroup { follow, side, first, found } = self;
-        // The last group that starts at or before the task's first row, and is not empty.
+        // The last nonempty group that starts at or before the task's first row.
         let mut key = side.starts.partition_point(|&start| start as usize <= first) - 1;
         let mut cursor = Cursor::new();
         for (place, found) in (first..).zip(found) {

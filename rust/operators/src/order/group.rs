@@ -1,4 +1,4 @@
-//! Rows of one side, grouped by key and in time order within a key.
+//! Groups the rows of one side by key, in time order within each key.
 
 use std::ops::Deref;
 
@@ -13,27 +13,27 @@ use super::JoinColumns;
 use super::sort::{SortedRows, are_many, sort_by_key, sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// Rows whose values, of 8 bytes each, fit half of a small cache.
+/// The number of rows whose values, of 8 bytes each, fit in half of a small cache.
 const CACHED_ROWS: usize = 1 << 14;
 
-/// A value of 8 bytes that travels with a row.
+/// An 8-byte value that is moved together with a row.
 pub(crate) trait Value: Pod + Default + Send + Sync {}
 
 impl<T: Pod + Default + Send + Sync> Value for T {}
 
-/// The rows of a side by key, then time, then row number.
+/// The rows of a side, sorted by key, then time, then row number.
 #[derive(Debug)]
 pub(crate) struct Groups<'a> {
-    /// Where each key's rows start, with the number of rows that have a key as last element.
+    /// The start of each key's rows, followed by the number of rows that have a key.
     pub(crate) starts: Vec<u32>,
     ts: Times<'a>,
-    /// The row numbers; `None` where a row's place is its number.
+    /// The row numbers. `None` if positions are row numbers.
     numbers: Option<Pages<u32>>,
     ascending: bool,
     is_sorted: bool,
 }
 
-/// Times, as they came or put in another order.
+/// Times, either in their original order or sorted.
 #[derive(Debug)]
 pub(super) enum Times<'a> {
     Borrowed(&'a [i64]),
@@ -52,7 +52,7 @@ impl Deref for Times<'_> {
 }
 
 impl<'a> Groups<'a> {
-    /// Groups the rows of `side`, whose keys are below `key_count`.
+    /// Groups the rows of `side`, whose keys must be below `key_count`.
     pub(crate) fn new(
         side: JoinColumns<'a>,
         key_count: usize,
@@ -78,22 +78,22 @@ impl<'a> Groups<'a> {
         Ok(Groups { starts, ts, numbers, ascending: false, is_sorted })
     }
 
-    /// The times, group by group.
+    /// Returns the times, group by group.
     pub(crate) fn ts(&self) -> &[i64] {
         &self.ts
     }
 
-    /// The row numbers, group by group; `None` where a row's place is its number.
+    /// Returns the row numbers, group by group, or `None` if positions are row numbers.
     pub(crate) fn numbers(&self) -> Option<&[u32]> {
         self.numbers.as_deref()
     }
 
-    /// Whether the row numbers of each key ascend.
+    /// Returns whether the row numbers of each key are in ascending order.
     pub(crate) fn ascending(&self) -> bool {
         self.ascending
     }
 
-    /// Whether the rows of the side are in time order, whatever their keys.
+    /// Returns whether the rows of the side are in time order, regardless of their keys.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
     }
@@ -102,15 +102,15 @@ impl<'a> Groups<'a> {
         self.numbers
     }
 
-    /// Puts the value of each row, which came in the order of the groups, at the row's place in
-    /// `out`. Rows without a key get the default.
+    /// Copies the value of each row, given in the order of the groups, to the row's position in
+    /// `out`. Rows without a key get the default value.
     pub(crate) fn put_by_row<T: Value>(
         &self,
         values: Pages<T>,
         out: &mut [Slot<T>],
         driver: &Driver,
     ) -> Result<(), Stopped> {
-        const { assert!(size_of::<T>() == size_of::<i64>(), "a value travels as a time does") };
+        const { assert!(size_of::<T>() == size_of::<i64>(), "a value has the size of a time") };
         let (rows, with_key) = (out.len(), values.len());
         let fill = |out: &mut [Slot<T>], values: &[T], numbers: &[u32], first: usize| {
             if numbers.len() < out.len() {
@@ -129,8 +129,8 @@ impl<'a> Groups<'a> {
             fill(out, &values, numbers, 0);
             return Ok(());
         }
-        // Neighbours of a group lie anywhere among the rows. By range of row numbers first, so that
-        // each range is filled in a cache.
+        // Adjacent rows of a group can be anywhere among the rows. The values are first partitioned
+        // by range of row numbers, so that each range is filled within a cache.
         let ranges = Buckets {
             first: 0,
             shift: CACHED_ROWS.trailing_zeros(),
@@ -160,18 +160,17 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The times of a side by key, in order within a key: what [`Groups`] are without row numbers, for
-/// less work.
+/// The times of a side, sorted by key and then by time. The result is like [`Groups`] without row
+/// numbers, and takes less work.
 #[derive(Debug)]
 pub(crate) struct OrderedTimes<'a> {
-    /// Where each key's times start, with the number of times of rows that have a key as last
-    /// element.
+    /// The start of each key's times, followed by the number of rows that have a key.
     pub(crate) starts: Vec<u32>,
     ts: Times<'a>,
 }
 
 impl<'a> OrderedTimes<'a> {
-    /// Puts the times of `side` in order, whose keys are below `key_count`.
+    /// Sorts the times of `side`, whose keys must be below `key_count`.
     pub(crate) fn new(
         side: JoinColumns<'a>,
         key_count: usize,
@@ -192,7 +191,7 @@ impl<'a> OrderedTimes<'a> {
         })
     }
 
-    /// The times, key by key.
+    /// Returns the times, key by key.
     pub(crate) fn ts(&self) -> &[i64] {
         &self.ts
     }
@@ -206,7 +205,7 @@ impl<'a> OrderedTimes<'a> {
     }
 }
 
-/// The rows of a side by key, in time order within a key, with their numbers if these are wanted.
+/// Sorts the rows of a side by key and then by time, with their row numbers on request.
 fn sort_side(
     keys: &[u32],
     ts: &[i64],
@@ -222,7 +221,7 @@ fn sort_side(
     let mut sorted_ts = Pages::unwritten(keys.len());
     let mut numbers = with_numbers.then(|| Pages::unwritten(keys.len()));
     let starts = partition(keys, ts, key_count, &mut sorted_ts, numbers.as_deref_mut(), driver)?;
-    // Rows without a key have no place.
+    // Rows without a key have no position.
     let with_key = starts.last().map_or(0, |&end| end as usize);
     let mut ts = sorted_ts.written_upto(with_key);
     let mut numbers = numbers.map(|numbers| numbers.written_upto(with_key));
@@ -230,9 +229,9 @@ fn sort_side(
     Ok(SortedRows { starts, ts, numbers, ascending })
 }
 
-/// Whether the times of no column ever fall.
+/// Returns whether the times in every column are in nondecreasing order.
 pub(crate) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, Stopped> {
-    // A part looks at the first time of the next one too.
+    // A part also reads the first time of the next one.
     let parts_of = |ts| {
         let parts = ranges(<[i64]>::len(ts), driver.parts(ts.len(), PART_ROWS));
         parts.into_iter().map(move |part| &ts[part.start..ts.len().min(part.end + 1)])
@@ -243,8 +242,8 @@ pub(crate) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
     Ok(sorted.into_iter().all(|sorted| sorted))
 }
 
-/// Partitions the rows by key, in one level or two, and returns where each key's rows start. Row
-/// numbers are written where they are wanted.
+/// Partitions the rows by key, in one or two levels, and returns the start of each key's rows. Row
+/// numbers are written on request.
 pub(crate) fn partition(
     keys: &[u32],
     ts: &[i64],
@@ -259,7 +258,7 @@ pub(crate) fn partition(
         let target = Target { keys: None, ts: Some(out_ts), numbers: out_numbers };
         return scatter(rows, buckets, target, driver);
     }
-    // 1. By the high bits of the key, into temporary columns.
+    // 1. Partition by the high bits of the key, into temporary columns.
     let shift = (key_count.div_ceil(MAX_BUCKETS)).next_power_of_two().trailing_zeros();
     let coarse = Buckets { first: 0, shift, count: key_count.div_ceil(1 << shift) };
     let (mut tmp_keys, mut tmp_ts) = (Pages::unwritten(keys.len()), Pages::unwritten(keys.len()));
@@ -272,9 +271,9 @@ pub(crate) fn partition(
     let coarse_starts = scatter(rows, coarse, target, driver)?;
     let (tmp_keys, tmp_ts) = (tmp_keys.written(), tmp_ts.written());
     let tmp_numbers = tmp_numbers.map(UnwrittenPages::written);
-    // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone
-    //    would keep a thread busy longer than its share is cut like the whole was; the others are a
-    //    task each.
+    // 2. Partition each of these by the low bits, into its own range of the output. A bucket that
+    //    would keep a thread busy longer than its share is divided like the whole side; each of the
+    //    others is a task.
     let share = (keys.len() / driver.threads()).max(PART_ROWS);
     let fine_of = |bucket: usize| {
         let first = bucket << shift;
@@ -316,7 +315,7 @@ pub(crate) fn partition(
     Ok(all)
 }
 
-/// As [`split_buckets`], of values that may be left out: then no slice, as often.
+/// Splits values like [`split_buckets`]; if there are no values, returns `None` for each bucket.
 pub(super) fn split_some<'a, T>(
     values: Option<&'a mut [T]>,
     starts: &[u32],
@@ -334,7 +333,7 @@ fn scatter<'a>(
     target: Target<'a>,
     driver: &Driver,
 ) -> Result<Vec<u32>, Stopped> {
-    // A part must have enough rows to justify the cost of its counters.
+    // A part needs enough rows to justify the cost of its counters.
     let parts = driver.parts(rows.keys.len(), PART_ROWS.max(buckets.count * 4));
     let counted = driver
         .map(ranges(rows.keys.len(), parts), |part| Part::count(rows.slice(part), buckets))?;
@@ -350,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// The keys of rows, of which each eleventh has none.
+    /// Returns the keys of rows, one in eleven of which has no key.
     fn keys(rows: usize, key_count: u32) -> Vec<u32> {
         let key = |row| if row % 11 == 5 { NO_KEY } else { row * 7 % key_count };
         (0..rows as u32).map(key).collect()
@@ -361,7 +360,7 @@ mod tests {
         let driver = Driver::new(2, Stop::default());
         let rows = 5 * CACHED_ROWS + 3;
         let waves: Vec<i64> = (0..rows as i64).map(|row| row * row % 1_009 - 500).collect();
-        // Each key's rows are in time order, and the rows of the side are not.
+        // The rows of each key are in time order, but those of the side are not.
         let of_blocks = |row: usize| row as i64 - [0, 1 << 40][row * 7 % 2];
         let blocks: Vec<i64> = (0..rows).map(of_blocks).collect();
         for (ts, ascending) in [(waves, false), (blocks, true)] {

@@ -1,14 +1,14 @@
-//! Sorted runs as one: which rows come next to each other, and in what order.
+//! Merges sorted runs: determines which rows are adjacent in the merged order, and sorts them.
 //!
-//! All runs are cut where a row of the longest run is, or would be: so all rows before the cuts
-//! come before all rows behind them. First the rows are cut in two at the middle of the longest
-//! run, each half again, and so on, into stretches that threads take. A thread then cuts slabs that
-//! fit a cache off the front of its stretch, and [merges](Slabs) each. It guesses where a run is
-//! cut, and reads the times around the guess, which it needs soon anyway.
+//! All runs are cut at the position of a row of the longest run, so that all rows before the cuts
+//! precede all rows after them. The rows are first cut in two at the middle of the longest run,
+//! then each half again, and so on, into stretches that threads process. A thread then cuts slabs
+//! that fit in a cache off the front of its stretch, and [merges](Slabs) each of them. A thread
+//! guesses the position of a cut, and reads the times around the guess, which it needs soon anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
-//! run 1   2   | 4 8           comes after it
+//! run 1   2   | 4 8           is after it
 //! ```
 
 use std::cmp::Ordering;
@@ -20,33 +20,34 @@ use tidegate_structures::memory::gather::prefetch;
 use super::group::are_sorted;
 use crate::driver::{Driver, Stopped};
 
-/// The most runs that are merged: with more of them, most rows of a slab are of another run each.
+/// The maximum number of runs that are merged. If there were more runs, most rows of a slab would
+/// each be from a different run.
 pub const MAX_RUNS: usize = 1 << 12;
 
-/// Rows that are merged at once, and a run's share of them where there are many runs.
+/// The number of rows that are merged together, and the share of each run if there are many runs.
 const SLAB_ROWS: usize = 1 << 12;
 const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 
-/// The most rows that are merged at once, whatever is guessed.
+/// The maximum number of rows that are merged together, regardless of the guess.
 const MOST_SLAB_ROWS: usize = 1 << 15;
 
-/// Times that are read around a guess.
+/// The number of times that are read around a guess.
 const AROUND: usize = 32;
 
-/// Rows that follow each other in the order of all runs: a range of each run.
+/// Rows that are consecutive in the order of all runs: one range per run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     ranges: Vec<Range<usize>>,
     rows: usize,
 }
 
-/// Cuts the rows of sorted runs into stretches, one after the other in the order by time, then by
-/// run, then by row. A stretch has at most `most` rows, or as many as there are runs. The answer is
-/// `None` if the times of a run fall somewhere.
+/// Divides the rows of sorted runs into stretches that follow each other in the order of time, run
+/// and row. A stretch has at most `most` rows, or as many rows as there are runs. Returns `None` if
+/// the times of any run are not sorted.
 ///
 /// # Panics
 ///
-/// When there are more than [`MAX_RUNS`].
+/// Panics if there are more than [`MAX_RUNS`] runs.
 pub fn stretches(
     runs: &[&[i64]],
     most: usize,
@@ -68,17 +69,17 @@ impl Stretch {
         Stretch { ranges, rows }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Which rows of each run.
+    /// Returns the range of rows in each run.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
 
-    /// Merges the rows. Calls `each` with the times and the runs of rows that follow each other.
+    /// Merges the rows. Calls `each` with the times and the runs of consecutive rows.
     pub fn merge(
         &self,
         runs: &[&[i64]],
@@ -104,8 +105,8 @@ impl Stretch {
         }
     }
 
-    /// Asks for the times that follow: as many of each run as this has, since a merge needs a time
-    /// before it knows which one is next.
+    /// Prefetches the next times of each run, as many as this stretch has, since a merge needs a
+    /// time before it knows which run is next.
     fn announce_next(&self, runs: &[&[i64]]) {
         const LINE: usize = 64 / size_of::<i64>();
         for (range, run) in self.ranges.iter().zip(runs) {
@@ -114,7 +115,7 @@ impl Stretch {
         }
     }
 
-    /// Takes about `share` of the rows off the front, or all if there are not many more.
+    /// Removes about `share` of the rows from the front, or all of them if there are not many more.
     fn cut_off(&mut self, runs: &[&[i64]], share: usize) -> Stretch {
         if self.rows <= share + share / 2 {
             return std::mem::replace(self, Stretch::of(Vec::new()));
@@ -130,9 +131,10 @@ impl Stretch {
         before
     }
 
-    /// Calls `each` with stretches of at most `most` rows that make up this one, in order.
+    /// Divides this stretch into stretches of at most `most` rows, and calls `each` with them in
+    /// order.
     fn cut(&self, runs: &[&[i64]], most: usize, each: &mut impl FnMut(&Stretch)) {
-        // One row a run is no longer cut.
+        // A stretch with one row per run is not divided further.
         if self.rows <= most.max(runs.len()) {
             if self.rows > 0 {
                 each(self);
@@ -151,8 +153,8 @@ impl Stretch {
         (0..self.ranges.len()).max_by_key(|&run| self.ranges[run].len()).unwrap_or(0)
     }
 
-    /// Cuts the rows before the one that is `at` in the range of the run `by`. `search` says how
-    /// many of the times of a range are at most a limit.
+    /// Cuts off the rows before the row at position `at` in the range of the run `by`. `search`
+    /// returns how many times in a range are at most a limit.
     fn cut_at(
         &self,
         runs: &[&[i64]],
@@ -161,7 +163,8 @@ impl Stretch {
         search: impl Fn(&Range<usize>, &[i64], i64) -> usize,
     ) -> [Stretch; 2] {
         let ts = runs[by][self.ranges[by].start + at];
-        // Equal times of the runs before that one come before the row, and of the others after it.
+        // Rows with equal times precede that row if they are from an earlier run, and follow it if
+        // they are from a later run.
         let of_later = ts.checked_sub(1);
         let cut = |(run, range): (usize, &Range<usize>)| {
             let count = |limit| search(range, &runs[run][range.clone()], limit);
@@ -179,11 +182,11 @@ impl Stretch {
     }
 }
 
-/// How many of the times are at most `limit`: perhaps about `guess`.
+/// Returns how many of the times are at most `limit`, starting the search at `guess`.
 fn near(times: &[i64], guess: usize, limit: i64) -> usize {
     let start = guess.saturating_sub(AROUND);
     let around = &times[start..times.len().min(guess + AROUND)];
-    // Without branches, so that many are compared at once.
+    // There are no branches, so that many times are compared together.
     let found: usize = around.iter().map(|&time| usize::from(time <= limit)).sum();
     let is_first = found == 0 && start > 0;
     let is_last = found == around.len() && start + found < times.len();
@@ -193,7 +196,7 @@ fn near(times: &[i64], guess: usize, limit: i64) -> usize {
     start + found
 }
 
-/// Memory to merge in.
+/// Memory for merging.
 #[derive(Debug, Default)]
 pub struct Merger {
     slabs: Slabs,
@@ -238,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Merges the runs in one stretch, so that slabs are cut off it.
+    /// Merges the runs in one stretch, from which slabs are cut off.
     fn check(runs: &[Vec<i64>]) {
         let runs: Vec<&[i64]> = runs.iter().map(Vec::as_slice).collect();
         let rows =
@@ -257,7 +260,8 @@ mod tests {
     #[test]
     fn slabs_are_merged_where_no_guess_is_near() {
         let rows = || 0..20_000_i64;
-        // Times that come ever faster and ever slower, at once, and all before or after the others.
+        // Times that accelerate and that slow down, together, and times that are all before or
+        // after the others.
         check(&[
             rows().map(|row| row * row / 7_000).collect(),
             rows().map(|row| 60_000 - (20_000 - row).pow(2) / 7_000).collect(),
@@ -266,7 +270,7 @@ mod tests {
             rows().map(|row| row / 10 + 90_000).collect(),
             vec![5; 3],
         ]);
-        // As many rows of one time as no slab has.
+        // More rows with the same time than a slab can have.
         check(&[vec![7; 50_000], vec![7; 50_000], rows().collect()]);
     }
 

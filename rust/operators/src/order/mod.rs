@@ -1,12 +1,12 @@
-//! Rows by key, and in time order within a key. All joins begin with this.
+//! Sorts rows by key, and by time within each key. All joins begin with this step.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `group.rs` | rows by key and time |
-//! | `sort.rs` | rows of a group in time order, however they are distributed |
-//! | `follow.rs` | the rows of each key followed in time order |
-//! | `directory.rs` | places of rows in no order looked up |
-//! | `merge.rs` | the rows of sorted runs in one order |
+//! | `group.rs` | groups rows by key and sorts them by time |
+//! | `sort.rs` | sorts rows by time, for any distribution of times |
+//! | `follow.rs` | follows the rows of each key in time order |
+//! | `directory.rs` | looks up the positions of unsorted rows |
+//! | `merge.rs` | merges the rows of sorted runs |
 
 mod directory;
 mod follow;
@@ -22,24 +22,25 @@ pub(crate) use follow::{Follow, follow};
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
 pub(crate) use sort::sort_groups;
 
-/// The columns of one side that decide who matches whom.
+/// The columns of one side that determine which rows match.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinColumns<'a> {
     /// The time of each row.
     pub ts: &'a [i64],
     /// The dense key of each row, below the join's number of keys, or
-    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that matches nothing; `None` when all rows have
-    /// one key.
+    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that has no match. `None` if all rows have the
+    /// same key.
     pub keys: Option<&'a [u32]>,
 }
 
-/// The row numbers in time order, ascending for equal times; `None` if they are so already.
+/// Returns the row numbers in time order, ascending for equal times, or `None` if the rows are
+/// already in time order.
 pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
-/// As [`gallop`], for calls that move by a few places: no branch depends on how many. It is for
-/// loops that are compiled for wide instructions.
+/// Searches like [`gallop`], for calls that move by a few positions: no branch depends on the
+/// distance. This function is for loops that are compiled for wide instructions.
 #[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     const BLOCK: usize = 8;
@@ -55,7 +56,8 @@ pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     gallop(ts, low as u32, before)
 }
 
-/// The first place from `floor` to `from` whose time is not `before`, or `from` if all are.
+/// Returns the first position from `floor` to `from` whose time is not `before`, or `from` if all
+/// times are.
 #[inline]
 pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let (floor, mut high) = (floor as usize, from as usize);
@@ -71,12 +73,13 @@ pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64
     high as u32
 }
 
-/// The first place from `from` on whose time is not `before`; all that are, come first.
+/// Returns the first position from `from` on whose time is not `before`. Times that are `before`
+/// must precede all others.
 #[inline]
 pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let mut low = from as usize;
     let mut step = 1;
-    // Most calls move by a place or two.
+    // Most calls move by one or two positions.
     while low < ts.len() && before(ts[low]) {
         let probe = low + step;
         if probe >= ts.len() || !before(ts[probe]) {

@@ -1,14 +1,14 @@
-//! Puts rows in time order, stably.
+//! Sorts rows by time, stably.
 //!
-//! - Keys of many rows: partitioned by key and by equal ranges of time at once ([`sort_by_key`]), so
-//!   that each range is sorted in a cache.
-//! - Keys of few rows: partitioned by key, and each group is sorted in a cache ([`sort_groups`]). A
-//!   group that has far more rows than others is partitioned in its own range of time. So times may
-//!   be distributed in any way.
-//! - In a cache: few rows by insertion, more by buckets of their highest bits, and rows that crowd
-//!   in a bucket by comparisons.
+//! - Keys with many rows: rows are partitioned by key and by equal ranges of time in one step
+//!   ([`sort_by_key`]). Each range is then sorted in a cache.
+//! - Keys with few rows: rows are partitioned by key, and each group is sorted in a cache
+//!   ([`sort_groups`]). A group with far more rows than others is partitioned by its own range of
+//!   time. Times can therefore have any distribution.
+//! - In a cache, few rows are sorted by insertion. More rows are distributed into buckets by their
+//!   highest bits, and rows in crowded buckets are sorted by comparisons.
 //!
-//! Row numbers go with the times where they are wanted.
+//! Row numbers are moved with the times on request.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -17,23 +17,27 @@ use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_
 use super::group::{are_sorted, partition, split_some};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// Rows a task sorts or checks at a time, so that a stop is seen soon.
+/// The number of rows that a task sorts or checks at a time, small enough for a stop to be noticed
+/// soon.
 const TASK_ROWS: usize = 1 << 18;
 
-/// The most rows that are sorted as they are: 16 bytes each are half of a 2 MiB cache.
+/// The maximum number of rows that are sorted without partitioning: at 16 bytes each, they take
+/// half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
-/// So few rows are sorted where they are.
+/// The maximum number of rows that are sorted in place.
 const FEW_ROWS: usize = 16;
 
-/// More words than this in a bucket are too many to be moved to their places one by one.
+/// If a bucket has more words than this, it takes too long to move them to their positions one by
+/// one.
 const CROWDED: u32 = 32;
 
-/// How many rows a range of times should have: with so few they are sorted in the smallest cache.
+/// The target number of rows in a range of times, which is small enough for sorting in the smallest
+/// cache.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
-/// Puts each group in time order, stably, and returns whether all were. Row numbers, if there are
-/// any, go with their times.
+/// Sorts each group by time, stably, and returns whether all of them were already sorted. Row
+/// numbers, if there are any, are moved with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
@@ -69,7 +73,7 @@ pub(crate) fn sort_groups(
     Ok(all)
 }
 
-/// Memory that groups are sorted in, one after the other.
+/// Memory in which groups are sorted one after the other.
 #[derive(Default)]
 struct Scratch {
     words: Vec<u64>,
@@ -78,7 +82,7 @@ struct Scratch {
     from: Vec<u32>,
 }
 
-/// Puts rows in time order, stably, and returns whether they were.
+/// Sorts rows by time, stably, and returns whether they were already sorted.
 fn sort(ts: &mut [i64], numbers: Option<&mut [u32]>, scratch: &mut Scratch) -> bool {
     let sorted = ts.is_sorted();
     match numbers {
@@ -91,7 +95,7 @@ fn sort(ts: &mut [i64], numbers: Option<&mut [u32]>, scratch: &mut Scratch) -> b
     sorted
 }
 
-/// Sorts few rows where they are.
+/// Sorts a few rows in place.
 fn insert(ts: &mut [i64], numbers: &mut [u32]) {
     for next in 1..ts.len() {
         let (time, number) = (ts[next], numbers[next]);
@@ -104,7 +108,8 @@ fn insert(ts: &mut [i64], numbers: &mut [u32]) {
     }
 }
 
-/// Sorts rows in a cache: as numbers of (time, place), in one word if they fit.
+/// Sorts rows in a cache, as numbers of (time, position), which are combined into one word if they
+/// fit.
 fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
     let (low, high) = span(ts);
     let place_bits = usize::BITS - (ts.len() - 1).leading_zeros();
@@ -142,11 +147,11 @@ fn sort_times(ts: &mut [i64], scratch: &mut Scratch) {
 }
 
 impl Scratch {
-    /// Puts the words, which have `bits` bits, in order.
+    /// Sorts the words, which have `bits` bits.
     ///
-    /// They are counted in about two buckets a word, by their highest bits, and put in the order of
-    /// the buckets. Then a word is only a place or two from where it belongs, and is moved there.
-    /// Words that crowd in a bucket are sorted by comparisons instead.
+    /// The words are counted in about two buckets per word, by their highest bits, and put in the
+    /// order of the buckets. Each word is then only one or two positions away from its final
+    /// position, and is moved there. Words in crowded buckets are sorted by comparisons instead.
     fn sort_words(&mut self, bits: u32) {
         let bucket_bits = self.words.len().ilog2() + 1;
         let bucket = |word: u64| (word >> bits.saturating_sub(bucket_bits)) as usize;
@@ -181,7 +186,7 @@ impl Scratch {
     }
 }
 
-/// As [`sort`], on all threads.
+/// Sorts rows like [`sort`], on all threads.
 fn sort_large(
     ts: &mut [i64],
     numbers: Option<&mut [u32]>,
@@ -204,7 +209,7 @@ fn sort_large(
     Ok(false)
 }
 
-/// Times in order, and the place that each had if that is wanted.
+/// Returns the sorted times and, on request, the original position of each.
 pub(super) fn sort_rows(
     ts: &[i64],
     with_places: bool,
@@ -221,24 +226,25 @@ pub(super) fn sort_rows(
     Ok((sorted.ts, sorted.numbers))
 }
 
-/// Rows by key, then time, then row number.
+/// Rows sorted by key, then time, then row number.
 #[derive(Debug)]
 pub(super) struct SortedRows {
-    /// Where each key's rows start, with the number of rows that have a key as last element.
+    /// The start of each key's rows, followed by the number of rows that have a key.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
-    /// The row numbers, if they are wanted.
+    /// The row numbers, if they were requested.
     pub(super) numbers: Option<Pages<u32>>,
-    /// Whether the row numbers of each key ascend; false where that is not known.
+    /// `true` if the row numbers of each key are in ascending order; `false` if this is not known.
     pub(super) ascending: bool,
 }
 
-/// Whether keys have so many rows each that [`sort_by_key`] should sort them.
+/// Returns whether keys have so many rows each that [`sort_by_key`] should sort them.
 pub(super) fn are_many(rows: usize, key_count: usize) -> bool {
     rows / key_count.max(1) > CACHED_ROWS / 2
 }
 
-/// Rows of few keys, of which each has many: partitioned by key and range of time at once.
+/// Sorts the rows of few keys with many rows each, by partitioning them by key and range of time in
+/// one step.
 pub(super) fn sort_by_key(
     keys: &[u32],
     ts: &[i64],
@@ -249,15 +255,15 @@ pub(super) fn sort_by_key(
     RowsByRange::new(keys, ts, key_count, with_numbers, driver)?.sorted(driver)
 }
 
-/// Rows by key and range of time, in any order within a range.
+/// Rows partitioned by key and range of time, in any order within a range.
 #[derive(Debug)]
 pub(super) struct RowsByRange {
-    /// The smallest time of all.
+    /// The smallest of all times.
     pub(super) low: i64,
-    /// How long a range is, as a power of two.
+    /// The length of a range, as a power of two.
     pub(super) shift: u32,
     pub(super) ranges_a_key: usize,
-    /// Where each range of each key starts; last, the number of rows that have a key.
+    /// The start of each range of each key, followed by the number of rows that have a key.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
     numbers: Option<Pages<u32>>,
@@ -271,12 +277,12 @@ impl RowsByRange {
         with_numbers: bool,
         driver: &Driver,
     ) -> Result<Self, Stopped> {
-        // The ranges are of all keys.
+        // All keys have the same ranges.
         let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
         let spans = driver.map(parts.clone(), |part| span(&ts[part]))?;
         let (low, high) =
             spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
-        // One level of partitioning, where that leaves ranges that fit a cache.
+        // One level of partitioning is sufficient if its ranges fit in a cache.
         let wanted = (ts.len() / key_count.max(1) / RANGE_ROWS).min(MAX_BUCKETS / key_count.max(1));
         let wanted = wanted.max(2);
         let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted.ilog2());
@@ -302,14 +308,14 @@ impl RowsByRange {
         let mut numbers = with_numbers.then(|| Pages::unwritten(ts.len()));
         let starts = partition(&codes, ts, count, &mut sorted_ts, numbers.as_deref_mut(), driver)?;
         drop(codes);
-        // Rows without a key have no place.
+        // Rows without a key have no position.
         let with_key = starts[count] as usize;
         let ts = sorted_ts.written_upto(with_key);
         let numbers = numbers.map(|numbers| numbers.written_upto(with_key));
         Ok(RowsByRange { low, shift, ranges_a_key: ranges_a_key as usize, starts, ts, numbers })
     }
 
-    /// The rows in time order within each key.
+    /// Returns the rows in time order within each key.
     pub(super) fn sorted(self, driver: &Driver) -> Result<SortedRows, Stopped> {
         let RowsByRange { ranges_a_key, starts, mut ts, mut numbers, .. } = self;
         sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
@@ -322,9 +328,9 @@ impl RowsByRange {
     }
 }
 
-/// The smallest and the largest of some times.
+/// Returns the smallest and the largest of some times.
 fn span(ts: &[i64]) -> (i64, i64) {
-    // One pass each, so that both are vectorised.
+    // There is one pass for each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))
 }
 
@@ -334,7 +340,7 @@ mod tests {
 
     use super::*;
 
-    /// Sorts as [`sort`] should.
+    /// Returns the expected result of [`sort`].
     fn expected(ts: &[i64]) -> (Vec<i64>, Vec<u32>) {
         let mut rows: Vec<(i64, u32)> = ts.iter().copied().zip(7..).collect();
         rows.sort();
@@ -352,7 +358,8 @@ mod tests {
         for rows in [2, FEW_ROWS, FEW_ROWS + 1, 100, 1_000, 5_000] {
             let spread: Vec<i64> = (0..rows).map(|_| next() as i64).collect();
             let ties = (0..rows).map(|_| (next() % 3) as i64).collect();
-            // All but one in the first bucket, and times that fill a word with their place.
+            // All times except one are in the first bucket, and times fill a word together with
+            // their position.
             let mut crowd: Vec<i64> = (0..rows).map(|_| next() as i64 % 99).collect();
             crowd[0] = 1 << 50;
             let far = (0..rows).map(|_| (next() << 17) as i64).collect();

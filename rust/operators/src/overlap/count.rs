@@ -1,8 +1,9 @@
-//! Counts the right rows that overlap each left row, and lists none.
+//! Counts the right rows that overlap each left row, without listing them.
 //!
 //! A right row overlaps a left row unless it ends before the left row starts, or starts after the
-//! left row ends. No row does both. So the count is the number of right rows of the key that start
-//! before the end, less the number of rows that end before the start:
+//! left row ends. No row can do both. The count is therefore a difference: the number of right rows
+//! of the key that start before the left row's end, minus the number of those that end before its
+//! start:
 //!
 //! ```text
 //!   left                ├───────────┤
@@ -10,19 +11,20 @@
 //!   right ends       1 │  2    3     4    5       1 ends before its start: 3 overlap
 //! ```
 //!
-//! Row numbers are not needed. Left rows in the order of their starts, or few, follow starts and ends
-//! that are each put in order within a key ([`follow`]). Others are not sorted: they look both
-//! numbers up ([`look_up`]), and starts and ends are put in order only as far as a look needs it.
+//! Row numbers are not needed. If left rows are sorted by start, or if there are few of them, they
+//! follow the sorted starts and the sorted ends of each key ([`follow`]). Other left rows are not
+//! sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are sorted only
+//! as far as lookups need them to be.
 //!
-//! The work is O((n + m) log m), whatever the pairs. The starts and the ends of right rows are copied,
-//! 16 bytes a row. For left rows in no order, places are noted, up to 4 bytes for each start and each
-//! end. A left row costs 8 bytes.
+//! The work is O((n + m) log m), regardless of the number of pairs. The starts and the ends of
+//! right rows are copied, which takes 16 bytes per row. For unsorted left rows, positions are
+//! stored, which takes up to 4 bytes for each start and each end. A left row takes 8 bytes.
 //!
 //! # Sources
 //!
-//! Counting by two searches is the method of BITS: Layer, Skadron, Robins, Hall and Quinlan, "Binary
-//! Interval Search: a scalable algorithm for counting interval intersections" (Bioinformatics 29,
-//! 2013).
+//! Counting by two searches is the method of BITS: Layer, Skadron, Robins, Hall and Quinlan,
+//! "Binary Interval Search: a scalable algorithm for counting interval intersections"
+//! (Bioinformatics 29, 2013).
 
 use super::IntervalColumns;
 use crate::driver::{Driver, Stopped};
@@ -30,8 +32,8 @@ use crate::matches::{Matches, Run};
 use crate::order::{Directory, Follow, OrderedTimes, follow, look_up, step};
 use crate::rows::RowEnds;
 
-/// How many right rows overlap each left row: matches whose runs have the right lengths, of any right
-/// rows. No row may end before it starts.
+/// Returns the number of right rows that overlap each left row, as matches whose runs have the
+/// correct lengths but contain arbitrary right rows. No row may end before it starts.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -48,8 +50,8 @@ use crate::rows::RowEnds;
 ///
 /// # Panics
 ///
-/// As [`Overlaps::new`](super::Overlaps::new); when a row ends before it starts, the counts may be
-/// wrong.
+/// Panics under the same conditions as [`Overlaps::new`](super::Overlaps::new). If a row ends
+/// before it starts, the counts can be wrong.
 pub fn count_overlaps(
     left: IntervalColumns<'_>,
     right: IntervalColumns<'_>,
@@ -59,7 +61,7 @@ pub fn count_overlaps(
     left.check();
     right.check();
     let runs = if Directory::pays(left.starts, right.starts.len(), driver)? {
-        // A run from the first row that has not ended to the last one that has started.
+        // A run from the first row that has not ended to the last row that has started.
         let ends = Directory::of_side(right.by_end(), key_count, driver)?;
         let starts = Directory::of_side(right.by_start(), key_count, driver)?;
         let reach = RowEnds { first: left.starts, last: left.ends };
@@ -81,18 +83,18 @@ pub fn count_overlaps(
 /// Counts the right rows that end before a left row starts, and the right rows that start before it
 /// ends.
 struct StartEndCounter<'a> {
-    /// Where the right rows of each key begin.
+    /// The start of each key's right rows.
     of_keys: &'a [u32],
-    /// The starts of right rows, in order within each key.
+    /// The sorted starts of each key's right rows.
     starts: &'a [i64],
-    /// The ends of right rows, in order within each key.
+    /// The sorted ends of each key's right rows.
     ends: &'a [i64],
     /// The end of each left row.
     left_ends: &'a [i64],
 }
 
 impl Follow for StartEndCounter<'_> {
-    /// Right rows that have ended, and right rows that have started.
+    /// The number of right rows that have ended, and the number of right rows that have started.
     type Place = Run;
     type Output = Run;
 

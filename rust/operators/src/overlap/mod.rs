@@ -1,6 +1,6 @@
-//! The overlap join: pairs of rows with one key whose intervals have a point in common.
+//! The overlap join: pairs of rows with equal keys whose intervals have a point in common.
 //!
-//! Each row has a start and an end. A pair `(l, r)` matches when the keys are equal, `l.start <=
+//! Each row has a start and an end. A pair `(l, r)` matches if the keys are equal, `l.start <=
 //! r.end` and `r.start <= l.end`:
 //!
 //! ```text
@@ -9,37 +9,42 @@
 //!                      ×    ×      ×              three pairs
 //! ```
 //!
-//! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and put in the order
-//!    of their starts within a key. The partners of a left row that start within it are neighbours.
-//! 2. *Windows* ([`windows`]): the partners that start before it are still open where it starts.
-//!    Lists of open rows are kept for some times. All lists together have no more entries than there
-//!    are rows. A left row looks at no more than twice its partners, or seven rows more.
-//! 3. *Follow*: for each left row the last list before its start is found, and the last right row
-//!    that starts before its end. Both hardly move from one left row of a key to the next.
-//! 4. *List* ([`Overlaps::matches`]): the rows of that list, and the rows that start between it and
-//!    the end of the left row, are compared with the start of the left row.
+//! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and sorted by start
+//!    within each key. The partners that start within a left row are then adjacent.
+//! 2. *Windows* ([`windows`]): the partners that start before a left row are still open at its
+//!    start. For certain times, lists of the open rows are stored. All lists together have at most
+//!    as many entries as there are rows. A left row is compared with at most twice the number of
+//!    its partners, or with seven more rows than it has partners.
+//! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
+//!    that starts before its end. Both the list and the row move only a little from one left row of
+//!    a key to the next.
+//! 4. *List* ([`Overlaps::matches`]): compares the start of the left row with the rows of that
+//!    list. The start is also compared with the rows that start between the list and the end of the
+//!    left row.
 //!
-//! The work is O(n log n + m log m + pairs) however long the rows are: a few long rows stand in
-//! lists, and slow no other row down. Where right rows are not in the order of their starts, the
-//! partners of each left row are sorted, too. The number of pairs alone is cheaper
+//! The work is O(n log n + m log m + pairs) regardless of the lengths of rows. A few long rows are
+//! stored in lists, and do not slow down other rows. If right rows are not sorted by start, the
+//! partners of each left row are sorted, too. Computing only the number of pairs is cheaper
 //! ([`count_overlaps`]).
 //!
 //! # Trade-offs
 //!
-//! The right side is copied as (end, row number), 12 bytes a row. Up to 4 bytes a row stand in lists,
-//! and a window costs 16 bytes: one for each key, and at most one for eight rows. A left row costs 8
-//! bytes, and a pair 4, twice while a page is put together. Rows are numbered in 32 bits.
+//! The right side is copied as (end, row number), which takes 12 bytes per row. Lists take up to 4
+//! bytes per row, and windows 16 bytes each: one window per key, and at most one per eight rows. A
+//! left row takes 8 bytes. A pair takes 4 bytes, and twice that while a page is assembled. Row
+//! numbers have 32 bits.
 //!
 //! # Sources
 //!
-//! Lists that are made anew once half of their rows are closed are the window lists of Chazelle,
-//! "Filtering Search: A New Approach to Query-Answering" (SIAM Journal on Computing 15, 1986).
+//! The lists are the window lists of Chazelle, "Filtering Search: A New Approach to
+//! Query-Answering" (SIAM Journal on Computing 15, 1986), which are rebuilt once half of their rows
+//! are closed.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `windows.rs` | lists of the rows that are open at some times |
+//! | `windows.rs` | lists of the rows that are open at certain times |
 //! | `count.rs` | the number of pairs of each left row |
 
 mod count;
@@ -56,26 +61,26 @@ use crate::order::{Follow, Groups, JoinColumns, OrderedTimes, follow, gallop, st
 pub use count::count_overlaps;
 use windows::{OverlapWindows, WindowReach};
 
-/// The columns of one side that decide which rows match.
+/// The columns of one side that determine which rows match.
 #[derive(Clone, Copy, Debug)]
 pub struct IntervalColumns<'a> {
     /// The start of each row.
     pub starts: &'a [i64],
-    /// The end of each row, which belongs to it.
+    /// The end of each row, inclusive.
     pub ends: &'a [i64],
     /// The dense key of each row, below the join's number of keys, or
-    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that matches nothing; `None` when all rows have
-    /// one key.
+    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that has no match. `None` if all rows have the
+    /// same key.
     pub keys: Option<&'a [u32]>,
 }
 
 impl<'a> IntervalColumns<'a> {
-    /// The starts with their keys.
+    /// Returns the starts with their keys.
     fn by_start(&self) -> JoinColumns<'a> {
         JoinColumns { ts: self.starts, keys: self.keys }
     }
 
-    /// The ends with their keys.
+    /// Returns the ends with their keys.
     fn by_end(&self) -> JoinColumns<'a> {
         JoinColumns { ts: self.ends, keys: self.keys }
     }
@@ -86,8 +91,8 @@ impl<'a> IntervalColumns<'a> {
     }
 }
 
-/// The right rows that overlap each left row. They are listed when they are asked for, since memory
-/// might not hold all pairs.
+/// The right rows that overlap each left row. Pairs are listed only on request, since not all of
+/// them may fit in memory.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -104,20 +109,20 @@ impl<'a> IntervalColumns<'a> {
 /// ```
 #[derive(Debug)]
 pub struct Overlaps {
-    /// How far each left row reaches.
+    /// The reach of each left row.
     reached: Pages<WindowReach>,
     windows: OverlapWindows,
     right_rows: usize,
 }
 
 impl Overlaps {
-    /// Finds how far each left row reaches among the right rows. `key_count` bounds the keys of both
-    /// sides. Rows whose end lies before their start are compared as they are; what is said of the
-    /// work and the memory does not hold for them.
+    /// Finds the reach of each left row among the right rows. `key_count` must be greater than
+    /// every key on both sides. Rows whose end is before their start are compared unchanged; the
+    /// bounds on work and memory do not hold for them.
     ///
     /// # Panics
     ///
-    /// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of
+    /// Panics if a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of
     /// bounds.
     pub fn new(
         left: IntervalColumns<'_>,
@@ -151,8 +156,8 @@ impl Overlaps {
         self.right_rows
     }
 
-    /// The left rows from `start` on that together are compared with at most `most` right rows, or
-    /// the first of them.
+    /// Returns the left rows from `start` on that are compared with at most `most` right rows in
+    /// total, or only the first of them.
     pub fn page(&self, start: usize, most: u64) -> Range<usize> {
         let mut candidates = 0;
         let fits = |reached: &&WindowReach| {
@@ -163,7 +168,7 @@ impl Overlaps {
         start..self.reached.len().min(start + rows)
     }
 
-    /// The matches of the left rows of `page`, given the start of each left row.
+    /// Returns the matches of the left rows in `page`, given the start of each left row.
     pub fn matches(
         &self,
         starts: &[i64],
@@ -186,7 +191,7 @@ impl Overlaps {
     }
 }
 
-/// Finds how far left rows reach.
+/// Finds the reach of left rows.
 struct OverlapReach<'a> {
     windows: &'a OverlapWindows,
     right: &'a Groups<'a>,
@@ -195,7 +200,7 @@ struct OverlapReach<'a> {
 }
 
 impl Follow for OverlapReach<'_> {
-    /// A window.
+    /// The index of a window.
     type Place = u32;
     type Output = WindowReach;
 
@@ -219,7 +224,8 @@ impl Follow for OverlapReach<'_> {
     }
 }
 
-/// The value of each place: that of the row with the place's number, if there are numbers.
+/// Returns the values in the order of positions, given the row number at each position; without
+/// `numbers`, positions are row numbers.
 fn by_place(
     values: &[i64],
     numbers: Option<&[u32]>,

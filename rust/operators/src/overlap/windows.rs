@@ -1,13 +1,13 @@
-//! Lists of the rows that are open at some times.
+//! Lists of the rows that are open at certain times.
 //!
-//! A *window* begins at a time, and lists the rows of a key that started before it and end at it or
-//! later. So a row that is open at a time is in the list of the last window that begins before this
-//! time, or has started since.
+//! A *window* begins at a time, and lists the rows of a key that started before it and end at that
+//! time or later. A row that is open at a given time is therefore in the list of the last window
+//! that begins before this time, or it has started since.
 //!
-//! A window begins where as many rows have ended since the last one as are still open. At any time
-//! before, more than half of the rows that were listed, or have started since, are open. And the new
-//! list is no longer than the number of rows that have ended since the last one, so that all lists
-//! have as many entries as there are rows, at most.
+//! A new window begins when as many rows have ended since the last one as are still open. Before
+//! that time, more than half of the rows that were listed or have started since are open. The new
+//! list is not longer than the number of rows that have ended since the last one. All lists
+//! together therefore have at most as many entries as there are rows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -16,52 +16,52 @@ use super::by_place;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::order::{Groups, gallop};
 
-/// The fewest rows that end in a window: comparing a few rows takes less time than finding a
-/// window.
+/// The minimum number of rows that end in a window, because comparing a few rows takes less time
+/// than finding a window.
 const ENDED: u32 = 8;
 
-/// How far a left row reaches.
+/// The rows that a left row reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(super) struct WindowReach {
     /// The last window that begins before the row starts.
     pub(super) window: u32,
-    /// The place after the last right row that starts before the row ends.
+    /// The position after the last right row that starts before the row ends.
     pub(super) end: u32,
 }
 
-/// A window. Its list ends where the next one's begins.
+/// A window. The list of a window ends where the list of the next window begins.
 #[derive(Clone, Copy, Debug)]
 struct OverlapWindow {
-    /// The place of the first row that starts in it.
+    /// The position of the first row that starts in the window.
     first: u32,
-    /// Where its list begins.
+    /// The start of the window's list.
     list: u32,
 }
 
-/// The windows of all keys, over the right rows.
+/// The windows of all keys over the right rows.
 #[derive(Debug)]
 pub(super) struct OverlapWindows {
-    /// The first window of each key, and the number of windows.
+    /// The first window of each key, followed by the number of windows.
     starts: Vec<u32>,
-    /// When each begins; the first one of a key is there from the beginning.
+    /// The start time of each window. The first window of a key is open from the beginning of time.
     times: Vec<i64>,
-    /// Last, the end of the lists.
+    /// The windows, followed by an entry for the end of the lists.
     windows: Vec<OverlapWindow>,
-    /// The places that are listed, ascending in each list.
+    /// The listed positions, in ascending order within each list.
     open: Vec<u32>,
-    /// The end of the row at each place.
+    /// The end of the row at each position.
     ends: Pages<i64>,
-    /// The number of the row at each place; `None` where a row's place is its number.
+    /// The number of the row at each position. `None` if positions are row numbers.
     numbers: Option<Pages<u32>>,
-    /// Whether the numbers of each key ascend.
+    /// `true` if the row numbers of each key are in ascending order.
     ascending: bool,
 }
 
-/// The windows of some neighbouring keys.
+/// The windows of some adjacent keys.
 #[derive(Default)]
 struct KeyWindows {
-    /// How many windows each key has.
+    /// The number of windows of each key.
     counts: Vec<u32>,
     times: Vec<i64>,
     windows: Vec<OverlapWindow>,
@@ -69,8 +69,8 @@ struct KeyWindows {
 }
 
 impl OverlapWindows {
-    /// The windows of rows that are grouped by key and start, given the end of each row, and the
-    /// ends in order within each key.
+    /// Creates the windows of rows that are grouped by key and start. The arguments contain the end
+    /// of each row, and the sorted ends of each key.
     pub(super) fn new(
         groups: &Groups<'_>,
         ends: &[i64],
@@ -120,42 +120,42 @@ impl OverlapWindows {
             windows.open.extend(part.open);
         }
         let end = OverlapWindow { first: 0, list: place(windows.open.len()) };
-        // Rows without partners have the first window, also where there is none.
+        // Rows without partners have the first window, even if there is none.
         windows.windows.extend(if windows.times.is_empty() { vec![end; 2] } else { vec![end] });
         Ok(windows)
     }
 
-    /// The same, with the numbers of the rows.
+    /// Returns the same windows, with the numbers of the rows.
     pub(super) fn with_numbers(self, groups: Groups<'_>) -> Self {
         OverlapWindows { numbers: groups.into_numbers(), ..self }
     }
 
-    /// The windows of a key.
+    /// Returns the windows of a key.
     #[inline]
     pub(super) fn of_key(&self, key: u32) -> std::ops::Range<u32> {
         self.starts[key as usize]..self.starts[key as usize + 1]
     }
 
-    /// When each window begins.
+    /// Returns the start time of each window.
     pub(super) fn times(&self) -> &[i64] {
         &self.times
     }
 
-    /// The place of the first row that starts in a window.
+    /// Returns the position of the first row that starts in a window.
     #[inline]
     pub(super) fn first_after(&self, window: u32) -> u32 {
         self.windows[window as usize].first
     }
 
-    /// How many right rows a left row is compared with.
+    /// Returns the number of right rows that a left row is compared with.
     #[inline]
     pub(super) fn candidates(&self, reached: WindowReach) -> usize {
         let [window, next] = [0, 1].map(|nth| self.windows[reached.window as usize + nth]);
         (next.list - window.list) as usize + reached.end.saturating_sub(window.first) as usize
     }
 
-    /// Adds the right rows that overlap a left row with this start to `rows`, in row order, and
-    /// returns how many. `places` is scratch.
+    /// Appends the right rows that overlap a left row with this start to `rows`, in row order, and
+    /// returns their number. `places` is memory for reuse.
     #[inline]
     pub(super) fn list(
         &self,
@@ -201,13 +201,13 @@ impl OverlapWindows {
     }
 }
 
-/// A place in the lists, which have no more entries than there are rows.
+/// Returns a position in the lists, which have at most as many entries as there are rows.
 fn place(at: usize) -> u32 {
-    u32::try_from(at).expect("rows that do not end before they start")
+    u32::try_from(at).expect("rows must not end before they start")
 }
 
 impl KeyWindows {
-    /// Adds the windows of the key whose rows are at these places.
+    /// Adds the windows of the key whose rows are at these positions.
     fn add(
         &mut self,
         starts: &[i64],
@@ -220,11 +220,11 @@ impl KeyWindows {
         }
         let windows = self.windows.len();
         let (starts, sorted_ends) = (&starts[..at.end], &sorted_ends[..at.end]);
-        // The last window: the place of the first row in it, the rows that have ended before it,
-        // and where its list is.
+        // The last window: the position of its first row, the number of rows that have ended before
+        // it, and the start of its list.
         let (mut first, mut ended, mut list) = (at.start as u32, at.start, self.open.len());
         self.begin(i64::MIN, first, list);
-        // The rows that have to end before the next one, as far as is known.
+        // The number of rows that have to end before the next window, as far as it is known.
         let mut wanted = ENDED as usize;
         while let Some(&end) = sorted_ends.get(ended + wanted - 1) {
             let Some(time) = end.checked_add(1) else { break };
@@ -233,7 +233,7 @@ impl KeyWindows {
             let listed = self.open.len() - list;
             let open_or_ended = listed + (next_first - first) as usize;
             if 2 * (have_ended as usize - ended) < open_or_ended {
-                // By then more rows may have started, never fewer.
+                // Meanwhile, more rows can start, but not fewer.
                 wanted = open_or_ended.div_ceil(2);
                 continue;
             }

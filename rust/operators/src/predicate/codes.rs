@@ -1,4 +1,4 @@
-//! Codes of a column: numbers in equal steps from its smallest to its largest.
+//! Codes of a column: numbers in equal steps from its smallest to its largest value.
 
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::simd::scan::Span;
@@ -6,7 +6,7 @@ use tidegate_structures::simd::scan::Span;
 use super::column::RankColumn;
 use super::numbers::{Number, Numbers, Operand, with_values};
 
-/// How codes are kept.
+/// The form in which codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Few codes, each with a bitmap of its rows.
@@ -15,7 +15,7 @@ pub(super) enum Form {
     Words,
 }
 
-/// A column's codes. A larger number has no smaller code, so that a range of numbers is within a
+/// A column's codes. A larger number never has a smaller code, so a range of numbers is within a
 /// range of codes.
 #[derive(Debug)]
 pub(super) struct Codes {
@@ -23,7 +23,7 @@ pub(super) struct Codes {
     low: f64,
     scale: f64,
     largest: u16,
-    /// The kind of numbers that the codes stand for; it holds none.
+    /// An empty column with the number type of the codes.
     like: Numbers,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Values {
 }
 
 impl Codes {
-    /// Codes of the rows of an operand in `order`.
+    /// Creates codes for the rows of an operand in `order`.
     pub(super) fn new(
         operand: &Operand,
         order: &dyn Fn(usize) -> usize,
@@ -62,8 +62,8 @@ impl Codes {
         })
     }
 
-    /// Adds codes of rows of the operand. Numbers beyond those that the codes were made for have
-    /// the first or last code.
+    /// Appends codes for rows of the operand. Numbers outside the range for which the codes were
+    /// created have the first or the last code.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) {
         with_values!(&operand.numbers, values => {
             let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));
@@ -74,7 +74,7 @@ impl Codes {
         });
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         match &self.values {
             Values::Bitmaps(bitmaps) => bitmaps.memory(),
@@ -82,7 +82,7 @@ impl Codes {
         }
     }
 
-    /// The codes that numbers in a range of the column may have.
+    /// Returns the codes that numbers in a range of the column can have.
     pub(super) fn span(&self, column: &RankColumn, span: Span<u64>) -> Span<u16> {
         fn float<T: Number>(_: &[T], rank: u64) -> f64 {
             T::of_rank(rank).float()
@@ -97,12 +97,12 @@ impl Codes {
     }
 }
 
-/// Rises with the number, since each rounding does.
+/// The code increases with the number, since each rounding preserves order.
 fn code(number: f64, low: f64, scale: f64) -> f64 {
     (number - low) * scale
 }
 
-/// The last bucket is also that of codes beyond it.
+/// Returns the bucket of a code; codes beyond the last bucket are in the last one.
 fn bucket(code: f64) -> u8 {
     (code as u8).min(BUCKETS as u8 - 1)
 }

@@ -7,15 +7,15 @@ use super::Term;
 use super::numbers::{Number, Numbers, Operand, with_values};
 use crate::rows::Side;
 
-/// A column as ranks of its numbers above the smallest one. What compares with nothing is above
-/// every range.
+/// A column of ranks, stored relative to the rank of the smallest number. The rank of a number that
+/// matches nothing is above every range.
 #[derive(Debug)]
 pub(super) struct RankColumn {
-    /// The number of the term it is of.
+    /// The index of the term to which the column belongs.
     pub(super) term: usize,
     /// The rank of the smallest number.
     pub(super) base: u64,
-    /// The largest rank, less the smallest.
+    /// The largest rank minus the smallest.
     reach: u64,
     pub(super) ranks: Ranks,
 }
@@ -27,7 +27,7 @@ pub(super) enum Ranks {
 }
 
 impl Ranks {
-    /// Adds others of the same width behind these.
+    /// Appends other ranks, which must have the same width.
     pub(super) fn append(&mut self, more: Ranks) {
         match (self, more) {
             (Ranks::U32(all), Ranks::U32(more)) => all.extend(more),
@@ -36,7 +36,7 @@ impl Ranks {
         }
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         match self {
             Ranks::U32(ranks) => ranks.capacity() * size_of::<u32>(),
@@ -55,7 +55,7 @@ impl RankColumn {
     ) -> Option<Self> {
         let operand = term.operand(side);
         let (first, last) = operand.ends().unwrap_or((0, 0));
-        // Where 32 bits or 64 have room, it is left on both sides for numbers of rows to come.
+        // If 32 or 64 bits leave room, there is some on both sides for the numbers of future rows.
         let room =
             if last - first < u64::from(u32::MAX) { u64::from(u32::MAX) - 1 } else { u64::MAX - 1 };
         let base = first.saturating_sub(room.saturating_sub(last - first) / 2);
@@ -76,7 +76,7 @@ impl RankColumn {
         })
     }
 
-    /// Adds rows of the operand; whether all their numbers had room.
+    /// Appends rows of the operand, and returns whether all their numbers fit.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) -> bool {
         let most = match self.ranks {
             Ranks::U32(_) => u64::from(u32::MAX) - 1,
@@ -101,7 +101,7 @@ impl RankColumn {
         })
     }
 
-    /// The part of a range of ranks that numbers of this column may be in.
+    /// Returns the part of a range of ranks that numbers of this column can be in.
     pub(super) fn span(&self, low: u64, high: u64) -> Option<Span<u64>> {
         let (low, high) = (low.max(self.base), high.min(self.base + self.reach));
         (low <= high).then(|| Span { low: low - self.base, width: high - low })
@@ -121,7 +121,7 @@ impl RankColumn {
         }
     }
 
-    /// The rank at a place, above the smallest one.
+    /// Returns the rank at a position, relative to the smallest one.
     #[inline]
     pub(super) fn rank(&self, place: usize) -> u64 {
         match &self.ranks {
@@ -130,7 +130,7 @@ impl RankColumn {
         }
     }
 
-    /// The ranks at some places.
+    /// Returns the ranks at some positions.
     pub(super) fn ranks_at(&self, places: &[u32]) -> Ranks {
         match &self.ranks {
             Ranks::U32(ranks) => {

@@ -1,16 +1,17 @@
-//! The rows of a window by value. Rows in the range of a new row are looked up instead of compared.
+//! An index of a window's rows by value. Rows in the range of a new row are looked up instead of
+//! compared.
 //!
 //! ```text
-//!   places      0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
-//!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          each block is looked up, and places outside of the run dropped
+//!   positions   0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
+//!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          looked up by block; others than the run dropped
 //! ```
 //!
-//! Runs are cut out of the order of time, and ranges out of the order of values. So places are put
-//! into the order of their values block by block. A block is about as long as the runs: it has few
-//! candidates that are in no run, and a run touches few blocks. Candidates are neighbours: their
-//! places and their values in a second column are scanned. If a row's range has too many
-//! candidates, the row is compared after all. So are the places of a growing window until they fill
-//! a block.
+//! Runs are ranges in time order, and matching values are ranges in value order. Positions are
+//! therefore sorted by value within each block. A block is about as long as the runs: it then has
+//! few candidates outside the run, and a run touches few blocks. Candidates are adjacent, so their
+//! positions and their values in a second column are scanned. If a row's range has too many
+//! candidates, the row is compared with the whole run instead. The positions of a growing window
+//! are also compared until they fill a block.
 
 use std::ops::Range;
 
@@ -24,53 +25,54 @@ use crate::driver::{Driver, Stopped};
 use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
-/// The costs of looking a range up in a block, looking at a candidate, and putting a place into
-/// order. Like the window's own costs, they are in picoseconds. They were measured on an Intel
-/// Xeon, on blocks of 2^16 places.
+/// The costs of looking up a range in a block, of reading a candidate, and of sorting a position.
+/// Like the window's own costs, these costs are in picoseconds. The costs were measured on an Intel
+/// Xeon, on blocks of 2^16 positions.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
 
-/// Pairs below which nothing is gained that is worth a sample.
+/// For fewer pairs, the gain is not worth the cost of a sample.
 const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 
-/// New rows, and places of the run of each, on which costs are estimated.
+/// The number of new rows, and of positions in the run of each, from which costs are estimated.
 const SAMPLE: (usize, usize) = (256, 1 << 10);
 
-/// The smallest block, in bits of places: with as many places a lookup costs as much as comparing.
+/// The smallest block, as the binary logarithm of its number of positions. In a block of this size,
+/// a lookup costs as much as comparing.
 const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 
-/// The first column of a window in blocks, each in the order of its ranks.
+/// The first column of a window, divided into blocks that are each sorted by rank.
 #[derive(Debug)]
 pub struct Index {
-    /// A block has 2^shift places.
+    /// A block has 2^shift positions.
     shift: u32,
-    /// Ranks with the first bit turned round, so that they are in the order of signed numbers.
+    /// Ranks with the first bit inverted, so that they are ordered like signed numbers.
     ranks: Vec<i64>,
     places: Vec<u32>,
     /// The second column in the same order, if there is one.
     second: Option<Ranks>,
 }
 
-/// A rank as it is sorted.
+/// Returns a rank in the form in which it is sorted.
 fn signed(rank: u64) -> i64 {
     (rank ^ 1 << 63).cast_signed()
 }
 
-/// The figures of the rows that are to be found.
+/// Information about the rows to be searched for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// Whether the window grows as they come, so that its last places are in no whole block.
+    /// `true` if the window grows with these rows, so that its last positions do not fill a block.
     pub(crate) is_growing: bool,
 }
 
 impl Index {
-    /// The index of a window that makes finding rows cheapest, given the run of each; `None` where
-    /// comparing is cheaper.
+    /// Returns the index of a window that makes searching for rows cheapest, given the run of each
+    /// row; `None` if comparing is cheaper.
     ///
-    /// It does not change what is found.
+    /// The choice does not change the results.
     pub(crate) fn choose(
         window: &ScanColumns,
         terms: &[Term],
@@ -93,11 +95,11 @@ impl Index {
         if pairs * (step as f64) < FEW_PAIRS {
             return Ok(None);
         }
-        // 1. A window that grows is put into order once more when it has doubled, while as many new
-        //    rows come.
+        // 1. If the window is growing, it is sorted once more by the time it has doubled, after as
+        //    many new rows.
         let all = window.rows() as f64;
         let ordered = if news.is_growing { 2.0 * rows.len() as f64 } else { all / step as f64 };
-        // 2. The cheapest size of a block.
+        // 2. Find the cheapest block size.
         let each_pair = window.pair_cost();
         let cost = |shift: u32| -> f64 {
             let block = f64::from(shift).exp2();
@@ -125,21 +127,21 @@ impl Index {
         Ok(Some(index))
     }
 
-    /// An index of a window, without places, with blocks of 2^shift of them.
+    /// Creates an index of a window without positions, with blocks of 2^shift positions.
     pub(super) fn new(window: &ScanColumns, shift: u32) -> Self {
         let second = window.columns().get(1).map(|column| column.ranks_at(&[]));
         Index { shift, ranks: Vec::new(), places: Vec::new(), second }
     }
 
-    /// Adds the places of the window that fill blocks.
+    /// Adds the positions of the window that fill blocks.
     pub(crate) fn grow(&mut self, window: &ScanColumns) {
         let upto = window.rows() >> self.shift << self.shift;
         let driver = Driver::new(1, Stop::default());
-        self.extend(window, upto, &driver).expect("nobody asks it to stop");
+        self.extend(window, upto, &driver).expect("no stop is requested");
     }
 
-    /// Adds the places of the window before `upto`, where the last block may end early if no more
-    /// come.
+    /// Adds the positions of the window before `upto`. The last block can be incomplete if no more
+    /// positions follow.
     pub(super) fn extend(
         &mut self,
         window: &ScanColumns,
@@ -167,7 +169,7 @@ impl Index {
         Ok(())
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let of_second = self.second.as_ref().map_or(0, Ranks::memory);
         self.ranks.capacity() * size_of::<i64>()
@@ -175,8 +177,8 @@ impl Index {
             + of_second
     }
 
-    /// As [`Window::find`], of the window that the index is of; the number of places that were
-    /// looked at.
+    /// Finds rows like [`ScanColumns::find`] in the indexed window, and returns the number of
+    /// positions that were read.
     pub(crate) fn find(
         &self,
         window: &ScanColumns,
@@ -215,8 +217,8 @@ impl Index {
         looked_at
     }
 
-    /// Adds the places of a stretch that are in the run and match the new row in the other columns,
-    /// ascending.
+    /// Appends the positions of a stretch that are in the run and match the new row in the other
+    /// columns, in ascending order.
     fn stay(
         &self,
         window: &ScanColumns,
@@ -251,7 +253,7 @@ impl Index {
         found[before..].sort_unstable();
     }
 
-    /// Where the places of a block are whose ranks are in a range.
+    /// Returns the range of a block's entries whose ranks are in a range.
     fn look_up(&self, block: usize, span: Span<u64>) -> Range<usize> {
         let start = block << self.shift;
         let ranks = &self.ranks[start..self.ranks.len().min(start + (1 << self.shift))];
@@ -261,7 +263,7 @@ impl Index {
     }
 }
 
-/// The length of the run of a new row, and the part of it that is in its range.
+/// Returns the length of a new row's run, and the share of it that is in the row's range.
 fn sample(window: &ScanColumns, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f64, f64) {
     if run.is_empty() || ranges.is_empty(row) {
         return (0.0, 0.0);

@@ -7,29 +7,30 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number of the left row to one of the right row, such as
-//! `left.x <= right.a + 10`. Given a new row, it leaves a range of the window's numbers
-//! ([`relation`]). Numbers are kept as unsigned integers of the same order ([`numbers`]). So one
-//! subtraction and one comparison test a pair, of any types ([`ScanColumns`]). Where that wins, the
-//! first two columns are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave
-//! few pairs to test exactly.
+//! A [`Term`] relates a number of the left row to a number of the right row, for example `left.x <=
+//! right.a + 10`. Given a new row, the term determines a range of the window's numbers
+//! ([`relation`]). Numbers are stored as unsigned integers with the same order ([`numbers`]). A
+//! subtraction and a comparison are then sufficient to test a pair of any types ([`ScanColumns`]).
+//! If codes are faster to compare, the first two columns are also stored as 16-bit codes, or as
+//! bitmaps if there are fewer codes. Only the few pairs that pass this test have to be tested
+//! exactly.
 //!
-//! If few pairs pass and windows are long, rows are not even compared: they are looked up by value
+//! If few pairs match and windows are long, rows are not compared but looked up by value
 //! ([`Index`]).
 //!
 //! The three-step procedure of Kang, Naughton and Viglas tests the same pairs. Teubner and
-//! Mueller's handshake join, too, compares several new rows with each part of the window; so it
-//! reaches its rates on vector units.
+//! Mueller's handshake join also compares several new rows with each part of the window, which is
+//! how it reaches its rates on vector units.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `relation.rs` | the condition between two numbers |
-//! | `numbers.rs` | numbers as integers of the same order |
-//! | `scan_columns.rs`, `column.rs` | columns of kept rows that are scanned |
-//! | `codes.rs`, `ranges.rs` | codes and bitmaps of them; ranges that match |
-//! | `index.rs` | rows looked up in blocks by value |
+//! | `numbers.rs` | numbers as integers with the same order |
+//! | `scan_columns.rs`, `column.rs` | the columns of kept rows that a scan reads |
+//! | `codes.rs`, `ranges.rs` | codes and their bitmaps; ranges that match |
+//! | `index.rs` | looks rows up by value, in blocks |
 
 mod codes;
 mod column;
@@ -54,8 +55,8 @@ use tidegate_structures::simd::scan::Span;
 use crate::rows::Side;
 use numbers::Number;
 
-/// The rank of a row's number, and the ranks of the other side's numbers that it matches; `None` if
-/// it matches nothing.
+/// The rank of a row's number, and the range of ranks that it matches on the other side. `None` if
+/// the row matches nothing.
 pub type RankAndTakes = Option<(u64, Span<u64>)>;
 
 /// A condition between a number of the left row and one of the right row.
@@ -67,45 +68,48 @@ pub struct Term {
 }
 
 impl Term {
-    /// The condition that must hold between a left number and a right number; `None` where a number
-    /// could overflow, or a side has both ends of 64 bits, so that no rank is left for rows without
-    /// a number: the condition has to be computed pair by pair.
+    /// Creates the condition between a left number and a right number. Returns `None` if the
+    /// condition has to be computed pair by pair. The reason is either that a number could
+    /// overflow, or that a side contains both the smallest and the largest 64-bit value. In the
+    /// second case, no rank is left for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
     }
 
-    /// The same condition, between rows of which there are none yet.
+    /// Returns the same condition, without any rows.
     pub fn without_rows(&self) -> Term {
         let [left, right] = [&self.left, &self.right].map(|operand| operand.rows_at(&[]));
         Term { left, right, relation: self.relation.clone() }
     }
 
-    /// Adds rows behind the rows of each side. Says whether the condition can still be tested by
-    /// ranks. If not, the term is of no more use.
+    /// Appends rows to each side. Returns whether the condition can still be tested by ranks. If
+    /// the condition cannot be tested by ranks, the term can no longer be used.
     ///
     /// # Panics
     ///
-    /// When their numbers are of another type.
+    /// Panics if the numbers have a different type from the existing ones.
     pub fn append(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.append(left);
         self.right.append(right);
         self.fits()
     }
 
-    /// The same condition, between other rows.
+    /// Returns the same condition between other rows.
     pub fn of_rows(&self, left: &Operand, right: &Operand) -> Term {
         Term { left: left.clone(), right: right.clone(), relation: self.relation.clone() }
     }
 
-    /// As [`append`](Self::append), without keeping the numbers of the rows.
+    /// Extends the ranges of numbers like [`append`](Self::append), without storing the numbers of
+    /// the rows.
     pub fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.widen(left);
         self.right.widen(right);
         self.fits()
     }
 
-    /// Adds a row of another term of the same condition, which fits, behind the rows of a side.
+    /// Appends a row of another term to a side. The term must have the same condition, and the row
+    /// must fit.
     #[inline]
     pub fn push(&mut self, side: Side, from: &Term, row: usize) {
         match side {
@@ -135,7 +139,7 @@ impl Term {
         self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right))
     }
 
-    /// The rank and the range that a row of a side compares by.
+    /// Returns the rank of a row of a side, and the range that it matches.
     #[inline]
     pub fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
         let (own, other) = (self.operand(side), self.operand(side.other()));
@@ -147,24 +151,25 @@ impl Term {
         Some((rank, Span { low, width: high - low }))
     }
 
-    /// Whether a row matches just those with one number.
+    /// Returns whether a row matches exactly the rows with one number.
     pub fn is_equality(&self) -> bool {
         self.relation.is_equality()
     }
 
-    /// Whether a row matches just those with numbers between two that depend on its own.
+    /// Returns whether a row matches exactly the rows with numbers between two limits that depend
+    /// on its own number.
     pub fn is_band(&self) -> bool {
         self.relation.is_band()
     }
 
-    /// Whether the ranks of all numbers have 32 bits.
+    /// Returns whether the ranks of all numbers have 32 bits.
     pub fn is_narrow(&self) -> bool {
         let narrow =
             |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::F32(_));
         narrow(&self.left) && narrow(&self.right)
     }
 
-    /// The numbers of a side.
+    /// Returns the numbers of a side.
     pub fn operand(&self, side: Side) -> &Operand {
         match side {
             Side::Left => &self.left,

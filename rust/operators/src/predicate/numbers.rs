@@ -1,4 +1,4 @@
-//! Numeric columns, and their values as unsigned integers of the same order.
+//! Numeric columns, and their values as unsigned integers with the same order.
 
 /// The values of a numeric column.
 #[derive(Clone, Debug)]
@@ -13,17 +13,19 @@ pub enum Numbers {
     F64(Vec<f64>),
 }
 
-/// One side of a comparison. Each row has a number, or none, which matches nothing.
+/// One side of a comparison. A row has either a number or no number, in which case it matches
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub(super) numbers: Numbers,
-    /// Which rows have none, if any ever had.
+    /// For each row, whether it has no number; `None` if no row has ever been without one.
     missing: Option<Vec<bool>>,
-    /// The ranks of the smallest and the largest number that any row has had, or has.
+    /// The ranks of the smallest and the largest number of all rows, including rows that have been
+    /// removed.
     ends: Option<(u64, u64)>,
 }
 
-/// Calls a generic function with the slice that a [`Numbers`] holds.
+/// Calls a generic function with the slice in a [`Numbers`].
 macro_rules! with_values {
     ($numbers:expr, $values:ident => $body:expr) => {
         match $numbers {
@@ -37,26 +39,26 @@ macro_rules! with_values {
 pub(super) use with_values;
 
 impl Numbers {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         with_values!(self, values => values.len())
     }
 }
 
 impl Operand {
-    /// The numbers of rows. The rows in `missing` have none.
+    /// Creates an operand with the numbers of rows. The rows in `missing` have no number.
     pub fn new(numbers: Numbers, missing: Option<Vec<bool>>) -> Self {
         let mut operand = Operand { numbers, missing, ends: None };
         operand.ends = operand.find_ends();
         operand
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The numbers of some rows, in this order.
+    /// Returns the numbers of the given rows, in the given order.
     pub(crate) fn rows_at(&self, rows: &[u32]) -> Operand {
         fn at<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
             rows.iter().map(|&row| values[row as usize]).collect()
@@ -70,11 +72,11 @@ impl Operand {
         Operand::new(numbers, self.missing.as_ref().map(|missing| at(missing, rows)))
     }
 
-    /// Adds rows behind the others.
+    /// Appends rows.
     ///
     /// # Panics
     ///
-    /// When their numbers are of another type.
+    /// Panics if the numbers have a different type from the existing ones.
     pub(super) fn append(&mut self, rows: &Operand) {
         let before = self.numbers.len();
         match (&mut self.numbers, &rows.numbers) {
@@ -82,7 +84,7 @@ impl Operand {
             (Numbers::I64(all), Numbers::I64(more)) => all.extend_from_slice(more),
             (Numbers::F32(all), Numbers::F32(more)) => all.extend_from_slice(more),
             (Numbers::F64(all), Numbers::F64(more)) => all.extend_from_slice(more),
-            (all, more) => panic!("numbers of one type, got {all:?} and {more:?}"),
+            (all, more) => panic!("expected numbers of one type, got {all:?} and {more:?}"),
         }
         if self.missing.is_some() || rows.missing.is_some() {
             let missing = self.missing.get_or_insert_with(|| vec![false; before]);
@@ -94,11 +96,11 @@ impl Operand {
         self.widen(rows);
     }
 
-    /// Adds a row of another operand behind the others.
+    /// Appends a row of another operand.
     ///
     /// # Panics
     ///
-    /// When its number is of another type.
+    /// Panics if the number has a different type from the existing ones.
     pub(super) fn push(&mut self, from: &Operand, row: usize) {
         let before = self.numbers.len();
         match (&mut self.numbers, &from.numbers) {
@@ -106,7 +108,7 @@ impl Operand {
             (Numbers::I64(all), Numbers::I64(values)) => all.push(values[row]),
             (Numbers::F32(all), Numbers::F32(values)) => all.push(values[row]),
             (Numbers::F64(all), Numbers::F64(values)) => all.push(values[row]),
-            (all, values) => panic!("numbers of one type, got {all:?} and {values:?}"),
+            (all, values) => panic!("expected numbers of one type, got {all:?} and {values:?}"),
         }
         let is_missing = from.missing.as_ref().is_some_and(|missing| missing[row]);
         if self.missing.is_some() || is_missing {
@@ -119,7 +121,7 @@ impl Operand {
         }
     }
 
-    /// As if rows had been added and removed.
+    /// Has the same effect on the ranges of numbers as appending and removing the rows.
     pub(super) fn widen(&mut self, rows: &Operand) {
         self.ends = match (self.ends, rows.ends) {
             (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
@@ -138,25 +140,26 @@ impl Operand {
         }
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub fn memory(&self) -> usize {
         let missing = self.missing.as_ref().map_or(0, Vec::capacity);
         missing
             + with_values!(&self.numbers, values => values.capacity() * values.first().map_or(0, size_of_val))
     }
 
-    /// Whether a row has no number. NaN is one, though it matches nothing either.
+    /// Returns whether any row has no number. NaN counts as a number here, even though it matches
+    /// nothing.
     pub fn has_missing(&self) -> bool {
         self.missing.as_ref().is_some_and(|missing| missing.contains(&true))
     }
 
-    /// Whether a row can be compared with anything.
+    /// Returns whether a row can be compared with anything.
     pub(super) fn compares(&self, row: usize) -> bool {
         !self.missing.as_ref().is_some_and(|missing| missing[row])
             && !with_values!(&self.numbers, values => values[row].is_nan())
     }
 
-    /// The ranks between which the numbers of all rows are that compare.
+    /// Returns the smallest and the largest rank of all rows that can be compared.
     pub(super) fn ends(&self) -> Option<(u64, u64)> {
         self.ends
     }
@@ -172,27 +175,27 @@ impl Operand {
     }
 }
 
-/// A type of numbers, each with a *rank*: an unsigned integer, larger for a larger number and equal
-/// for an equal one.
+/// A type of numbers that have a *rank*: an unsigned integer that is larger for larger numbers and
+/// equal for equal numbers.
 pub(super) trait Number: Copy {
     /// The rank of the smallest number.
     const FIRST: u64;
-    /// The rank of the largest number; that of NaN is above it.
+    /// The rank of the largest number; the rank of NaN is greater.
     const LAST: u64;
 
     fn rank(self) -> u64;
     fn of_rank(rank: u64) -> Self;
     fn is_nan(self) -> bool;
-    /// The nearest float, which rises with the number.
+    /// Returns the nearest float, which increases with the number.
     fn float(self) -> f64;
-    /// The number nearest to a float, or near it.
+    /// Returns the number nearest to a float, or one close to it.
     fn near_float(float: f64) -> Self;
 }
 
-/// Numbers that arithmetic in 64-bit integers takes.
+/// Numbers that can be used in 64-bit integer arithmetic.
 pub(super) trait Whole: Number {
     fn whole(self) -> i64;
-    /// The number nearest to an integer.
+    /// Returns the number nearest to an integer.
     fn near_whole(whole: i64) -> Self;
 }
 
@@ -246,7 +249,7 @@ macro_rules! float {
 
             fn rank(self) -> u64 {
                 const SIGN: $unsigned = 1 << (<$unsigned>::BITS - 1);
-                // Adding zero makes a negative zero a positive one.
+                // Adding zero turns negative zero into positive zero.
                 let bits = (self + 0.0).to_bits();
                 match self {
                     _ if self.is_nan() => u64::from(<$unsigned>::MAX),

@@ -7,20 +7,20 @@ use super::column::RankColumn;
 use super::scan_columns::ScanColumns;
 use crate::rows::Side;
 
-/// For each of some new rows, the range that every column of a window must be in.
+/// For each of some new rows, the range in which each column of a window must be.
 #[derive(Debug)]
 pub struct Ranges {
     terms: usize,
-    /// The ranges of a row, one a column, row by row.
+    /// The ranges of all rows, row by row, with one range per column.
     spans: Vec<Span<u64>>,
-    /// The same in the window's codes, of those columns that have codes.
+    /// The ranges as codes, for the columns that have codes.
     codes: Vec<Span<u16>>,
-    /// Whether a row matches nothing in any window.
+    /// For each row, whether it matches nothing in any window.
     empty: Vec<bool>,
 }
 
 impl Ranges {
-    /// The ranges that rows of `side`, the one across from the window's, leave.
+    /// Creates the ranges for rows of `side`, which must be the side opposite the window.
     pub fn new(
         window: &ScanColumns,
         terms: &[Term],
@@ -54,17 +54,17 @@ impl Ranges {
         ranges
     }
 
-    /// Whether a row matches nothing.
+    /// Returns whether a row matches nothing.
     pub(super) fn is_empty(&self, row: usize) -> bool {
         self.empty[row]
     }
 
-    /// The ranges of a row, one a column.
+    /// Returns the ranges of a row, one per column.
     pub(super) fn of(&self, row: usize) -> &[Span<u64>] {
         &self.spans[row * self.terms..(row + 1) * self.terms]
     }
 
-    /// The range of a row in the codes of a column, of `coded` columns.
+    /// Returns the range of a row in the codes of a column, if `coded` columns have codes.
     pub(super) fn code(&self, row: usize, coded: usize, column: usize) -> Span<u16> {
         self.codes[row * coded + column]
     }

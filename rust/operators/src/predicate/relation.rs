@@ -1,16 +1,16 @@
-//! A relation between a number of the left row and a number of the right row, and the range that it
-//! leaves for either.
+//! Relations between a number of the left row and a number of the right row, and the ranges of
+//! either that satisfy them.
 //!
-//! Every constraint is monotone: with one number fixed, it holds from some number on, or up to some
-//! number. The search for this number uses the arithmetic of the expression itself, in the order of
-//! ranks, and begins near the result of exact arithmetic. So rounding is the same as in the
-//! expression. In floats, `right.y - 0.1 <= left.y` leaves for `right.y` the numbers that pass the
-//! test, not the numbers up to `left.y + 0.1`.
+//! Every constraint is monotone: if one number is fixed, it holds either from a limit upward or up
+//! to a limit. The search for this limit evaluates the original expression, in rank order, and
+//! begins near the exact result. Rounding is therefore the same as in the expression. For floats,
+//! `right.y - 0.1 <= left.y` yields those values of `right.y` that pass the test, instead of the
+//! numbers up to `left.y + 0.1`.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;
 
-/// How two numbers compare.
+/// A comparison operator between two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// `<`
@@ -34,55 +34,56 @@ impl std::fmt::Display for Order {
     }
 }
 
-/// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite; but a
-/// sum or a difference may be compared `>= inf` or `<= -inf`. Where an infinity meets its opposite,
-/// there is NaN, which compares with nothing. This is at that end of the other side's numbers where
-/// these comparisons do not hold, and all others with an infinity would.
+/// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite,
+/// except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an infinity
+/// is added to its opposite, the result is NaN, which satisfies no comparison. NaN results are at
+/// that end of the other side's range where these comparisons do not hold. All other comparisons
+/// with an infinity would hold there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`
     Compare {
         /// The constant that is added to the left number.
         left_plus: W,
-        /// How the sums compare.
+        /// The comparison between the sums.
         order: Order,
         /// The constant that is added to the right number.
         right_plus: W,
     },
     /// `left + right <order> than`
     Sum {
-        /// How the sum compares.
+        /// The comparison of the sum.
         order: Order,
-        /// The constant that it is compared with.
+        /// The constant with which the sum is compared.
         than: W,
     },
     /// `left - right <order> than`
     Difference {
-        /// How the difference compares.
+        /// The comparison of the difference.
         order: Order,
-        /// The constant that it is compared with.
+        /// The constant with which the difference is compared.
         than: W,
     },
 }
 
-/// All that must hold between two numbers.
+/// All constraints that must hold between two numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Relation {
-    /// In 64-bit integers. Both columns are integers.
+    /// The constraints are computed in 64-bit integers. Both columns must be integers.
     Whole(Vec<Constraint<i64>>),
-    /// In 64-bit floats.
+    /// The constraints are computed in 64-bit floats.
     Float(Vec<Constraint<f64>>),
 }
 
-/// The numbers that constraints compute in.
+/// The type in which constraints are computed.
 pub(super) trait Wide: Copy + PartialOrd {
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
 }
 
 impl Wide for i64 {
-    /// Saturated: exact for all rows of a join that [`Relation::fits`], and still monotone for
-    /// numbers that no row has.
+    /// Returns the sum, saturated. The sum is exact for all rows of a join that [`Relation::fits`],
+    /// and still monotone for numbers that no row has.
     fn plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
@@ -103,20 +104,20 @@ impl Wide for f64 {
 }
 
 impl Order {
-    /// The comparison of an integer with a constant that holds just where `holds` does, given that
-    /// this is from some integer on or up to some integer. None if it is for all integers or for
-    /// none.
+    /// Returns the comparison of an integer with a constant that is equivalent to `holds`. There
+    /// must be a limit from which, or up to which, `holds` is true. Returns `None` if `holds` is
+    /// true for all integers or for none.
     pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
         turn(0, holds)
     }
 
-    /// As [`turn_of_whole`](Self::turn_of_whole), for floats. The search is short if it ends near
-    /// `near`.
+    /// Returns the equivalent comparison like [`turn_of_whole`](Self::turn_of_whole), for floats.
+    /// The search is short if the limit is close to `near`.
     pub fn turn_of_float(near: f64, holds: impl Fn(f64) -> bool) -> Option<(Order, f64)> {
         turn(near, holds)
     }
 
-    /// The order that holds after its sides, or their signs, are exchanged.
+    /// Returns the order that holds when both sides, or their signs, are exchanged.
     #[must_use]
     pub fn across(self) -> Order {
         match self {
@@ -127,7 +128,7 @@ impl Order {
         }
     }
 
-    /// Whether two numbers compare so.
+    /// Returns whether this comparison holds between two numbers.
     pub fn holds<W: PartialOrd>(self, left: W, right: W) -> bool {
         match self {
             Order::Less => left < right,
@@ -137,13 +138,13 @@ impl Order {
         }
     }
 
-    /// Whether it bounds the first number from above.
+    /// Returns whether this comparison bounds the first number from above.
     pub fn is_less(self) -> bool {
         matches!(self, Order::Less | Order::LessOrEqual)
     }
 }
 
-/// Whether a constraint holds between two numbers.
+/// Returns whether a constraint holds between two numbers.
 fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
     match *constraint {
         Constraint::Compare { left_plus, order, right_plus } => {
@@ -154,7 +155,8 @@ fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
     }
 }
 
-/// Whether a constraint holds from some number of `side` on, rather than up to some number.
+/// Returns whether a constraint holds from some number of `side` upward, rather than up to some
+/// number.
 fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     match constraint {
         Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
@@ -164,7 +166,7 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     }
 }
 
-/// About where the number of `side` begins or ceases to match.
+/// Returns approximately the number of `side` at which matches begin or end.
 fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
     match (*constraint, side) {
         (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => {
@@ -180,7 +182,7 @@ fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
 }
 
 impl Constraint<i64> {
-    /// Whether no left and right numbers within these ends overflow.
+    /// Returns whether no left and right numbers within these ends can overflow.
     fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
         match *self {
             Constraint::Compare { left_plus, right_plus, .. } => {
@@ -192,7 +194,7 @@ impl Constraint<i64> {
             Constraint::Sum { .. } => {
                 left.0.checked_add(right.0).is_some() && left.1.checked_add(right.1).is_some()
             }
-            // An absolute value must exist as well.
+            // The absolute value must not overflow either.
             Constraint::Difference { .. } => {
                 let least = left.0.checked_sub(right.1);
                 left.1.checked_sub(right.0).is_some() && least.is_some_and(|least| least > i64::MIN)
@@ -202,7 +204,8 @@ impl Constraint<i64> {
 }
 
 impl Relation {
-    /// Whether both are computed in the same type.
+    /// Adds the constraints of another relation. Returns `false` and adds nothing if the two
+    /// relations are computed in different types.
     pub fn extend(&mut self, other: &Relation) -> bool {
         match (self, other) {
             (Relation::Whole(all), Relation::Whole(more)) => all.extend(more),
@@ -212,7 +215,7 @@ impl Relation {
         true
     }
 
-    /// Whether it is that two integers are equal.
+    /// Returns whether the relation states that two integers are equal.
     pub(super) fn is_equality(&self) -> bool {
         let Relation::Whole(constraints) = self else { return false };
         let has = |wanted: Order| {
@@ -227,7 +230,7 @@ impl Relation {
         has(Order::LessOrEqual) && has(Order::GreaterOrEqual)
     }
 
-    /// Whether it bounds a number on both sides.
+    /// Returns whether the relation bounds a number on both sides.
     pub(super) fn is_band(&self) -> bool {
         fn bounds<W>(constraints: &[Constraint<W>], less: bool) -> bool {
             constraints.iter().any(|constraint| match constraint {
@@ -242,9 +245,9 @@ impl Relation {
         }
     }
 
-    /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their
-    /// ends. A side without numbers has rows, perhaps, and the other side is computed for these, too:
-    /// it then stands for 0.
+    /// Returns whether the relation's arithmetic cannot overflow for the numbers of these columns,
+    /// given the ranks of their ends. A side without numbers may still have rows for which the
+    /// relation is computed; their number then counts as 0.
     pub(super) fn fits(
         &self,
         left: (&Numbers, Option<(u64, u64)>),
@@ -253,7 +256,7 @@ impl Relation {
         let whole = |numbers: &Numbers, rank: u64| match numbers {
             Numbers::I32(_) => i32::of_rank(rank).whole(),
             Numbers::I64(_) => i64::of_rank(rank).whole(),
-            Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+            Numbers::F32(_) | Numbers::F64(_) => panic!("integer arithmetic needs integer columns"),
         };
         match self {
             Relation::Float(_) => true,
@@ -266,8 +269,8 @@ impl Relation {
         }
     }
 
-    /// The first and the last rank of the numbers of `side` that match the number in a row of the
-    /// other side; none where there are no such numbers.
+    /// Returns the range of ranks that match the number in a row of the other side, or `None` if no
+    /// number of `side` matches.
     pub(super) fn range(
         &self,
         side: Side,
@@ -280,12 +283,16 @@ impl Relation {
                 let other = match others {
                     Numbers::I32(values) => values[row].whole(),
                     Numbers::I64(values) => values[row].whole(),
-                    Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+                    Numbers::F32(_) | Numbers::F64(_) => {
+                        panic!("integer arithmetic needs integer columns")
+                    }
                 };
                 match like {
                     Numbers::I32(_) => range(constraints, side, other, i32::whole, i32::near_whole),
                     Numbers::I64(_) => range(constraints, side, other, i64::whole, i64::near_whole),
-                    Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+                    Numbers::F32(_) | Numbers::F64(_) => {
+                        panic!("integer arithmetic needs integer columns")
+                    }
                 }
             }
             Relation::Float(constraints) => {
@@ -347,10 +354,10 @@ fn turn<T: Number>(near: T, holds: impl Fn(T) -> bool) -> Option<(Order, T)> {
     }
 }
 
-/// The first number from `from` to `to` that holds, where all after it do; looked for around
-/// `near`.
+/// Returns the first number from `from` to `to` for which `holds` is true, starting the search at
+/// `near`. All later numbers must satisfy `holds`, too.
 fn first(from: u64, to: u64, near: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
-    // `below` does not hold, or is nothing; `above` holds, or is nothing.
+    // `below` does not satisfy the condition or is `None`; `above` satisfies it or is `None`.
     let (mut below, mut above) = (None, None);
     let (mut at, mut step) = (near, 1_u64);
     loop {
@@ -407,7 +414,7 @@ mod tests {
         })
     }
 
-    /// The comparisons with an infinity that a sum or a difference may have.
+    /// Generates the comparisons with an infinity that sums and differences allow.
     fn with_infinity() -> impl Strategy<Value = Constraint<f64>> {
         let ends = prop::sample::select(vec![
             (Order::GreaterOrEqual, f64::INFINITY),

@@ -12,49 +12,54 @@ use super::column::{RankColumn, Ranks};
 use super::ranges::Ranges;
 use crate::rows::Side;
 
-/// New rows that are compared with each part of a window while it is in a cache.
+/// The number of new rows that are compared with each part of a window while it is in a cache.
 const GROUP: usize = 512;
 
-/// New rows that are compared with each tile while it is in registers.
+/// The number of new rows that are compared with each tile while it is in registers.
 const TOGETHER: usize = 4;
 
-/// New rows that are compared with a block of bitmaps before their candidates are tested.
+/// The number of new rows that are compared with a block of bitmaps before their candidates are
+/// tested.
 const AHEAD: usize = 16;
 
-/// Bytes of a window that stay in the first cache while a group is compared with them.
+/// The number of bytes of a window that stay in the first-level cache while a group is compared
+/// with them.
 const PART_BYTES: usize = 32 << 10;
 
-/// New rows, and rows of the window for each, on which ways to search are tried.
+/// The number of new rows, and of window rows for each, on which search methods are tried.
 const SAMPLE: (usize, usize) = (64, 1 << 10);
 
-/// What a byte of the columns costs to compare, in picoseconds: 70 G pairs/s of two columns of one
-/// byte, on an Intel Xeon with AVX-512. And what a row of a bitmap does: 120 G pairs/s of two
-/// columns, on an AMD EPYC with AVX2.
+/// The cost of comparing a byte of the columns, in picoseconds: 70 G pairs/s of two columns of one
+/// byte, on an Intel Xeon with AVX-512. The second constant is the cost per row of a bitmap: 120 G
+/// pairs/s of two columns, on an AMD EPYC with AVX2.
 const BYTE_COST: f64 = 7.0;
 const BITMAP_COST: f64 = 4.0;
 
-/// Rows below which a window has no bitmaps: the bitmaps of a block take memory for this number.
+/// The minimum number of rows for a window to have bitmaps, because the bitmaps of a block take
+/// memory for this many rows.
 const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
 
-/// What it costs to look at a tile again in which a pair is left, and at one of bitmaps; with their
-/// pairs. And to test a pair exactly that its codes have left.
+/// The cost of revisiting a tile with remaining pairs, and the number of pairs in a tile; then the
+/// same for bitmaps. The third constant is the cost of an exact test of a pair that its codes have
+/// left.
 const LOOK: (f64, f64) = (40_000.0, 64.0);
 const LOOK_IN_BITMAPS: (f64, f64) = (10_000.0, 512.0);
 const TEST_COST: f64 = 2_000.0;
 
-/// The rows of a window as columns, one for each term of a condition.
+/// The rows of a window as columns, one per term of a condition.
 #[derive(Debug)]
 pub struct ScanColumns {
     rows: usize,
-    /// The columns that leave the fewest rows come first.
+    /// The most selective columns are first.
     columns: Vec<RankColumn>,
-    /// Codes of the first columns, where the search goes by them.
+    /// The codes of the first columns, if the search uses them.
     codes: Vec<Codes>,
 }
 
 impl ScanColumns {
-    /// The rows of `side` as a window, in the order of `order` or their own. `None` where a column
-    /// uses every value of 64 bits and has rows without one, which no range could tell apart.
+    /// Creates a window from the rows of `side`, in the order of `order` or in their own order.
+    /// Returns `None` if a column uses every 64-bit value and has rows without a value, which no
+    /// range could distinguish.
     pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let column = |(number, term)| RankColumn::new(number, term, side, &at, rows);
@@ -62,8 +67,8 @@ impl ScanColumns {
         Some(ScanColumns { rows, columns, codes: Vec::new() })
     }
 
-    /// Adds rows, by their places among the numbers of the terms. If it returns false the window is
-    /// of no more use, and has to be made anew.
+    /// Appends rows, given their positions among the numbers of the terms. If this method returns
+    /// `false`, the window can no longer be used and has to be rebuilt.
     pub fn append(&mut self, terms: &[Term], side: Side, rows: &[u32]) -> bool {
         self.rows += rows.len();
         for (codes, column) in self.codes.iter_mut().zip(&self.columns) {
@@ -72,18 +77,19 @@ impl ScanColumns {
         self.columns.iter_mut().all(|column| column.append(terms[column.term].operand(side), rows))
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub fn memory(&self) -> usize {
         let of_columns = self.rows * self.columns.iter().map(RankColumn::bytes).sum::<usize>();
         of_columns + self.codes.iter().map(Codes::memory).sum::<usize>()
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The cost of comparing a pair, in picoseconds, without the pairs that are left.
+    /// Returns the cost of comparing a pair, in picoseconds, not including the work on the
+    /// remaining pairs.
     pub(super) fn pair_cost(&self) -> f64 {
         match self.codes.first().map(|codes| &codes.values) {
             None => self.column_bytes() as f64 * BYTE_COST,
@@ -100,8 +106,8 @@ impl ScanColumns {
         &self.codes
     }
 
-    /// The data that pairs are compared by, for people: bitmaps, or codes or numbers and their
-    /// bits.
+    /// Returns a readable description of the data by which pairs are compared: bitmaps, codes or
+    /// numbers, with their width in bits.
     pub fn compared_by(&self) -> &'static str {
         match (
             self.codes.first().map(|codes| &codes.values),
@@ -115,10 +121,10 @@ impl ScanColumns {
         }
     }
 
-    /// Chooses the order of the columns, and whether to search by codes, on a sample of new rows of
-    /// the side across, of which there are `new_rows`.
+    /// Chooses the order of the columns, and whether to search by codes. The choice is based on a
+    /// sample of the `new_rows` new rows, which are from the opposite side.
     ///
-    /// It does not change what is found.
+    /// The choice does not change the results.
     pub fn tune(&mut self, terms: &[Term], side: Side, order: Option<&[u32]>, new_rows: usize) {
         if self.rows == 0 || new_rows == 0 || self.columns.is_empty() {
             return;
@@ -126,7 +132,7 @@ impl ScanColumns {
         let (news, of_window) = (SAMPLE.0.min(new_rows), SAMPLE.1.min(self.rows));
         let start = |nth: usize| (self.rows - of_window) * nth / news;
         let new_row = |nth: usize| nth * new_rows / news;
-        // Of a long window, just the rows of the sample are looked at.
+        // For a long window, only the rows of the sample are read.
         let is_long = self.rows > news * of_window;
         let places = |nth: usize| start(nth)..start(nth) + of_window;
         let row = |place: usize| order.map_or(place as u32, |order| order[place]);
@@ -138,7 +144,7 @@ impl ScanColumns {
             |nth: usize| if is_long { nth * of_window..(nth + 1) * of_window } else { places(nth) };
         let mut sample = ScanColumns::new(terms, side, Some(&rows), rows.len())
             .expect("some of the rows of a window");
-        // 1. The columns that leave the fewest rows first.
+        // 1. Put the most selective columns first.
         let ranges = Ranges::new(&sample, terms, side.other(), (0..news).map(new_row));
         let left = |column: usize| -> usize {
             let of_row = |nth: usize| {
@@ -152,10 +158,10 @@ impl ScanColumns {
             (0..self.columns.len()).map(|column| (left(column), column)).collect();
         by_left.sort_unstable();
         let nth = |column: &RankColumn| by_left.iter().position(|(_, at)| *at == column.term);
-        // Columns are in the order of terms until here.
+        // Up to this point, columns are in the order of terms.
         self.columns.sort_by_key(nth);
         sample.columns.sort_by_key(nth);
-        // 2. In the way that costs least a pair.
+        // 2. Choose the method that costs least per pair.
         let mut least = (f64::INFINITY, None);
         let bitmaps = (self.rows >= LEAST_IN_BITMAPS).then_some(Some(Form::Bitmaps));
         for form in [None, Some(Form::Words)].into_iter().chain(bitmaps) {
@@ -196,7 +202,8 @@ impl ScanColumns {
         form.map_or_else(Vec::new, codes)
     }
 
-    /// Adds to `found`, for each new row, the places of its run whose rows it matches, ascending.
+    /// Appends to `found`, for each new row, the positions of the matching rows in its run, in
+    /// ascending order.
     pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
         for first in (0..runs.len()).step_by(GROUP) {
             let group = first..runs.len().min(first + GROUP);
@@ -213,7 +220,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches runs that overlap, part by part of the window.
+    /// Searches overlapping runs together, part by part of the window.
     fn find_together(
         &self,
         ranges: &Ranges,
@@ -238,7 +245,7 @@ impl ScanColumns {
             }
             let mut chunks = rows.chunks_exact(TOGETHER);
             for four in &mut chunks {
-                let four = <[usize; TOGETHER]>::try_from(four).expect("a chunk of so many");
+                let four = <[usize; TOGETHER]>::try_from(four).expect("a chunk has TOGETHER rows");
                 let of_each = four.map(in_part);
                 let first = of_each.iter().map(|run| run.start).max().unwrap_or(start);
                 let last = of_each.iter().map(|run| run.end).min().unwrap_or(start);
@@ -248,7 +255,7 @@ impl ScanColumns {
                         .for_each(|(row, run)| self.find_in(ranges, [row], run, found));
                     continue;
                 }
-                // What is not in all four runs lies at their ends.
+                // Positions that are not in all four runs are at the ends of the runs.
                 four.iter()
                     .zip(&of_each)
                     .for_each(|(&row, run)| self.find_in(ranges, [row], run.start..first, found));
@@ -268,12 +275,12 @@ impl ScanColumns {
         self.codes.first().is_some_and(|codes| matches!(codes.values, Values::Bitmaps(_)))
     }
 
-    /// Bytes of a row in the columns that are searched.
+    /// Returns the number of bytes per row in the columns that are searched.
     fn column_bytes(&self) -> usize {
         self.columns.iter().take(2).map(RankColumn::bytes).sum()
     }
 
-    /// Rows of the window that stay in a cache while a group is compared with them.
+    /// Returns the number of window rows that stay in a cache while a group is compared with them.
     fn part_rows(&self) -> usize {
         match self.codes.first().map(|codes| &codes.values) {
             None => PART_BYTES / self.column_bytes().max(1),
@@ -282,7 +289,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches one run of places for some rows.
+    /// Searches one run of positions for some rows.
     fn find_in<const N: usize>(
         &self,
         ranges: &Ranges,
@@ -293,8 +300,7 @@ impl ScanColumns {
         if run.is_empty() {
             return;
         }
-        // The list of matching rows grows little by little, so check here whether memory has run
-        // out.
+        // The list of matching rows grows gradually, so check here whether memory has run out.
         memory::check();
         let mut of_rows = rows.map(|row| std::mem::take(&mut found[row]));
         let before: [usize; N] = std::array::from_fn(|nth| of_rows[nth].len());
@@ -305,13 +311,13 @@ impl ScanColumns {
         }
     }
 
-    /// The first columns whose test the search makes.
+    /// Returns the number of leading columns that the search itself tests.
     fn searched(&self) -> usize {
         if self.codes.is_empty() { 2 } else { 0 }
     }
 
-    /// Leaves of the places from number `before` on those in range in all columns but the first
-    /// ones.
+    /// Removes, from the positions after the first `before`, those that are out of range in any
+    /// column except the first ones.
     pub(super) fn test_rest(
         &self,
         tested: usize,
@@ -334,7 +340,7 @@ impl ScanColumns {
         places.truncate(kept);
     }
 
-    /// Asks for what the search of a run in bitmaps reads first.
+    /// Prefetches the data that a bitmap search of a run reads first.
     fn announce(&self, ranges: &Ranges, row: usize, run: Range<u32>) {
         for (nth, codes) in self.codes.iter().enumerate() {
             if let Values::Bitmaps(bitmaps) = &codes.values
@@ -354,7 +360,7 @@ impl ScanColumns {
         run: impl Fn(usize) -> Range<u32>,
         found: &mut [Vec<u32>],
     ) {
-        // 1. Their candidates, whose numbers are in no cache that is near.
+        // 1. Find the candidates, whose numbers are not in a near cache.
         let mut before = [0; AHEAD];
         for (nth, (&row, before)) in rows.iter().zip(&mut before).enumerate() {
             if let Some(&next) = rows.get(nth + 1) {
@@ -370,13 +376,14 @@ impl ScanColumns {
                 .iter()
                 .for_each(|&place| self.columns[0].prefetch(place as usize));
         }
-        // 2. Which of them match.
+        // 2. Determine which of them match.
         for (&row, before) in rows.iter().zip(before) {
             self.test_rest(self.searched(), ranges.of(row), before, &mut found[row]);
         }
     }
 
-    /// The places of a run that pass the test on the codes, or else on the first two columns.
+    /// Appends the positions of a run that pass the test on the codes, or on the first two columns
+    /// if there are no codes.
     fn candidates<const N: usize>(
         &self,
         ranges: &Ranges,
@@ -408,7 +415,7 @@ impl ScanColumns {
                 (Values::Words(a), Values::Words(b)) => {
                     scan_two(&a[run.clone()], &b[run], &code(0), &code(1), base, found);
                 }
-                _ => panic!("all codes of a window are kept alike"),
+                _ => panic!("all codes of a window have one form"),
             },
         }
     }
@@ -453,12 +460,12 @@ impl ScanColumns {
     }
 }
 
-/// A range of ranks that are 32 bits wide.
+/// Converts a range to ranks of 32 bits.
 pub(super) fn half(span: Span<u64>) -> Span<u32> {
     Span { low: span.low as u32, width: span.width as u32 }
 }
 
-/// A range of buckets.
+/// Converts a range of codes to buckets.
 fn buckets(span: Span<u16>) -> Span<u8> {
     Span { low: span.low as u8, width: span.width as u8 }
 }

@@ -1,6 +1,6 @@
-//! Windows against a loop over all pairs. The loop computes each pair as an expression would, in
-//! the type of the relation; it cannot tell whether the search is fast, only whether it finds the
-//! right rows.
+//! Checks windows against a loop over all pairs. The loop computes each pair as an expression
+//! would, in the type of the relation. These tests cannot detect whether the search is fast, only
+//! whether it finds the correct rows.
 
 use std::ops::Range;
 
@@ -12,10 +12,11 @@ use crate::rows::Side;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-/// Rows of either side; more than a tile, and than a group of new rows.
+/// The number of rows per side, which is more than a tile and more than a group of new rows.
 const ROWS: usize = 150;
 
-/// A column whose numbers often meet those of others, and sometimes lie at the ends of their type.
+/// Generates a column whose numbers often equal those of others, and are sometimes at the ends of
+/// their type.
 fn operand() -> impl Strategy<Value = Operand> {
     let whole =
         prop_oneof![40 => -30_i64..30, 1 => any::<i64>(), 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
@@ -41,7 +42,7 @@ fn operand() -> impl Strategy<Value = Operand> {
     )
 }
 
-/// How two numbers are put together before they are compared.
+/// The operation by which two numbers are combined before they are compared.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Compare,
@@ -60,7 +61,7 @@ fn constraint() -> impl Strategy<Value = (Form, Order, i32, i32)> {
     (form, order, -20..20, -20..20)
 }
 
-/// A relation of the given constraints, in integers if both columns are.
+/// Returns a relation with the given constraints, in integers if both columns are integers.
 fn relation(left: &Operand, right: &Operand, constraints: &[(Form, Order, i32, i32)]) -> Relation {
     fn of<W: From<i32>>(&(form, order, a, b): &(Form, Order, i32, i32)) -> Constraint<W> {
         match form {
@@ -88,7 +89,7 @@ fn term() -> impl Strategy<Value = Term> {
     )
 }
 
-/// Whether a pair matches a term, computed as it is written.
+/// Returns whether a pair satisfies a term, computed literally.
 fn matches(term: &Term, left: usize, right: usize) -> bool {
     fn compare<W: PartialOrd>(order: Order, a: W, b: W) -> bool {
         match order {
@@ -110,7 +111,9 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     let whole = |operand: &Operand, row: usize| match &operand.numbers {
         Numbers::I32(values) => i64::from(values[row]),
         Numbers::I64(values) => values[row],
-        Numbers::F32(_) | Numbers::F64(_) => unreachable!("whole arithmetic is of integers"),
+        Numbers::F32(_) | Numbers::F64(_) => {
+            unreachable!("integer arithmetic needs integer columns")
+        }
     };
     match &term.relation {
         Relation::Whole(all) => all.iter().all(|one| {
@@ -136,7 +139,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     }
 }
 
-/// The first rows of an operand, and the others.
+/// Returns the first rows of an operand, and the others.
 fn cut(operand: &Operand, at: usize) -> [Operand; 2] {
     let part = |rows: Range<usize>| {
         let numbers = match &operand.numbers {
@@ -166,7 +169,7 @@ proptest! {
         new in prop::sample::select(vec![Side::Left, Side::Right]),
         tuned in any::<bool>(),
     ) {
-        // Rows that come later find their place in a window, whatever it was made for.
+        // Rows that arrive later fit in a window, regardless of the rows for which it was created.
         let cuts: Vec<_> = whole.iter().map(|term| (cut(&term.left, at), cut(&term.right, at))).collect();
         let mut terms = Vec::new();
         for (term, (left, right)) in whole.iter().zip(&cuts) {
@@ -186,7 +189,7 @@ proptest! {
             let Some(anew) = ScanColumns::new(&terms, side, None, ROWS) else { return Ok(()) };
             window = anew;
         }
-        // The new rows' side loses some; it does not show.
+        // The side of the new rows loses some of its rows, which must not change the results.
         let first = gone.min(at);
         terms.iter_mut().for_each(|term| term.drop_front(new, first));
         let ranges = Ranges::new(&window, &terms, new, 0..ROWS - first);
@@ -213,7 +216,7 @@ proptest! {
         shift in prop::option::of(0..9_u32),
         (threads, grows) in (1..4_usize, any::<bool>()),
     ) {
-        // Runs that slide are those of windows, others are like those of keys.
+        // Sliding runs are like those of windows; the others are like those of keys.
         let run = |(row, &(a, b)): (u32, &(u32, u32))| match slide {
             true => row.saturating_sub(60 + a % 3)..(row + b % 3).min(ROWS as u32),
             false => a.min(b)..a.max(b).min(a.min(b) + 20),
@@ -252,7 +255,7 @@ fn driver(threads: usize) -> Driver {
     Driver::new(threads, Stop::default())
 }
 
-/// Rows of numbers spread evenly from 0 to 10 000, as in the papers' benchmark.
+/// Returns numbers that are evenly distributed from 0 to 10 000, as in the papers' benchmark.
 fn spread(step: usize) -> Numbers {
     Numbers::I64((0..4096).map(|row| (row * step % 10_000) as i64).collect())
 }
@@ -267,7 +270,7 @@ fn band(left: Numbers, right: Numbers, within: i64) -> Term {
 
 #[test]
 fn codes_are_used_where_they_leave_few_pairs() {
-    // A number far from the others leaves these few of the codes.
+    // A number far from the others leaves only these few codes.
     let far = |numbers: Numbers, far: i64| match numbers {
         Numbers::I64(mut values) => {
             values.extend([far; 4]);

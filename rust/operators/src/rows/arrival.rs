@@ -1,29 +1,29 @@
-//! Rows in arrival order: how long each row is needed, and which rows are emitted unmatched.
+//! Rows in arrival order: until when each row is needed, and which rows are emitted unmatched.
 //!
-//! Both follow from the watermarks. A row is *expired* once no future row can match it. Expired
-//! rows are dropped from the front. If a long-lived row precedes many expired rows, the rows that
-//! are still needed are packed together instead.
+//! The watermarks determine how long rows are needed and when they are emitted. A row is *expired*
+//! once no future row can match it. Expired rows are dropped from the front. If a long-lived row
+//! precedes many expired rows, the rows that are still needed are packed together instead.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{KeptColumns, Reach, Side, SideWatermarks};
 
-/// A log with at most this many rows is not checked for sparseness. Builds with checks pack even a
-/// few rows, so that tests of all layers do.
+/// A log with at most this many rows is not checked for sparseness. Debug builds also pack small
+/// logs, so that tests of all layers cover packing.
 const FEW_ROWS: usize = if cfg!(debug_assertions) { 8 } else { 1 << 14 };
 
-/// The last time that matches a row (`None` if no time does), and the row's number.
+/// The last time at which a row can be matched (`None` if there is none), and the row's number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// What a log records about its rows in arrival order, besides their columns.
+/// The data that a log records about its rows in arrival order, in addition to their columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,
     reach: Reach,
-    /// The rows that may be emitted unmatched, ordered by the last time at which they can match;
-    /// `None` if unmatched rows are never emitted. Some of these rows may have been matched since
-    /// they were added.
+    /// The rows that may have to be emitted unmatched, ordered by the last time at which they can
+    /// be matched. `None` if unmatched rows are never emitted. Some of these rows may have been
+    /// matched after they were added.
     alone: Option<BinaryHeap<Expiry>>,
     /// Once the log has more rows than this, it is checked for sparseness.
     worth_a_look: usize,
@@ -35,15 +35,15 @@ impl Arrival {
         Arrival { side, reach, alone, worth_a_look: FEW_ROWS }
     }
 
-    /// The last time that can match the row at an offset, or `None` if no time can, for example
-    /// because the row's values cannot match anything.
+    /// Returns the last time at which the row at an offset can be matched. Returns `None` if there
+    /// is no such time, for example because the row's values cannot match anything.
     #[inline]
     fn last(&self, columns: &impl KeptColumns, offset: usize) -> Option<i64> {
         let ts = columns.ts(offset).filter(|_| columns.can_match(offset));
         self.reach.last(self.side, ts?)
     }
 
-    /// Whether a row is expired, where `last` is the last time that can match it.
+    /// Returns whether a row is expired, where `last` is the last time at which it can be matched.
     #[inline]
     fn is_over(&self, last: Option<i64>, now: SideWatermarks) -> bool {
         match (last, now[self.side.other() as usize]) {
@@ -82,20 +82,20 @@ impl Arrival {
         Some(number)
     }
 
-    /// The number of expired rows before the oldest row that is still needed.
+    /// Returns the number of expired rows before the oldest row that is still needed.
     pub(super) fn over(&self, columns: &impl KeptColumns, now: SideWatermarks) -> usize {
         let is_over = |&offset: &usize| self.is_over(self.last(columns, offset), now);
         (0..columns.len()).take_while(is_over).count()
     }
 
-    /// The offsets of the rows that are not expired.
+    /// Returns the offsets of the rows that are not expired.
     pub(super) fn needed(&self, columns: &impl KeptColumns, now: SideWatermarks) -> Vec<u32> {
         let is_needed = |&offset: &u32| !self.is_over(self.last(columns, offset as usize), now);
         (0..columns.len() as u32).filter(is_needed).collect()
     }
 
-    /// Whether at least half of the rows have expired. This is checked only once the log holds
-    /// twice as many rows as were needed at the last check.
+    /// Returns whether at least half of the rows have expired. The rows are counted only once the
+    /// log holds twice as many rows as were needed at the last count.
     pub(super) fn is_sparse(&mut self, columns: &impl KeptColumns, now: SideWatermarks) -> bool {
         let rows = columns.len();
         if rows <= self.worth_a_look {
@@ -106,7 +106,7 @@ impl Arrival {
         needed <= rows / 2
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.alone.as_ref().map_or(0, |alone| alone.capacity() * size_of::<Expiry>())
     }

@@ -1,18 +1,18 @@
-//! For how long a row may be matched.
+//! Defines how long rows can be matched.
 
 use super::{Interval, Reach, Retention};
 
-/// For how long the rows of each side may be matched by later rows.
+/// The period in which later rows can match the rows of each side.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// As far as they reach in time.
+    /// Rows can be matched within their reach in time.
     Time(Reach),
-    /// Until this number of rows of their side have come after them.
+    /// Rows can be matched until this number of rows have arrived after them on their side.
     Rows([u64; 2]),
 }
 
 impl Extent {
-    /// How long the rows that a join retains may be matched.
+    /// Returns the extent of the rows that a join with this retention keeps.
     pub fn new(retention: Retention) -> Self {
         match retention {
             Retention::Time { left, right } => {

@@ -1,42 +1,42 @@
-//! Which rows are wanted.
+//! The types of joins.
 
 use super::Side;
 
-/// Which rows a join returns, with the meaning the words have in SQL.
+/// The rows that a join returns, with the meaning that the names have in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Matching pairs.
     Inner,
-    /// Matching pairs, and left rows without a match.
+    /// Matching pairs, and unmatched left rows.
     Left,
-    /// Matching pairs, and right rows without a match.
+    /// Matching pairs, and unmatched right rows.
     Right,
-    /// Matching pairs, and rows of either side without a match.
+    /// Matching pairs, and unmatched rows of either side.
     Full,
     /// Left rows that have a match, once each.
     Semi,
-    /// Left rows that have none.
+    /// Unmatched left rows.
     Anti,
 }
 
 impl How {
-    /// Whether result rows have columns of the right side.
+    /// Returns whether result rows have columns from the right side.
     pub fn pairs(self) -> bool {
         !matches!(self, How::Semi | How::Anti)
     }
 
-    /// Whether left rows without a match are in the result beside pairs.
+    /// Returns whether the result includes unmatched left rows in addition to pairs.
     pub fn keeps_left(self) -> bool {
         matches!(self, How::Left | How::Full)
     }
 
-    /// Whether right rows without a match are in the result.
+    /// Returns whether the result includes unmatched right rows.
     pub fn keeps_right(self) -> bool {
         matches!(self, How::Right | How::Full)
     }
 
-    /// Whether it matters which rows of a side have had a match: those that come out without one,
-    /// or once.
+    /// Returns whether matches have to be tracked for a side, because its rows are emitted
+    /// unmatched or only once.
     pub fn marks(self, side: Side) -> bool {
         match side {
             Side::Left => self.keeps_left() || !self.pairs(),
@@ -44,7 +44,7 @@ impl How {
         }
     }
 
-    /// The number of result rows of a left row with `matches` matches.
+    /// Returns the number of result rows for a left row with `matches` matches.
     pub(crate) fn rows(self, matches: usize) -> usize {
         match self {
             How::Inner | How::Right => matches,

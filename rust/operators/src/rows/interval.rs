@@ -1,52 +1,54 @@
-//! Which times match.
+//! The times that match.
 
-/// Which ends of an interval belong to it.
+/// The ends of an interval that are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// Both ends.
     Both,
-    /// The lower end only.
+    /// Only the lower end.
     Left,
-    /// The upper end only.
+    /// Only the upper end.
     Right,
-    /// No end.
+    /// Neither end.
     Neither,
 }
 
-/// The times of right rows that match a left row, relative to its time; an end that is `None` has
-/// no bound.
+/// The times of right rows that match a left row, relative to its time. An end that is `None` is
+/// unbounded.
 ///
-/// Arithmetic is exact: an end that leaves the range of 64 bits admits all rows or none, as the
-/// numbers say.
+/// Arithmetic is exact: an end outside the 64-bit range admits all rows or none, as exact numbers
+/// would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The lower end.
     pub lower: Option<i64>,
     /// The upper end.
     pub upper: Option<i64>,
-    /// Which ends match.
+    /// The ends that are included.
     pub closed: Closed,
 }
 
-/// Says which right rows a left row matches, as the first and the last of their times. Times may be
-/// other values, too: integers in the order of what they stand for.
+/// Determines which right rows a left row matches, as the first and the last of their times. The
+/// times can also be codes of other values: integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
-    /// Whether neither end falls while left rows of a key come in time order.
+    /// `true` if neither end decreases while the left rows of a key are in time order.
     const RISING: bool = true;
 
-    /// The ends for the left row with this number and time, or `None` when it matches nothing.
+    /// Returns the ends for the left row with this number and time, or `None` if it matches
+    /// nothing.
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
 
-    /// Two distances: a right row is too early for a left row if it is no more than the first one
-    /// after it, and not too late if it is no more than the second one after it. `None` when that
-    /// does not hold, in 64 bits, for all left times from `first` to `last`.
+    /// Returns two distances. A right row is too early for a left row if its time minus the left
+    /// row's time is at most the first distance. A right row is not too late if the difference is
+    /// at most the second distance. Returns `None` if this does not hold, in 64 bits, for all left
+    /// times from `first` to `last`.
     fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
         None
     }
 }
 
-/// The first and the last of the times that each left row matches, by the row's number. A row whose
-/// first time is after its last one matches nothing.
+/// The first and the last time that each left row matches, indexed by row number. A row whose first
+/// time is after its last time matches nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct RowEnds<'a> {
     /// The first matching time of each row.
@@ -88,13 +90,15 @@ impl LeftReach for Interval {
 }
 
 impl Interval {
-    /// The interval that time windows of these lengths are: how long left and right rows stay.
+    /// Returns the interval that is equivalent to time windows in which left and right rows stay
+    /// for these lengths of time.
     pub fn of_windows(left: u64, right: u64) -> Interval {
         let steps = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         Interval { lower: Some(-steps(right)), upper: Some(steps(left)), closed: Closed::Both }
     }
 
-    /// The first and the last matching time for a left row at `ts`, or `None` when no time matches.
+    /// Returns the first and the last matching time for a left row at `ts`, or `None` if no time
+    /// matches.
     #[inline]
     pub fn at(&self, ts: i64) -> Option<(i64, i64)> {
         let first = self.first(ts)?;
@@ -102,7 +106,7 @@ impl Interval {
         (first <= last).then_some((first, last))
     }
 
-    /// The first matching time; `None` when it would be beyond all times.
+    /// Returns the first matching time, or `None` if it would be after all times.
     #[inline]
     pub fn first(&self, ts: i64) -> Option<i64> {
         let Some(lower) = self.lower else { return Some(i64::MIN) };
@@ -114,7 +118,7 @@ impl Interval {
         }
     }
 
-    /// The last matching time; `None` when it would be before all times.
+    /// Returns the last matching time, or `None` if it would be before all times.
     #[inline]
     pub fn last(&self, ts: i64) -> Option<i64> {
         let Some(upper) = self.upper else { return Some(i64::MAX) };

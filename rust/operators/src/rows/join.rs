@@ -1,4 +1,4 @@
-//! The trait of a join whose rows come epoch by epoch.
+//! A trait for joins whose rows arrive epoch by epoch.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -39,7 +39,7 @@ use crate::driver::Driver;
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with the given rows: the time and side of each row, and the values of both
-    /// sides' rows. In merged order, no row may be earlier than a row of an earlier epoch. In
+    /// sides' rows. In merged order, a row must not be earlier than any row of an earlier epoch. In
     /// arrival order, all left rows precede all right rows, regardless of their times.
     ///
     /// # Panics
@@ -48,73 +48,76 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// values does not match the number of rows.
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
 
-    /// Whether all rows so far could be compared by their values. If not, every pair that may match
-    /// by its times or numbers is found, for good, for the filter to compare.
+    /// Returns whether all rows so far could be compared by value. If this is `false`, the join
+    /// permanently returns every pair that matches by time or number, and the filter has to compare
+    /// the values.
     fn compares(&self) -> bool {
         true
     }
 
-    /// The rows of the epoch; or the rows on their way, of any epoch, if the join
-    /// [has threads](Self::has_threads).
+    /// Returns the number of rows in the epoch. If the join [has threads](Self::has_threads),
+    /// returns the number of rows in progress across all epochs.
     fn epoch_rows(&self) -> usize;
 
-    /// Whether the results of all rows that have begun have been given, as far as they can be.
+    /// Returns whether all results that are possible so far have been returned for the rows of the
+    /// epochs that have begun.
     fn is_done(&self) -> bool;
 
-    /// Whether the join has threads of its own, which go on between calls.
+    /// Returns whether the join has its own threads, which keep working between calls.
     fn has_threads(&self) -> bool {
         false
     }
 
-    /// Whether an epoch may begin now. If not, results have to be taken first.
+    /// Returns whether a new epoch can begin now. If the join accepts no rows, results have to be
+    /// retrieved first.
     fn takes_rows(&self) -> bool {
         self.is_done()
     }
 
-    /// The time of the last row whose results have been given, with those of all rows before, where
-    /// rows of several epochs may be on their way, or results are [held back](Self::holds_back).
+    /// Returns a time up to which all results have been returned. The time is needed if rows of
+    /// several epochs are in progress, or if results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None
     }
 
-    /// Finds the results of more rows of the epoch, which may be none if the driver is to pause.
-    /// After an error the join is of no more use.
+    /// Finds the results of more rows of the epoch. No results may be found if the driver is asked
+    /// to pause. After an error, the join can no longer be used.
     fn advance(
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
     ) -> Result<Progress, JoinError>;
 
-    /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads
-    /// assemble at the same time.
+    /// Returns the results for a piece of the epoch that the last call of
+    /// [`advance`](Self::advance) named. Several threads can call this method at the same time.
     fn assemble(&self, _rows: Range<usize>) -> Results {
-        unreachable!("a join that names no pieces assembles none")
+        unreachable!("a join that names no pieces has none to assemble")
     }
 
-    /// Whether results of former epochs may be left to give, which come with later ones.
+    /// Returns whether some results of earlier epochs are held back until later results are
+    /// returned.
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// Begins an epoch without rows, at whose end all results have been given. No rows may follow
-    /// unless there is a [`refill`](Self::refill).
+    /// Begins an epoch without rows, at whose end all results have been returned. After the call,
+    /// no rows can be added unless [`refill`](Self::refill) is called.
     fn flush(&mut self) {}
 
-    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the values of the
-    /// rows that are kept.
+    /// Undoes the effect of a [`flush`](Self::flush), given the values of the kept rows.
     fn refill(&mut self, _values: V) {}
 
     /// Returns the unmatched rows that no row at `now` or later can match, in order. Either the
     /// epoch must have ended, or `now` must not be later than [`given`](Self::given).
     fn unmatched(&mut self, now: SideWatermarks) -> Results;
 
-    /// Drops rows that no row at `now` or later can match and that no pending result refers to.
+    /// Drops rows if no row at `now` or later can match them and no pending result refers to them.
     /// Either the epoch must have ended, or `now` must not be later than [`given`](Self::given).
     /// After the call, offsets are counted from the oldest row that remains.
     fn purge(&mut self, now: SideWatermarks);
 
-    /// In arrival order, the offsets of the rows of a side that a row at `now` or later can match.
-    /// The epoch must be done, and [`purge`](Self::purge) must have been called with `now`.
+    /// In arrival order, returns the offsets of a side's rows that a row at `now` or later can
+    /// match. The epoch must be done, and [`purge`](Self::purge) must have been called with `now`.
     fn needed(&self, _side: Side, _now: SideWatermarks) -> Option<Vec<u32>> {
         None
     }
@@ -127,29 +130,31 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         None
     }
 
-    /// The number of the oldest row of a side that is kept.
+    /// Returns the number of the oldest kept row of a side.
     fn first(&self, side: Side) -> u64;
 
-    /// Rows of a side that are kept.
+    /// Returns the number of kept rows of a side.
     fn rows(&self, side: Side) -> usize;
 
-    /// Which kept rows of a side have had a match, by offset, where that matters; and of how many
-    /// from the first on it is settled whether they come out without one.
+    /// Returns, for each kept row of a side, whether it has been matched. The list is empty if
+    /// matches are not tracked. Also returns the number of settled rows, for which it is known
+    /// whether they are emitted unmatched.
     fn matched(&self, side: Side) -> (Vec<bool>, usize);
 
-    /// Candidate pairs that each thread's part of the join has looked at.
+    /// Returns the number of candidate pairs that each thread of the join has compared.
     fn comparisons(&self) -> Vec<u64>;
 
-    /// Bytes held beside the rows themselves.
+    /// Returns the memory held in addition to the rows themselves, in bytes.
     fn memory(&self) -> usize;
 
-    /// Takes in the rows that a join of the same query has kept, with their values.
+    /// Restores the rows that a join of the same query has kept, with their values.
     ///
     /// # Panics
     ///
-    /// When this join has had rows already, or there are not values for each row.
+    /// Panics if this join has already received rows, or if the number of values does not match the
+    /// number of rows.
     fn restore(&mut self, kept: &[SavedRows; 2], values: V);
 
-    /// Ends the threads of the join, which is of no more use.
+    /// Ends the threads of the join, which cannot be used afterwards.
     fn close(&mut self) {}
 }

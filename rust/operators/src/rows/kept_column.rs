@@ -1,4 +1,4 @@
-//! The columns in which a join keeps data about its rows.
+//! Columns in which a join keeps data about its rows.
 
 use std::fmt::Debug;
 use std::ops::{Index, IndexMut};
@@ -6,18 +6,18 @@ use std::ops::{Index, IndexMut};
 /// The columns that a join keeps for each row. A row is identified by its *offset*, its distance
 /// from the oldest row that is still kept.
 pub trait KeptColumns: Debug {
-    /// The number of rows that are kept.
+    /// Returns the number of kept rows.
     fn len(&self) -> usize;
 
-    /// Whether no rows are kept.
+    /// Returns whether no rows are kept.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The time of the row at an offset, or `None` if there is no such row.
+    /// Returns the time of the row at an offset, or `None` if there is no such row.
     fn ts(&self, offset: usize) -> Option<i64>;
 
-    /// Whether the values of the row at an offset allow a match at any time.
+    /// Returns whether the values of the row at an offset allow a match at any time.
     #[inline]
     fn can_match(&self, _offset: usize) -> bool {
         true
@@ -26,16 +26,17 @@ pub trait KeptColumns: Debug {
     /// Drops the oldest `rows` rows.
     fn drop_front(&mut self, rows: usize);
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     fn memory(&self) -> usize;
 }
 
-/// A value of each kept row, by offset. Values come at the end and leave at the front.
+/// One value per kept row, identified by offset. Values are appended at the end and removed from
+/// the front.
 #[derive(Debug)]
 pub struct KeptColumn<T> {
     values: Vec<T>,
-    /// How many of the values are of rows that have been let go of. They are moved out when they
-    /// are many.
+    /// The number of leading values whose rows have been dropped. Such values are removed once
+    /// there are many of them.
     gone: usize,
 }
 
@@ -46,36 +47,36 @@ impl<T> Default for KeptColumn<T> {
 }
 
 impl<T> KeptColumn<T> {
-    /// How many rows have a value.
+    /// Returns the number of rows that have a value.
     #[inline]
     pub fn len(&self) -> usize {
         self.values.len() - self.gone
     }
 
-    /// Whether no row has a value.
+    /// Returns whether no row has a value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at an offset, if the row is here.
+    /// Returns the value at an offset, if the row is kept.
     #[inline]
     pub fn get(&self, offset: usize) -> Option<&T> {
         self.values.get(self.gone.checked_add(offset)?)
     }
 
-    /// The values, by offset.
+    /// Returns the values, indexed by offset.
     #[inline]
     pub fn as_slice(&self) -> &[T] {
         &self.values[self.gone..]
     }
 
-    /// The values, by offset, to change them.
+    /// Returns the values as a mutable slice, indexed by offset.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         &mut self.values[self.gone..]
     }
 
-    /// Adds values of further rows.
+    /// Appends the values of further rows.
     pub fn extend(&mut self, values: impl IntoIterator<Item = T>) {
         self.values.extend(values);
     }
@@ -83,18 +84,18 @@ impl<T> KeptColumn<T> {
     /// Drops the values of the oldest `rows` rows.
     pub fn drop_front(&mut self, rows: usize) {
         self.gone += rows;
-        // Each value is moved about twice.
+        // On average, each value is moved about twice.
         if self.gone > self.values.len() / 3 {
             self.values.drain(..self.gone);
             self.gone = 0;
-            // The memory of a burst is given back once it is over.
+            // After a burst, its memory is released.
             if self.values.len() < self.values.capacity() / 4 {
                 self.values.shrink_to(self.values.capacity() / 2);
             }
         }
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub fn memory(&self) -> usize {
         self.values.capacity() * size_of::<T>()
     }
@@ -107,7 +108,7 @@ impl<T: Clone> KeptColumn<T> {
         *self = KeptColumn { values, gone: 0 };
     }
 
-    /// Adds copies of a value until there is one for each of `rows` rows.
+    /// Appends copies of a value until there is one for each of `rows` rows.
     pub fn fill_to(&mut self, rows: usize, value: T) {
         self.values.resize(self.gone + rows, value);
     }
@@ -129,7 +130,7 @@ impl<T> IndexMut<usize> for KeptColumn<T> {
     }
 }
 
-/// Rows for which only the time is kept.
+/// Rows of which only the times are kept.
 impl KeptColumns for KeptColumn<i64> {
     #[inline]
     fn len(&self) -> usize {

@@ -1,14 +1,14 @@
-//! The rows of one side that are still needed, in merged order or in arrival order.
+//! The rows that a join still needs from one side, in merged order or in arrival order.
 
 use super::arrival::Arrival;
 use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
-/// The rows of one side that a join has kept, in a form that another join can take over.
+/// The kept rows of one side of a join, in a form that another join can restore.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
-    /// The rows' event times, in row order.
+    /// The event times of the rows, in row order.
     pub ts: Vec<i64>,
-    /// Which rows have been matched, if that matters.
+    /// For each row, whether it has been matched. Empty if matches are not tracked.
     pub matched: Vec<bool>,
     /// The number of settled rows, counted from the first row.
     pub settled: usize,
@@ -18,31 +18,30 @@ pub struct SavedRows {
 /// first row that arrived on that side. Offsets are counted from the oldest row that is still kept,
 /// whose number is [`RowLog::first`].
 ///
-/// In merged order, a row is *settled* once no later row can match it and it has been checked for a
-/// match. If matches are tracked, a row is kept until it is settled. In arrival order, no row is
-/// ever settled, because rows are emitted unmatched in a different order from the one in which they
-/// are dropped.
+/// In merged order, a row is *settled* once no later row can match it and it has been checked for
+/// matches. If matches are tracked, a row is kept until it is settled. In arrival order, rows are
+/// never settled, because unmatched rows are not emitted in the order in which rows are dropped.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
     first: u64,
     columns: C,
-    /// Which rows have been matched, if that matters.
+    /// For each row, whether it has been matched. `None` if matches are not tracked.
     matched: Option<KeptColumn<bool>>,
-    /// How many rows are settled, counted from the oldest.
+    /// The number of settled rows, counted from the oldest.
     settled: usize,
-    /// Set only if the rows are in arrival order.
+    /// Present only if the rows are in arrival order.
     arrival: Option<Arrival>,
 }
 
 impl<C: KeptColumns> RowLog<C> {
-    /// A log of a side in a join of this kind, with columns that have no rows.
+    /// Creates a log for one side of a join of kind `how`, with columns that have no rows.
     pub fn new(side: Side, how: How, columns: C) -> Self {
         let matched = how.marks(side).then(KeptColumn::default);
         RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
     }
 
-    /// Returns this log, set up for rows in arrival order that match rows of the other side within
+    /// Converts this log to arrival order, for rows that match rows of the other side within
     /// `reach`. The log must be empty.
     #[must_use]
     pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
@@ -50,59 +49,60 @@ impl<C: KeptColumns> RowLog<C> {
         RowLog { arrival: Some(Arrival::new(self.side, reach, comes_alone)), ..self }
     }
 
-    /// Whether the rows are in arrival order.
+    /// Returns whether the rows are in arrival order.
     pub fn is_in_arrival_order(&self) -> bool {
         self.arrival.is_some()
     }
 
-    /// The side of the rows.
+    /// Returns the side of the rows.
     #[inline]
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// The number of the oldest row.
+    /// Returns the number of the oldest kept row.
     #[inline]
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// One more than the number of the newest row.
+    /// Returns one more than the number of the newest row.
     #[inline]
     pub fn end(&self) -> u64 {
         self.first + self.len() as u64
     }
 
-    /// How many rows are here.
+    /// Returns the number of kept rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether no row is here.
+    /// Returns whether no rows are kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The offset of a row that is here, given the low bits of its number.
+    /// Returns the offset of a kept row, given the low bits of its number.
     #[inline]
     pub fn offset(&self, number: u32) -> usize {
         number.wrapping_sub(self.first as u32) as usize
     }
 
-    /// The columns of the rows.
+    /// Returns the columns of the rows.
     #[inline]
     pub fn columns(&self) -> &C {
         &self.columns
     }
 
-    /// The columns of the rows, to change them. As many rows stay.
+    /// Returns the columns of the rows, for changing their values. The number of rows must stay the
+    /// same.
     #[inline]
     pub fn columns_mut(&mut self) -> &mut C {
         &mut self.columns
     }
 
-    /// Takes in the rows that `add` puts behind the others.
+    /// Adds the rows that `add` appends to the columns.
     pub fn extend(&mut self, add: impl FnOnce(&mut C)) {
         let had = self.len();
         add(&mut self.columns);
@@ -114,9 +114,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Takes in the rows that another log has kept, which `add` puts into the columns.
+    /// Adds the rows that another log has kept; `add` appends them to the columns.
     pub fn restore(&mut self, kept: &SavedRows, add: impl FnOnce(&mut C)) {
-        assert!(self.end() == 0, "a log that had no rows takes in rows");
+        assert!(self.end() == 0, "the log must be empty");
         self.extend(add);
         if let Some(matched) = &mut self.matched {
             let flags = matched.as_mut_slice().iter_mut().zip(&kept.matched);
@@ -125,22 +125,23 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Which rows have had a match, where that matters; and how many have been settled.
+    /// Returns, for each row, whether it has been matched, and the number of settled rows. The list
+    /// is empty if matches are not tracked.
     pub fn matched(&self) -> (Vec<bool>, usize) {
         let matched = self.matched.as_ref().map(|matched| matched.as_slice().to_vec());
         (matched.unwrap_or_default(), self.settled)
     }
 
-    /// Whether it matters which rows have had a match.
+    /// Returns whether matches are tracked.
     #[inline]
     pub fn is_outer(&self) -> bool {
         self.matched.is_some()
     }
 
-    /// Notes that the row at an offset has a match; whether that is its first.
+    /// Marks the row at an offset as matched, and returns whether this is its first match.
     #[inline]
     pub fn set_matched(&mut self, offset: u32) -> bool {
-        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
+        let matched = self.matched.as_mut().expect("matches are tracked");
         !std::mem::replace(&mut matched[offset as usize], true)
     }
 
@@ -152,9 +153,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// For joins in merged order: finds the oldest unmatched row that is not yet settled, if no row
-    /// at `now` or later can match it. Returns the last time at which the row could be matched, its
-    /// own time, and its offset.
+    /// For joins in merged order: finds the oldest unmatched row that is not yet settled, provided
+    /// that no row at `now` or later can match it. Returns the last time at which the row could be
+    /// matched, the row's time, and its offset.
     #[inline]
     pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
@@ -186,18 +187,18 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Moves past the row that [`unmatched`](Self::unmatched) returned.
+    /// Settles the row that [`unmatched`](Self::unmatched) returned.
     pub fn settle(&mut self) {
         self.settled += 1;
     }
 
-    /// The last time at which a row of the other side may match the row at an offset; `None` if
-    /// that is never or not yet known.
+    /// Returns the last time at which a row of the other side can match the row at an offset.
+    /// Returns `None` if there is no last time, or if it is not known yet.
     #[inline]
     fn last_matchable(&self, extent: &Extent, offset: usize, ts: i64) -> Option<i64> {
         match extent {
             Extent::Time(reach) => reach.last_matchable(self.side, ts),
-            // The row that takes its place in the window.
+            // The row that displaces this one from the window.
             Extent::Rows(counts) => {
                 let count = usize::try_from(counts[self.side as usize]).ok()?;
                 self.columns.ts(offset.checked_add(count)?)
@@ -205,7 +206,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// How many rows precede the oldest row that a row at `now` or later may match.
+    /// Returns the number of rows before the oldest row that a row at `now` or later can match.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);
@@ -221,8 +222,8 @@ impl<C: KeptColumns> RowLog<C> {
             let last = self.columns.ts(offset).and_then(|ts| reach.last_matchable(self.side, ts));
             last.is_some_and(|last| last < now)
         };
-        // Few rows are: they are searched for from the oldest on, in steps that double, and then
-        // within the last step.
+        // Usually few rows are over, so the search starts at the oldest row, doubles its step, and
+        // then bisects the last step.
         let (mut from, mut step) = (0, 1);
         while is_over(from + step - 1) {
             from += step;
@@ -236,12 +237,12 @@ impl<C: KeptColumns> RowLog<C> {
         from
     }
 
-    /// How many of the oldest `rows` rows may be let go of.
+    /// Returns how many of the oldest `rows` rows can be dropped.
     pub fn droppable(&self, rows: usize) -> usize {
         if self.is_outer() && self.arrival.is_none() { rows.min(self.settled) } else { rows }
     }
 
-    /// Drops the oldest `rows` rows, as far as they may be let go of.
+    /// Drops the oldest `rows` rows, except those that are still needed.
     pub fn drop_first(&mut self, rows: usize) {
         let rows = self.droppable(rows);
         self.first += rows as u64;
@@ -252,14 +253,14 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// The offsets of the rows that a row at `now` or later may match. In merged order, the result
-    /// is `None`, because rows are dropped from the front.
+    /// Returns the offsets of the rows that a row at `now` or later can match. In merged order, the
+    /// result is `None`, because rows are dropped from the front.
     pub fn needed(&self, now: SideWatermarks) -> Option<Vec<u32>> {
         self.arrival.as_ref().map(|arrival| arrival.needed(&self.columns, now))
     }
 
-    /// The rows of each side that are [`needed`](Self::needed) if the other rows should be dropped,
-    /// because they make up at least half of a side's rows.
+    /// Returns the rows of each side that are [`needed`](Self::needed), if at least half of one
+    /// side's rows are not needed.
     pub fn needed_if_sparse(
         logs: &mut [RowLog<C>; 2],
         now: SideWatermarks,
@@ -289,13 +290,13 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Drops rows with smaller numbers, as far as they may be let go of.
+    /// Drops the rows with numbers less than `number`, except those that are still needed.
     pub fn drop_before(&mut self, number: u64) {
         let rows = number.saturating_sub(self.first).min(self.len() as u64);
         self.drop_first(rows as usize);
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub fn memory(&self) -> usize {
         let of_arrival = self.arrival.as_ref().map_or(0, Arrival::memory);
         self.columns.memory() + self.matched.as_ref().map_or(0, KeptColumn::memory) + of_arrival
@@ -331,7 +332,7 @@ mod tests {
             RowLog::new(side, How::Left, KeptColumn::default()).in_arrival_order(How::Left, reach)
         };
         let mut logs = [log(Side::Left), log(Side::Right)];
-        // Expired rows follow a row that is still needed.
+        // Expired rows are behind a row that is still needed.
         logs[0].extend(|columns| columns.extend([50, 4, 2, 60, 3]));
         logs[0].set_matched(2);
         let now = [None, Some(8)];
@@ -339,7 +340,7 @@ mod tests {
         assert_eq!(
             alone,
             [4, 1],
-            "sorted by the last time at which they can match; row 2 has a match"
+            "sorted by the last time at which they can be matched; row 2 has been matched"
         );
         assert_eq!(logs.each_ref().map(|log| log.over(&Extent::Time(reach), now)), [0, 0]);
         assert_eq!(RowLog::needed_if_sparse(&mut logs, now), None, "few rows are of no use");

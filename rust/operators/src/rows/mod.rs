@@ -1,10 +1,10 @@
-//! What all streaming joins share, and the basic row types used by all joins.
+//! The code that all streaming joins share, and the basic row types of all joins.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `side.rs`, `how.rs` | the two sides and their watermarks; the kinds of joins |
-//! | `interval.rs`, `retention.rs` | which times match (without wrapping); how long rows stay |
-//! | `reach.rs`, `extent.rs` | which times of the other side match; how long a row may be matched |
+//! | `side.rs`, `how.rs` | the two sides and their watermarks; the types of joins |
+//! | `interval.rs`, `retention.rs` | which times match (without wrapping); how long rows are kept |
+//! | `reach.rs`, `extent.rs` | which times of the other side match; how long a row can be matched |
 //! | `log.rs`, `kept_column.rs` | the kept rows of a side, and which of them are matched |
 //! | `arrival.rs` | what the log adds for rows in arrival order |
 //! | `join.rs`, `step.rs` | the trait of streaming joins; the outcome of a call to one |

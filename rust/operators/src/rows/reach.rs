@@ -1,22 +1,25 @@
-//! How far rows of the two sides reach for each other, in whole steps with both ends included.
+//! The times at which rows of the two sides match each other, in whole steps with both ends
+//! included.
 
 use super::{Closed, Interval, Side};
 
-/// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
+/// The times that match, relative to a row of each side. The offsets have 128 bits, so that no sum
+/// wraps around.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
-    /// For a row of each side, the least and the greatest `ts` of the other side less its own.
+    /// For a row of each side, the smallest and the greatest matching `ts` of the other side minus
+    /// its own.
     offsets: [(i128, i128); 2],
-    /// The least ones again, where they fit 64 bits: saturating addition is then exact where it
-    /// matters.
+    /// The smallest offsets again, if they fit in 64 bits. Saturating addition is then exact where
+    /// it matters.
     short: [Option<i64>; 2],
 }
 
-/// Beyond any difference of two times.
+/// Greater than any difference between two times.
 const FAR: i128 = 1 << 65;
 
 impl Reach {
-    /// What an interval matches.
+    /// Creates the reach of an interval.
     pub fn new(interval: &Interval) -> Self {
         let opened = |end: i64, open: bool, by: i128| i128::from(end) + if open { by } else { 0 };
         let closed = interval.closed;
@@ -28,8 +31,8 @@ impl Reach {
         Reach { offsets: [(low, high), (-high, -low)], short }
     }
 
-    /// The first time of the other side that matches a row of `side` at `ts`, or the last time
-    /// there is.
+    /// Returns the first time of the other side that matches a row of `side` at `ts`. Returns the
+    /// largest possible time if there is no match.
     #[inline]
     pub fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {
@@ -39,8 +42,8 @@ impl Reach {
         first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// The last time of the other side that matches a row of `side` at `ts`; `None` if no time
-    /// matches.
+    /// Returns the last time of the other side that matches a row of `side` at `ts`; `None` if no
+    /// time matches.
     #[inline]
     pub fn last(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
@@ -49,35 +52,37 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
-    /// The earliest and latest times on the other side that match a row of `side` at `ts`, or
-    /// `None` if no time matches.
+    /// Returns the earliest and the latest time of the other side that match a row of `side` at
+    /// `ts`, or `None` if no time matches.
     #[inline]
     pub fn times(&self, side: Side, ts: i64) -> Option<(i64, i64)> {
         Some((self.first(side, ts), self.last(side, ts)?))
     }
 
-    /// The first time of the other side that is behind what matches a row of `side` at `ts`, where
-    /// that is not after `ts`; the first time there is if no time matches.
+    /// Returns the first time of the other side after those that match a row of `side` at `ts`,
+    /// provided that it is not after `ts`. Returns the smallest possible time if no time matches.
     #[inline]
     pub fn end(&self, side: Side, ts: i64) -> i64 {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
-    /// Whether later rows may match a row of `side` at all; they are not before it.
+    /// Returns whether later rows, whose times are not before that of a row of `side`, can match it
+    /// at all.
     #[inline]
     pub fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];
         high >= 0 && low <= high
     }
 
-    /// Whether a row of `side` matches all earlier rows of the other side that are not too old.
+    /// Returns whether a row of `side` matches all earlier rows of the other side that are not too
+    /// old.
     #[inline]
     pub fn takes_all(&self, side: Side) -> bool {
         self.offsets[side as usize].1 >= 0
     }
 
-    /// The time after which no row can match a row of `side` at `ts` that came before; `None` for
-    /// never.
+    /// Returns the time after which no later row can match a row of `side` at `ts`; `None` if there
+    /// is no such time.
     #[inline]
     pub fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];

@@ -1,13 +1,14 @@
-//! Brings the rows of one source into time order, as far as its lateness lets them be out of it.
+//! Sorts the rows of one source by time, within its lateness.
 //!
 //! ```text
 //! lateness 5    pushed    10  14  12  21   9   18
 //!               watermark  5   9   9  16  16   16      largest time so far, less the lateness
 //!                                          late        9 is below 16
-//!               released   -   -  -   10 12 14         what no later row can come before
+//!               released   -   -  -   10 12 14         rows that no later row can precede
 //! ```
 //!
-//! Which rows are late depends on the rows of the source alone, never on where batches are cut.
+//! Whether a row is late depends only on the rows of its source, never on the boundaries of
+//! batches.
 
 use tidegate_structures::memory;
 
@@ -20,44 +21,44 @@ pub trait PushedRows: Clone {
     fn ts(&self) -> &[i64];
 }
 
-/// A row that came below its source's watermark.
+/// A row that arrived below the watermark of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRow {
-    /// Its number among the rows pushed together.
+    /// The position of the row among the rows that were pushed together.
     pub row: u32,
-    /// The watermark at that moment.
+    /// The watermark when the row arrived.
     pub watermark: i64,
 }
 
-/// Rows in time order, none of which a later row of the source can come before.
+/// Rows in time order. No later row of the source can precede them.
 #[derive(Debug)]
 pub enum ReleasedRows<P> {
-    /// Neighbouring rows of one push.
+    /// Adjacent rows of one push.
     Slice(P, Range<usize>),
-    /// Rows of several pushes, or not in the order in which they came.
+    /// Rows of several pushes, or rows whose order has changed.
     Rows {
         /// Event times.
         ts: Vec<i64>,
-        /// What the rows are of.
+        /// The payloads to which the rows belong.
         payloads: Vec<P>,
-        /// For each row, its payload's number and its row number there.
+        /// For each row, the index of its payload and its row number in that payload.
         places: Vec<(u32, u32)>,
     },
 }
 
-/// Holds back the rows of a source until they are in order.
+/// Holds back the rows of a source until they are in time order.
 ///
-/// Every change is drafted first. Drafting determines which rows are late and which are released,
-/// and it may fail if memory runs out. [`commit`](Self::commit) then applies the draft. A dropped
-/// draft has no effect.
+/// Every change is first prepared as a draft. Drafting determines which rows are late and which are
+/// released, and it may fail if memory runs out. [`commit`](Self::commit) then applies the draft. A
+/// dropped draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
-    /// Pushes with rows not released, by number, which rises.
+    /// Pushes whose rows have not all been released, by their ascending numbers.
     pending: BTreeMap<u64, PendingPush<P>>,
-    /// For each pending push, the time of its next row and its number. With this index, a release
-    /// visits only the pushes that have rows to release.
+    /// For each pending push, the time of its next row and its number. This index lets a release
+    /// visit only the pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
     pushes: u64,
     rows: usize,
@@ -79,9 +80,10 @@ pub struct Draft<P> {
 #[derive(Debug)]
 struct PendingPush<P> {
     payload: P,
-    /// The rows that were not late, in time order; `None` for all rows as they are.
+    /// The rows that were not late, in time order. `None` if these are all rows, in their original
+    /// order.
     order: Option<Vec<u32>>,
-    /// How many of them have been released.
+    /// The number of rows that have been released.
     released: usize,
 }
 
@@ -100,12 +102,12 @@ impl<P: PushedRows> PendingPush<P> {
         self.order.as_ref().map_or(nth, |order| order[nth] as usize)
     }
 
-    /// The time of the next row that was not released.
+    /// Returns the time of the next row that has not been released.
     fn next(&self) -> Option<i64> {
         (self.released < self.len()).then(|| self.payload.ts()[self.row(self.released)])
     }
 
-    /// How many rows, released ones included, are not after `watermark`.
+    /// Returns the number of rows at or before `watermark`, including released rows.
     fn upto(&self, watermark: i64) -> usize {
         let ts = self.payload.ts();
         match &self.order {
@@ -144,7 +146,7 @@ fn merged<P: PushedRows>(parts: &[PushPart<'_, P>]) -> ReleasedRows<P> {
     for (payload, part) in (0..).zip(parts) {
         rows.extend(part.rows().map(|(ts, row)| (ts, (payload, row))));
     }
-    // The sort is stable, and fast on the few sorted runs that it gets here.
+    // The sort is stable, and fast on the few sorted runs that it receives here.
     sort_by_key(&mut rows, |&(ts, _)| ts);
     ReleasedRows::Rows {
         ts: memory::collect(rows.iter().map(|&(ts, _)| ts)),
@@ -169,7 +171,7 @@ impl<P> Reorder<P> {
 }
 
 impl<P: PushedRows> Draft<P> {
-    /// No row below it is taken any more.
+    /// Returns the watermark of the draft. Rows below the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }
@@ -179,12 +181,12 @@ impl<P: PushedRows> Draft<P> {
         self.watermark = self.watermark.max(ts);
     }
 
-    /// Goes past rows without holding them back, and returns the late ones.
+    /// Checks rows without holding them back, and returns the late ones.
     pub fn pass(&mut self, ts: &[i64]) -> Vec<LateRow> {
         self.sort_out(ts).0
     }
 
-    /// Which of some rows are late, and whether the others are in time order.
+    /// Determines which rows are late, and whether the others are in time order.
     fn sort_out(&mut self, ts: &[i64]) -> (Vec<LateRow>, bool) {
         let mut late = Vec::new();
         let (mut sorted, mut last) = (true, i64::MIN);
@@ -201,7 +203,7 @@ impl<P: PushedRows> Draft<P> {
         (late, sorted)
     }
 
-    /// Takes rows in but for the late ones, which it returns.
+    /// Accepts the rows of a push that are not late, and returns the late ones.
     pub fn push(&mut self, payload: P) -> Vec<LateRow> {
         let ts = payload.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
@@ -251,12 +253,12 @@ impl<P: PushedRows> Reorder<P> {
         self.rows
     }
 
-    /// Whether no row is held back.
+    /// Returns whether no rows are held back.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Returns the watermark. Rows before it are no longer accepted.
+    /// Returns the watermark. Rows before the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }
@@ -292,13 +294,13 @@ impl<P: PushedRows> Reorder<P> {
         self.pushes += 1;
     }
 
-    /// Returns the rows at or before the draft's watermark, as consecutive runs. They count as
-    /// released once the draft is committed.
+    /// Returns the rows at or before the draft's watermark, as consecutive runs. These rows count
+    /// as released once the draft is committed.
     pub fn release(&self, draft: &mut Draft<P>) -> Vec<ReleasedRows<P>> {
         self.release_upto(draft, draft.watermark)
     }
 
-    /// Returns all remaining rows. They also count as released once the draft is committed.
+    /// Returns all remaining rows. The rows count as released once the draft is committed.
     pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<ReleasedRows<P>> {
         self.release_upto(draft, i64::MAX)
     }
@@ -340,7 +342,7 @@ mod tests {
         }
     }
 
-    /// Times and push numbers of what is released, after each push and at the end.
+    /// Returns the times and push numbers of released rows, after each push and at the end.
     fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
         let (mut released, mut late) = (Vec::new(), Vec::new());
         let mut reorder = Reorder::new(Some(lateness));
@@ -360,7 +362,7 @@ mod tests {
             }
         };
         for push in pushes {
-            // A dropped draft leaves no trace.
+            // A dropped draft has no effect.
             let mut dropped = reorder.draft();
             dropped.push(push.clone());
             reorder.release(&mut dropped);
@@ -416,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_push_looks_at_no_push_that_has_nothing_to_release() {
-        // A hundred times as many pushes are held back; each of them takes about as long.
+        // With a hundred times as many pushes held back, each push takes about as long.
         let time = |pushes: i64| {
             let mut reorder = Reorder::new(Some(i64::MAX));
             let start = std::time::Instant::now();
@@ -434,8 +436,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is released and what is late do not depend on the cuts, and are what a loop says
-        /// row by row.
+        /// The released rows and the late rows do not depend on the cuts, and agree with a
+        /// row-by-row loop.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

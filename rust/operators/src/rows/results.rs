@@ -1,13 +1,13 @@
-//! From matches to result rows: pairs, and rows that come once or without a match.
+//! Turns matches into result rows: pairs, rows that are emitted once, and unmatched rows.
 
 use tidegate_structures::memory;
 
 use super::{Extent, How, KeptColumns, RowLog, Side, SideWatermarks};
 
-/// In place of a row's number, where a result row has no row of that side.
+/// The number that represents a missing row on one side of a result row.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// Result rows, as offsets of their left and right rows; [`NO_ROW`] where there is none.
+/// Result rows, as offsets of their left and right rows. [`NO_ROW`] stands for a missing row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Offsets of left rows.
@@ -17,7 +17,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Adds the pairs of a row with others of the other side.
+    /// Adds the pairs of a row with rows of the other side.
     #[inline]
     pub fn pair(&mut self, side: Side, offset: u32, others: impl ExactSizeIterator<Item = u32>) {
         let (own, other) = match side {
@@ -30,10 +30,10 @@ impl Results {
         other.extend(others);
     }
 
-    /// Adds a row that has had no match.
+    /// Adds an unmatched row.
     pub fn alone(&mut self, how: How, side: Side, offset: u32) {
         match side {
-            // A semi join has no use for it.
+            // A semi join does not return unmatched rows.
             Side::Left if how == How::Semi => {}
             Side::Left => {
                 self.left.push(offset);
@@ -46,7 +46,7 @@ impl Results {
         }
     }
 
-    /// Adds what becomes of the matches of a row, and marks them.
+    /// Adds the results for the matches of a row, and marks the matched rows.
     pub fn add(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],
@@ -58,7 +58,7 @@ impl Results {
         let [left, right] = logs;
         let (later, earlier) = if side == Side::Left { (left, right) } else { (right, left) };
         match (how, side) {
-            // Several threads may have matches of the row.
+            // Several threads can find matches for the row.
             (How::Semi, Side::Left) => {
                 self.left.extend(later.set_matched(offset).then_some(offset))
             }
@@ -82,7 +82,8 @@ impl Results {
         }
     }
 
-    /// Turns pairs into results and marks their rows as matched. Each pair may be passed only once.
+    /// Turns pairs into results and marks their rows as matched. Each pair must be passed only
+    /// once.
     #[must_use]
     pub fn of_pairs(
         mut pairs: Results,
@@ -105,10 +106,10 @@ impl Results {
         self.right.extend(more.right);
     }
 
-    /// Adds the unmatched rows that no row at `now` or later can match. In merged order, they are
-    /// sorted by the last time at which they could be matched, with ties in merged order. In
-    /// arrival order, left rows come first, and the rows of each side are sorted by the last time
-    /// that could match them.
+    /// Adds the unmatched rows that no row at `now` or later can match. In merged order, these rows
+    /// are sorted by the last time at which they could be matched, with ties in merged order. In
+    /// arrival order, left rows precede right rows, and the rows of each side are sorted by the
+    /// last time at which they could be matched.
     pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],
@@ -131,7 +132,7 @@ impl Results {
             let [left, right] = logs.each_mut().map(|log| log.unmatched(extent, now));
             let (side, (.., offset)) = match (left, right) {
                 (None, None) => return,
-                // Left sources are first in merged order.
+                // In merged order, left rows precede right rows with the same time.
                 (Some(left), Some(right)) if (right.0, right.1) < (left.0, left.1) => {
                     (Side::Right, right)
                 }

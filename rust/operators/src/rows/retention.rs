@@ -1,19 +1,20 @@
-//! How long rows are kept.
+//! Defines how long rows are kept.
 
 use super::Side;
 
-/// How long the rows of each side are kept for later rows to match.
+/// The period for which the rows of each side are kept for later rows to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
-    /// For a time, in the unit of the rows' times: a row matches later ones of up to its own `ts`
-    /// plus this. [`u64::MAX`] stands for ever.
+    /// For a length of time, in the unit of the rows' times: a row matches later rows up to its own
+    /// `ts` plus this length. [`u64::MAX`] means forever.
     Time {
-        /// How long left rows stay.
+        /// The period for which left rows are kept.
         left: u64,
-        /// How long right rows stay.
+        /// The period for which right rows are kept.
         right: u64,
     },
-    /// While it is among the last rows of its side. Each side has a number of rows of its own.
+    /// Rows are kept while they are among the last rows of their side. Each side has its own number
+    /// of rows.
     Rows {
         /// The number of left rows.
         left: u64,
@@ -23,7 +24,7 @@ pub enum Retention {
 }
 
 impl Retention {
-    /// How long rows of a side stay: a time, or a number of rows that come after.
+    /// Returns how long rows of a side are kept: a length of time, or a number of subsequent rows.
     #[inline]
     pub fn length(self, side: Side) -> u64 {
         match (self, side) {

@@ -10,7 +10,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other side.
     #[inline]
     pub fn other(self) -> Side {
         match self {
@@ -20,7 +20,6 @@ impl Side {
     }
 }
 
-/// A watermark for each side. Rows that arrive later on that side are not earlier than its
-/// watermark; `None` means that no more rows will arrive. In merged order, both sides have the same
-/// watermark.
+/// One watermark per side. Rows that arrive later on a side are not earlier than its watermark.
+/// `None` means that no more rows will arrive. In merged order, both sides have the same watermark.
 pub type SideWatermarks = [Option<i64>; 2];

@@ -1,4 +1,4 @@
-//! The filter that a join of streams asks for, and the outcome of a call to it.
+//! The filter that a streaming join uses, and the outcome of a step of the join.
 
 use std::error::Error;
 use std::ops::Range;
@@ -6,39 +6,40 @@ use std::ops::Range;
 use super::Results;
 use crate::driver::Stopped;
 
-/// Why a filter failed.
+/// The reason why a filter failed.
 pub type FilterError = Box<dyn Error + Send + Sync>;
 
-/// The pairs that a filter keeps, given the numbers of their left and right rows.
+/// A filter: given the numbers of the left and right rows of pairs, returns which pairs are kept.
 pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> + Sync + 'a;
 
 /// The outcome of a step of a join.
 #[derive(Debug)]
 pub enum Progress {
-    /// Pieces of the epoch whose results are assembled by any thread, in this order.
+    /// Pieces of the epoch. Any thread can assemble the results of the pieces, which are in the
+    /// given order.
     Pieces(Vec<Range<usize>>),
     /// Results, in order.
     Results(Results),
 }
 
 impl Progress {
-    /// The results of a join that names no pieces.
+    /// Returns the results of a join that names no pieces.
     ///
     /// # Panics
     ///
-    /// When there are pieces.
+    /// Panics if there are pieces.
     pub fn into_results(self) -> Results {
         match self {
             Progress::Results(results) => results,
-            Progress::Pieces(_) => panic!("pieces are to be assembled"),
+            Progress::Pieces(_) => panic!("pieces have to be assembled"),
         }
     }
 }
 
-/// Why a join could not go on.
+/// The reason why a join could not continue.
 #[derive(Debug)]
 pub enum JoinError {
-    /// It was asked to stop.
+    /// A stop was requested.
     Stopped(Stopped),
     /// The filter failed.
     Filter(FilterError),

@@ -1,17 +1,19 @@
-//! Matches by count windows: the earlier row is one of the last n rows of its stream before the
-//! later row.
+//! Matches by count windows: the earlier row of a pair must be one of the last n rows of its side
+//! before the later row.
 //!
-//! Rows of both sides have one merged order: by time, left before right at equal times, then by
-//! row. A left row's matches are neighbours among the right rows in that order: at most `right`
-//! rows before it, and those after it which come before `left` more left rows have.
+//! Rows of both sides are in one merged order: by time, left before right at equal times, then by
+//! row. A left row's matches are adjacent among the right rows in that order. The matches are at
+//! most `right` rows before the left row, and the rows after it that arrive before `left` more left
+//! rows have arrived.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
-//!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those until 2 more l have come
+//!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those before 2 more l
 //! ```
 //!
-//! With places in that order instead of times, this is an interval join whose ends are given for
-//! each left row. The work is that of the sort and a merge, and memory 8 bytes a row.
+//! If times are replaced by positions in that order, the join becomes an interval join with
+//! separate ends for each left row. The cost is that of a sort and a merge, and the memory is 8
+//! bytes per row.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -23,22 +25,23 @@ use crate::order::time_order;
 use crate::order::{Groups, JoinColumns};
 use crate::rows::interval::LeftReach;
 
-/// How many rows of each side a window holds.
+/// The number of rows of each side in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Of the left side, at least 1.
+    /// The number of left rows, at least 1.
     pub left: usize,
-    /// Of the right side, at least 1.
+    /// The number of right rows, at least 1.
     pub right: usize,
 }
 
-/// For each left row the first right row, in time order, that it matches, and the one after the
+/// For each left row, the first right row that it matches, in time order, and the one after the
 /// last.
 #[derive(Debug)]
 pub struct Ends(Pages<[u32; 2]>);
 
 impl Ends {
-    /// The places of the first and the last right row, in time order, that a left row meets.
+    /// Returns the positions, in time order, of the first and the last right row that a left row
+    /// matches.
     #[inline]
     pub(crate) fn of(&self, row: usize) -> Option<(i64, i64)> {
         let [first, end] = self.0[row];
@@ -52,12 +55,12 @@ impl LeftReach for Ends {
     }
 }
 
-/// The right rows that each left row meets, by places of right rows in time order, and the place of
-/// each right row.
+/// Returns the right rows that each left row matches, as positions in time order, and the position
+/// of each right row.
 ///
 /// # Panics
 ///
-/// When a side has [`MAX_ROWS`] rows or more.
+/// Panics if a side has [`MAX_ROWS`] rows or more.
 pub fn meetings(
     left: &[i64],
     right: &[i64],
@@ -80,9 +83,10 @@ pub fn meetings(
 
 /// Finds the matches of every left row.
 ///
-/// `key_count` bounds the keys of both sides; a window counts rows of all keys.
+/// `key_count` must be greater than every key on both sides. A window counts the rows of all keys.
 ///
-/// A left row meets the last two right rows, and a right row meets the last left row:
+/// In this example, a left row matches the last two right rows, and a right row matches the last
+/// left row:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -109,7 +113,8 @@ pub fn meetings(
 ///
 /// # Panics
 ///
-/// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
+/// Panics if a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of
+/// bounds.
 pub fn count_window_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -133,7 +138,7 @@ fn ends(
     counts: Counts,
 ) -> Ends {
     let row = |order: Option<&[u32]>, nth: usize| order.map_or(nth, |order| order[nth] as usize);
-    // 1. How many right rows come before each left row, in time order.
+    // 1. Find the number of right rows before each left row, in time order.
     let mut before = memory::vec(left.len());
     let mut passed = 0;
     for nth in 0..left.len() {
@@ -143,7 +148,7 @@ fn ends(
         }
         before.push(passed as u32);
     }
-    // 2. A left row meets right rows until `counts.left` more left rows have come.
+    // 2. A left row matches right rows until `counts.left` more left rows have arrived.
     let mut ends = Pages::unwritten(left.len());
     for nth in 0..left.len() {
         let first = before[nth].saturating_sub(u32::try_from(counts.right).unwrap_or(u32::MAX));
@@ -164,8 +169,9 @@ mod tests {
     use crate::matches::Output;
     use crate::rows::How;
 
-    /// Kang's three-step procedure: for each row in merged order, look through the other side's
-    /// window, let its oldest row go if it is full, and add the row to its own side's window.
+    /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
+    /// scans the other side's window. The procedure then removes the oldest row of that window if
+    /// it is full, and adds the row to the window of its own side.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

@@ -1,13 +1,13 @@
-//! All joins of sliding windows share this part: the values of rows, the kept columns of a row, and
-//! how tables go through such a join. Each algorithm compares the rows in its own way.
+//! The part that all joins of sliding windows share: the values of rows, the kept columns, and the
+//! processing of tables. Each window join compares the rows in a different way.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `tables.rs` | whole tables through such a join |
+//! | `tables.rs` | processes whole tables with such a join |
 //! | `counts.rs` | windows that count rows, as runs of an interval join |
-//! | `scale/` | windows of rows as they come, compared by all threads, or looked up by value |
+//! | `scale/` | windows of streaming rows, which are compared or looked up by value |
 
 pub mod counts;
 pub mod scale;
@@ -20,24 +20,24 @@ use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
 /// The numbers of some rows that a join of sliding windows compares: for each term, the numbers of
-/// both sides. `None` if some row has none. From then on the join compares nothing, and the filter
-/// is given every pair in the windows.
+/// both sides. `None` if some row has no numbers. After such a row, the join compares no values and
+/// passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 
-/// A join of sliding windows, whichever algorithm compares the rows.
+/// A join of sliding windows, for any algorithm that compares the rows.
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
-/// The rows of a side that such a join keeps, with their times.
+/// The rows that a join of sliding windows keeps from one side, with their times.
 pub type TimeLog = RowLog<KeptColumn<i64>>;
 
 impl TimeLog {
-    /// The times of the rows, by offset.
+    /// Returns the times of the rows, by offset.
     #[inline]
     pub fn ts(&self) -> &[i64] {
         self.columns().as_slice()
     }
 
-    /// Adds the rows of this side behind the others, given all rows' times and sides.
+    /// Appends the rows of this side, given the times and sides of all rows.
     pub fn push(&mut self, ts: &[i64], sides: &[Side]) {
         let side = self.side();
         let own = ts.iter().zip(sides).filter(|(_, other)| **other == side);

@@ -1,4 +1,4 @@
-//! The pairs of whole tables, as a join of sliding windows finds them.
+//! Finds the pairs of whole tables with a join of sliding windows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -9,14 +9,14 @@ use crate::order::time_order;
 use crate::predicate::{Operand, Term};
 use crate::rows::{Filter, FilterError, JoinError, Results, Side};
 
-/// Rows of an epoch.
+/// The number of rows per epoch.
 const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };
 
-/// One side's rows in time order.
+/// The rows of one side in time order.
 struct SortedSide<'a> {
     ts: &'a [i64],
     order: Option<Pages<u32>>,
-    /// How many have been taken.
+    /// The number of rows that have been processed.
     taken: usize,
 }
 
@@ -30,11 +30,11 @@ impl SortedSide<'_> {
     }
 }
 
-/// The pairs that an inner join without rows finds among the rows of two tables, in any order,
-/// given their times, and what it scans for with the numbers of all rows. `filter` is given rows of
-/// the tables.
+/// Returns the pairs that an inner join without rows finds in two tables, in any order. The
+/// arguments contain the times of the rows, and the terms with the numbers of all rows. `filter`
+/// receives row numbers of the tables.
 ///
-/// `check` is told how many pairs there are so far, and may refuse more.
+/// `check` receives the number of pairs so far, and can reject more pairs by returning an error.
 pub fn pairs(
     join: &mut SlidingJoin,
     [left, right]: [&[i64]; 2],
@@ -49,7 +49,7 @@ pub fn pairs(
     let mut sides: [SortedSide<'_>; 2] = [sorted(left)?, sorted(right)?];
     let mut pairs = Results::default();
     loop {
-        // 1. The next rows in merged order.
+        // 1. Take the next rows in merged order.
         let (mut ts, mut of_sides, mut rows) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
         while ts.len() < EPOCH_ROWS {
             let (side, time) = match (sides[0].next(), sides[1].next()) {
@@ -64,7 +64,7 @@ pub fn pairs(
             ts.push(time);
             of_sides.push(side);
         }
-        // 2. Their pairs; at the end, those that were held back.
+        // 2. Find their pairs and, at the end, those that were held back.
         let last = ts.last().copied();
         if last.is_some() {
             let numbers = |term: &Term| -> (Operand, Operand) {
@@ -75,7 +75,7 @@ pub fn pairs(
             };
             let numbers: Vec<_> = terms.iter().map(numbers).collect();
             join.begin(driver, ts, of_sides, Some(&numbers));
-            assert!(join.compares(), "what fits as a whole fits in parts");
+            assert!(join.compares(), "numbers that fit together also fit in parts");
         } else if join.holds_back() {
             join.flush();
         } else {
@@ -102,7 +102,7 @@ pub fn pairs(
                 .extend(found.right.iter().map(|offset| rows_of(Side::Right, right + offset)));
             check(pairs.left.len() as u64).map_err(JoinError::Filter)?;
         }
-        // 3. Rows leave their windows.
+        // 3. Remove rows from their windows.
         join.purge([last; 2]);
     }
 }

@@ -1,5 +1,6 @@
-//! The joins against Kang's three-step procedure, row by row. All ways and threads give the same
-//! results; whether the work is shared well is measured elsewhere, but for its balance.
+//! Checks the joins against Kang's three-step procedure, row by row. All algorithms return the same
+//! results for any number of threads. The speed of the sharing is measured elsewhere, but its
+//! balance is checked here.
 
 use std::ops::Range;
 
@@ -16,13 +17,13 @@ mod oracle;
 
 use oracle::{Case, Row, assert_equal_work, cases, many, rows, terms};
 
-/// Who compares what.
+/// The assignment of comparisons to threads.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Own(ScaleAlgorithm),
     /// One thread compares whole windows.
     Whole,
-    /// A window is cut into a piece a thread.
+    /// A window is divided into one piece per thread.
     Pieces,
     /// Shares compare row by row.
     RowByRow,
@@ -53,7 +54,7 @@ impl Way {
     }
 }
 
-/// Processors take turns with each row.
+/// Processors compare rows in turn.
 struct InTurn;
 
 impl CompareRows for InTurn {
@@ -100,7 +101,7 @@ fn shares_have_equal_work() {
 fn looking_rows_up_finds_what_comparing_does() {
     let side = |n: i64| if n % 5 < 2 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..750).map(|n| (n, side(n), n * 7919 % 997)).collect();
-    // Of the last rows, or of all whose numbers no longer fit from a row on.
+    // Pairs with the last rows, or with all rows once their numbers no longer fit.
     for (windows, fails_at) in [
         (Retention::Time { left: 300, right: 200 }, usize::MAX),
         (Retention::Rows { left: 125, right: 175 }, usize::MAX),
@@ -116,7 +117,7 @@ fn looking_rows_up_finds_what_comparing_does() {
                 let (wanted, compared) = run(ScaleAlgorithm::ScaleJoin);
                 let (found, looked_at) = run(ScaleAlgorithm::Indexed);
                 assert_eq!(found, wanted, "{windows:?} {how:?} {threads}");
-                // Of a join that goes on in another, only the last one's pairs are counted.
+                // If a join continues in another one, only the pairs of the last one are counted.
                 let (compared, looked_at) =
                     (compared.iter().sum::<u64>(), looked_at.iter().sum::<u64>());
                 assert!(

@@ -1,8 +1,8 @@
-//! Aggregates over sliding windows against windows that are recomputed one by one.
+//! Checks aggregates over sliding windows against windows that are recomputed one by one.
 //!
-//! `oracle_*` compares small random data with code that visits every row for every window;
-//! `differential_*` compares thread counts on data of many parts, which small data never reaches;
-//! `streaming_*` compares rows that come epoch by epoch with rows that are there.
+//! `oracle_*` compares small random data with code that visits every row for every window.
+//! `differential_*` compares thread counts on data with many parts, which small data never has.
+//! `streaming_*` compares rows that arrive epoch by epoch with whole tables.
 
 mod cases;
 mod user;
@@ -21,7 +21,7 @@ use tidegate_operators::aggregate::{
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_sync::{Counter, Stop};
 
-/// The same, window by window and row by row.
+/// Computes the same results, window by window and row by row.
 fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<ResultRow> {
     let Shape { size, advance, offset } = shape;
     let times = || sources.iter().flatten().map(|row| row.0);
@@ -53,7 +53,7 @@ fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<ResultRow> {
     found
 }
 
-/// The values of a window's rows, which are in merged order.
+/// Returns the values for a window's rows, which must be in merged order.
 fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<String> {
     let number = |row: &Place| sources[..row.1].iter().map(Vec::len).sum::<usize>() + row.2;
     let row = |row: &Place| sources[row.1][row.2];
@@ -92,22 +92,22 @@ fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<Str
     ]
 }
 
-/// What [`Rises`](user::Rises) should find.
+/// Returns the expected result of [`Rises`](user::Rises).
 fn rises(values: impl Iterator<Item = i64>) -> Option<i64> {
     let values: Vec<i64> = values.collect();
     let rises = values.windows(2).filter(|pair| pair[1] > pair[0]).count() as i64;
     (!values.is_empty()).then_some(rises)
 }
 
-/// What [`Spread`](user::Spread) should find.
+/// Returns the expected result of [`Spread`](user::Spread).
 fn spread(values: impl Iterator<Item = i64>) -> Option<i64> {
     let values: Vec<i64> = values.collect();
     Some(values.iter().max()? - values.iter().min()?)
 }
 
-/// A function of rows in the order that is promised: a source's rows of a slice are one state,
-/// sources combine in order, slices before the next multiple of the window's slices backwards,
-/// slices after it forwards.
+/// Folds rows in the documented order: a source's rows in a slice form one state, and sources are
+/// combined in order. Slices before the next multiple of the window's slices are combined
+/// backwards, and slices after it forwards.
 fn fold<S: Copy>(
     rows: &[Place],
     shape: Shape,
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// The ends of all sessions, and their rows.
+/// Returns the ends of all sessions, and their rows.
 fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, ResultRow)> {
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(ends_and_rows(page));
@@ -196,7 +196,7 @@ fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Res
     })
 }
 
-/// The sessions of one source, key by key.
+/// Returns the sessions of one source, key by key.
 fn oracle_sessions(rows: &[Row], gap: i64) -> Vec<(i64, ResultRow)> {
     let mut found = Vec::new();
     for key in 0..KEYS as u32 {
@@ -207,7 +207,7 @@ fn oracle_sessions(rows: &[Row], gap: i64) -> Vec<(i64, ResultRow)> {
             .map(|(at, row)| (row.0, 0, at))
             .collect();
         for session in places.chunk_by(|a, b| b.0 - a.0 < gap) {
-            // One slice has them all, so that they are added one after the other.
+            // A single slice contains all rows, so they are added one after the other.
             let whole = Shape { size: 1 << 40, advance: 1 << 40, offset: -(1 << 39) };
             let values = values(&[rows.to_vec()], session, whole, 0);
             found.push((session[session.len() - 1].0 + gap, ((session[0].0, key), values)));
@@ -230,7 +230,8 @@ proptest! {
         let merged: Vec<Row> = places.iter().map(|(_, source, at)| sources[*source][*at]).collect();
         let expected = oracle_sessions(&merged, gap);
         prop_assert_eq!(run_sessions(&[merged], gap, threads), expected.clone());
-        // The last two functions choose rows, which have other numbers in several sources.
+        // The last two functions choose rows, which have different numbers if there are several
+        // sources.
         let starts: Vec<usize> =
             sources.iter().scan(0, |sum, of| Some(std::mem::replace(sum, *sum + of.len()))).collect();
         let number = |text: &String| match text.parse::<usize>() {
@@ -342,7 +343,7 @@ fn windows_at_the_ends_of_time() {
 
 #[test]
 fn a_result_is_announced_before_it_is_made() {
-    // A window of 2^62 steps that advances by one: no one could wait for its results.
+    // A window of 2^62 steps that advances by one step: its results would take forever.
     let windows = Windows::new(1 << 62, 1, 0);
     let streams = [Stream { ts: &[0], keys: None }];
     let driver = Driver::new(1, Stop::default());
@@ -359,7 +360,7 @@ fn a_result_is_announced_before_it_is_made() {
     assert_eq!(failures.get(), 1, "nothing is made after a failure");
 }
 
-/// States that no rows can have brought about are refused, whatever is wrong with them.
+/// States that no rows can produce are rejected, regardless of what is wrong with them.
 #[test]
 fn a_state_that_no_rows_have_is_refused() {
     let (ts, keys) = ([0_i64, 7, 12, 25], [0_u32, 1, 0, 1]);
@@ -390,7 +391,7 @@ fn a_state_that_no_rows_have_is_refused() {
         damage(&mut damaged);
         assert!(!new().restore(damaged, &bounds), "damage {number}");
     }
-    // The chosen row is the last but one of the words of a state.
+    // The chosen row is the second-to-last word of a state.
     let mut beyond = saved.clone();
     let last = beyond.words.len() - 2;
     beyond.words[last] = 4;

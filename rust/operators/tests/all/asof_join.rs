@@ -1,5 +1,5 @@
-//! The as-of join against a nested loop, over random small inputs, every strategy and several
-//! thread counts; and over many rows against a search in each key's rows.
+//! Checks the as-of join against a nested loop, for random small inputs, every strategy and several
+//! thread counts. Large inputs are checked against a search in each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ const EVERY_STRATEGY: [Nearness; 3] = [Nearness::Backward, Nearness::Forward, Ne
 
 type Rows = Vec<(u32, u32)>;
 
-/// How near a right row is to a left row: the least is the nearest; `None` is no candidate.
+/// Returns how near a right row is to a left row: the smallest value is the nearest, and `None`
+/// means that it is not a candidate.
 fn nearness(asof: &AsOf, l: i64, r: i64, row: u32) -> Option<(i128, bool, i64)> {
     let distance = (l as i128 - r as i128).abs();
     let is_past = r < l || (r == l && asof.strategy != Nearness::Forward);
@@ -33,7 +34,7 @@ fn nearness(asof: &AsOf, l: i64, r: i64, row: u32) -> Option<(i128, bool, i64)> 
     (is_candidate && is_near).then_some((distance, !is_past, order))
 }
 
-/// The definition, row by row.
+/// Computes the result from the definition, row by row.
 fn oracle(
     left: &Table,
     right: &Table,
@@ -61,7 +62,7 @@ fn listed(how: How, partners: impl Iterator<Item = Option<u32>>) -> Rows {
     rows.map(|(l, partner)| (l, partner.filter(|_| how.pairs()).unwrap_or(NO_ROW))).collect()
 }
 
-/// The join on some threads, listed in ranges of `cut` rows.
+/// Lists the result of the join in ranges of `cut` rows.
 fn list(matches: Matches, how: How, cut: usize, driver: &Driver) -> Rows {
     let output = Output::new(Arc::new(matches), how, driver).unwrap();
     let batches = driver.map(output.cut(cut), |range| {
@@ -73,7 +74,7 @@ fn list(matches: Matches, how: How, cut: usize, driver: &Driver) -> Rows {
     batches.unwrap().concat()
 }
 
-/// The join with a predicate, round by round and page by page.
+/// Computes the join with a predicate, round by round and page by page.
 fn filtered(
     left: &Table,
     right: &Table,
@@ -132,7 +133,7 @@ proptest! {
         threads in 1_usize..9,
         salt in 0_u32..6,
     ) {
-        // The last rows of a long run seldom pass.
+        // The last rows of a long run rarely pass.
         let keep = move |l: u32, r: u32| (l * 7 + r * 3) % 40 < salt;
         let driver = Driver::new(threads, Stop::default());
         for how in EVERY_HOW {
@@ -143,7 +144,7 @@ proptest! {
     }
 }
 
-/// The partners by a search in each key's rows, sorted by time.
+/// Finds the partners by a search in each key's rows, sorted by time.
 fn searched(left: &Table, right: &Table, keys: usize, asof: &AsOf) -> Rows {
     let groups = right.groups(keys);
     let partner = |l: usize| {
@@ -168,7 +169,7 @@ fn differential_many_rows_by_threads_keys_and_order() {
             [(true, true), (false, true), (true, false), (false, false)]
         {
             let left = large(rows, keys, skewed, left_sorted, 1);
-            // Twice as many, of which the last come after all left rows.
+            // There are twice as many right rows, the last of which are after all left rows.
             let right = large(2 * rows, keys, skewed, right_sorted, 2);
             for strategy in EVERY_STRATEGY {
                 let (exact, tolerance) = (keys > 1, skewed.then_some(1000));

@@ -1,5 +1,5 @@
-//! The band join against a nested loop, over random small inputs, and over large ones against a
-//! search.
+//! Checks the band join against a nested loop for random small inputs, and against a search for
+//! large inputs.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tidegate_sync::Stop;
 struct Column {
     left: Vec<f64>,
     right: Vec<f64>,
-    /// As floats, or else as whole numbers.
+    /// `true` if the values are floats, `false` if they are integers.
     floats: bool,
     below: f64,
     above: f64,
@@ -132,7 +132,8 @@ proptest! {
     }
 }
 
-/// Whole numbers below `below`, spread by a power: the higher it is, the more of them are small.
+/// Returns integers below `below`, distributed by a power: the higher it is, the more of them are
+/// small.
 fn values(rows: usize, below: f64, power: i32, seed: u64) -> Vec<f64> {
     let mut state = seed;
     let mut random = || {
@@ -142,7 +143,7 @@ fn values(rows: usize, below: f64, power: i32, seed: u64) -> Vec<f64> {
     (0..rows).map(|_| (random().powi(power) * below).floor()).collect()
 }
 
-/// Pairs by a search among the sorted right rows.
+/// Finds the pairs by a search among the sorted right rows.
 fn searched(column: &Column) -> Rows {
     let mut right: Vec<_> = column.right.iter().copied().zip(0_u32..).collect();
     right.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -163,10 +164,10 @@ fn differential_many_rows_however_they_are_distributed() {
     for (power, outlier) in [(1, false), (1, true), (3, false), (30, true)] {
         let (mut left, mut right) = (values(rows, 1e9, power, 1), values(rows, 1e9, power, 2));
         if outlier {
-            // Nearly all rows lie in one of the ranges that the whole is cut into.
+            // Nearly all rows are in one of the ranges into which the whole range is divided.
             (left[5], right[7], right[9]) = (-4e18, 9e18, -4e18);
         }
-        // The last ones have many rows of one value.
+        // The last of these have many rows with the same value.
         let width = [(1, 5000.0), (3, 5.0), (30, 0.0)]
             .into_iter()
             .find(|of| of.0 == power)

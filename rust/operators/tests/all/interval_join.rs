@@ -1,9 +1,9 @@
-//! The interval join against a nested loop, over random small inputs, every kind of join and
+//! Checks the interval join against a nested loop, for random small inputs, every type of join and
 //! several thread counts.
 //!
-//! `oracle_*` cannot catch what needs many rows (several partitioning levels, sorts by several
-//! threads, cut runs); `differential_*` can: there a quadratic oracle is replaced by one that
-//! searches each key's rows.
+//! `oracle_*` cannot detect errors that need many rows (several levels of partitioning, sorts by
+//! several threads, divided runs). `differential_*` detects such errors, because it replaces the
+//! quadratic oracle by a search in each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn matches(interval: &Interval, l: i64, r: i64) -> bool {
 
 type Rows = Vec<(u32, u32)>;
 
-/// The definition, row by row.
+/// Computes the result from the definition, row by row.
 fn oracle(
     left: &Table,
     right: &Table,
@@ -71,7 +71,7 @@ fn oracle(
     rows
 }
 
-/// The join on some threads, listed in ranges of `cut` rows.
+/// Computes the join on this number of threads, and lists it in ranges of `cut` rows.
 fn join(
     left: &Table,
     right: &Table,
@@ -131,7 +131,7 @@ fn inputs() -> impl Strategy<Value = (Table, Table, Interval)> {
     })
 }
 
-/// The right rows of each left row whose ends these are, in row order.
+/// Returns the right rows within the ends of each left row, in row order.
 fn rows_within(
     (left, right): (&Table, &Table),
     keys: usize,
@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// Inner join by a search in each key's rows, sorted by time.
+/// Computes the inner join by a search in each key's rows, sorted by time.
 fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Rows {
     let groups = right.groups(keys);
     let mut rows = Vec::new();

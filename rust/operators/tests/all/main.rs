@@ -1,4 +1,5 @@
-//! All integration tests, in one executable: each more would be compiled and linked by itself.
+//! All integration tests, in one executable, because each additional executable would have to be
+//! compiled and linked separately.
 
 mod aggregate;
 mod asof_join;

@@ -1,5 +1,5 @@
-//! The overlap join against a nested loop, over random small inputs and several thread counts, and
-//! against a count by sorted ends where there are many rows.
+//! Checks the overlap join against a nested loop, for random small inputs and several thread
+//! counts. Large inputs are checked against a count by sorted ends.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -34,7 +34,7 @@ impl Intervals {
     }
 }
 
-/// The right rows of each left row, row by row.
+/// Returns the right rows of each left row, row by row.
 fn oracle(left: &Intervals, right: &Intervals) -> Vec<Vec<u32>> {
     let matches = |l: usize, r: usize| {
         left.starts.key(l) == right.starts.key(r)
@@ -46,7 +46,7 @@ fn oracle(left: &Intervals, right: &Intervals) -> Vec<Vec<u32>> {
     (0..left.rows()).map(of).collect()
 }
 
-/// The right rows of each left row, page by page.
+/// Returns the right rows of each left row, page by page.
 fn join(
     left: &Intervals,
     right: &Intervals,
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Lengths: most are short, and a few are as long as all of time.
+/// Returns lengths, most of which are short, while a few cover all of time.
 fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     let length = |row: i64| match (row * 7_919 + seed) % 1_000 {
         0 => 1 << 40,
@@ -126,8 +126,8 @@ fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     (0..rows as i64).map(length).collect()
 }
 
-/// How many right rows overlap each left row: the rows of its key that start before its end, less
-/// the rows that end before its start.
+/// Returns how many right rows overlap each left row: the rows of its key that start before its
+/// end, minus those that end before its start.
 fn counted(left: &Intervals, right: &Intervals, keys: usize) -> Vec<usize> {
     let groups = right.starts.groups(keys);
     let ends: Vec<Vec<i64>> = groups
@@ -189,7 +189,7 @@ fn differential_counts_of_many_rows_a_key_in_no_order() {
     let rows = 100_000;
     for (case, (keys, skewed)) in [(1, false), (2, false), (2, true)].into_iter().enumerate() {
         let even = |seed: u64| large(rows, keys, skewed, false, seed);
-        // A few days of many years, and few different times.
+        // Times on a few days within many years, with few distinct times.
         let clusters = |seed: u64| {
             let mut table = even(seed);
             table.ts.iter_mut().for_each(|ts| *ts = (*ts & 3) * (1 << 50) + (*ts >> 2) % 5_000);
@@ -213,7 +213,8 @@ fn differential_counts_of_many_rows_a_key_in_no_order() {
 
 #[test]
 fn long_rows_slow_no_others_down() {
-    // Rows 0 to 9 are open all the time, rows 10 to 1,009 until 5,000, the others for a moment.
+    // Rows 0 to 9 are always open, rows 10 to 1,009 are open until 5,000, and the others only for a
+    // moment.
     let starts: Vec<i64> = (0..20_000).collect();
     let end = |row: i64| match row {
         0..10 => i64::MAX,
@@ -228,7 +229,7 @@ fn long_rows_slow_no_others_down() {
     let overlaps = Overlaps::new(left, right, 1, &driver).unwrap();
     for row in 0..moments.len() {
         let matches = overlaps.matches(&moments, row..row + 1, &driver).unwrap();
-        // The page holds this row and the next only if their candidates fit.
+        // The page contains this row and the next one only if their candidates fit.
         let most = 2 * matches.count(0) as u64 + 16;
         let fits_twice = overlaps.page(row, 2 * most + 40);
         assert!(fits_twice.len() >= 2.min(moments.len() - row), "left row {row}");

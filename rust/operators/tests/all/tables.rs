@@ -12,17 +12,17 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The columns that a join takes.
+    /// Returns the columns that a join takes.
     pub(crate) fn side(&self) -> JoinColumns<'_> {
         JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
     }
 
-    /// The key of a row; 0 where there are none.
+    /// Returns the key of a row; 0 if there are no keys.
     pub(crate) fn key(&self, row: usize) -> u32 {
         self.keys.as_ref().map_or(0, |keys| keys[row])
     }
 
-    /// Each key's rows as times and row numbers, sorted; keys are below `keys`.
+    /// Returns each key's rows as sorted times and row numbers. Keys must be below `keys`.
     pub(crate) fn groups(&self, keys: usize) -> Vec<Vec<(i64, u32)>> {
         let mut groups = vec![Vec::new(); keys];
         for (row, &ts) in self.ts.iter().enumerate() {
@@ -35,7 +35,7 @@ impl Table {
     }
 }
 
-/// Up to 60 rows of few keys, sorted by time or not.
+/// Generates up to 60 rows with few keys, optionally sorted by time.
 pub(crate) fn table(
     keys: bool,
     times: impl Strategy<Value = i64> + Clone,
@@ -52,11 +52,11 @@ pub(crate) fn table(
     )
 }
 
-/// Many rows: times that rise by 0 to 4, or jump about; keys uniform, or most on one.
+/// Returns many rows. Times increase by 0 to 4 or jump; keys are uniform or mostly the same.
 pub(crate) fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
     let mut state = seed;
     let mut random = move |below: u64| {
-        // The generator of Steele, Lea and Flood's SplitMix64.
+        // The SplitMix64 generator of Steele, Lea and Flood.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -9,12 +9,12 @@ use crate::stages::{Stage, feeding, run, taking};
 use tidegate_operators::aggregate::{Epoch, OpenPartials, Slice};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// Windows that threads share.
+/// Handles to windows that threads share.
 type HiveHandles<'a> = (Vec<Writer<'a>>, HiveReader<Window, New<'a>>);
 type Writer<'a> = HiveWriter<Window, New<'a>>;
 type New<'a> = Box<dyn Fn() -> Window + Send + Sync + 'a>;
 
-/// A hive that has the partials of earlier epochs.
+/// Creates a hive that contains the partial results of earlier epochs.
 fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> HiveHandles<'a> {
     let new: New<'a> = Box::new(|| Window::new(epoch.rows.len()));
     let (mut writers, reader) = Hive::new(writers, new);
@@ -22,8 +22,7 @@ fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> HiveHa
     (writers, reader)
 }
 
-/// Updates the window of each row that it is given. No row is in an earlier slice than the row
-/// before it.
+/// Updates the window of each row. No row is in an earlier slice than the previous row.
 fn updating<'a>(
     epoch: &'a Epoch<'_>,
     mut writer: Writer<'a>,
@@ -39,8 +38,8 @@ fn updating<'a>(
     }
 }
 
-/// Runs stages that update a hive. Beside them, a stage takes out the windows that no writer writes
-/// to any more.
+/// Runs stages that update a hive. Another stage takes out the windows that no writer updates any
+/// more.
 fn taken(
     mut windows: HiveReader<Window, New<'_>>,
     stages: Vec<Stage<'_>>,
@@ -74,7 +73,7 @@ pub(super) fn by_key<'a>(
         let mut rows = reader.fork().keyed(part, threads, hash);
         taking(move || numbered(rows.next_ready()), updating(epoch, writer))
     }));
-    // It would keep all rows.
+    // This reader would keep all rows in memory.
     drop(reader);
     taken(windows, stages, driver, epoch.rows.len())
 }

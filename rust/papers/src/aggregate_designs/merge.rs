@@ -1,4 +1,4 @@
-//! The rows of all sources in merged order, each source having put in its own.
+//! Merges the rows of all sources, each of which adds its own rows.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use tidegate_sync::atomic::Arc;
 use crate::stages::{Stage, feeding};
 use tidegate_operators::aggregate::Epoch;
 
-/// What goes through a queue: a row's time and number, or the end of its source.
+/// An entry of a queue: a row's time and number, or the end of its source.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueueEntry {
     Row(i64, usize),
     End,
 }
 
-/// One of the two ends of a queue. Each end has one thread.
+/// One of the two ends of a queue. Each end is used by one thread.
 pub(super) trait QueueEnd: Send + Sized {
     fn ends() -> (Self, Self);
     fn push(&mut self, entry: QueueEntry);
@@ -26,7 +26,7 @@ pub(super) trait QueueEnd: Send + Sized {
     fn pop(&mut self);
 }
 
-/// The end of a queue that a source has. Dropping it ends the source.
+/// The source's end of a queue. Dropping it ends the source.
 struct Input<Q: QueueEnd>(Q);
 
 impl<Q: QueueEnd> Drop for Input<Q> {
@@ -35,8 +35,8 @@ impl<Q: QueueEnd> Drop for Input<Q> {
     }
 }
 
-/// Stages in which each source puts its rows into a queue, and the rows of all in merged order: the
-/// first of all queues, once none of them is empty.
+/// Returns stages in which each source adds its rows to a queue, and the rows in merged order. A
+/// row is taken from the queues' first rows when no queue is empty.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
@@ -53,7 +53,7 @@ pub(super) fn queued<'a, Q: QueueEnd + 'a>(
             match queue.first() {
                 None => return Next::NotYet,
                 Some(QueueEntry::End) => {}
-                // Of equal times, the first source has the first one.
+                // Among equal times, the first source comes first.
                 Some(QueueEntry::Row(ts, row)) => {
                     if least.is_none_or(|(earliest, ..)| ts < earliest) {
                         least = Some((ts, source, row));
@@ -96,9 +96,10 @@ impl QueueEnd for LockedQueue {
     }
 }
 
-/// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of
-/// Michael and Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue
-/// algorithms" (1996), with one thread at each end. The end stands at the item that was put or taken last.
+/// A list to which one thread appends and from which another removes, without waiting for each
+/// other: the queue of Michael and Scott, "Simple, fast, and practical non-blocking and blocking
+/// concurrent queue algorithms" (1996), with one thread at each end. Each end is at the entry that
+/// was added or removed last.
 pub(super) struct End(Arc<QueueLink>);
 
 struct QueueLink {
@@ -114,7 +115,7 @@ impl Drop for QueueLink {
 
 impl QueueEnd for End {
     fn ends() -> (Self, Self) {
-        // Before the first entry.
+        // The position before the first entry.
         let link = Arc::new(QueueLink { entry: QueueEntry::End, next: OnceLink::default() });
         (End(Arc::clone(&link)), End(link))
     }
@@ -122,7 +123,7 @@ impl QueueEnd for End {
     fn push(&mut self, entry: QueueEntry) {
         let link = Arc::new(QueueLink { entry, next: OnceLink::default() });
         let put = self.0.next.set(link.clone());
-        debug_assert!(put.is_ok(), "one thread puts entries in");
+        debug_assert!(put.is_ok(), "only one thread adds entries");
         self.0 = link;
     }
 
@@ -137,7 +138,8 @@ impl QueueEnd for End {
     }
 }
 
-/// Stages in which each source puts its rows into a gate, and a reader of all in merged order.
+/// Returns stages in which each source pushes its rows to a gate, and a reader of all rows in
+/// merged order.
 pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
     let (sources, mut readers) =
         ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
@@ -149,7 +151,7 @@ pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) 
     (stages.collect(), readers.pop().expect("there is one"))
 }
 
-/// A row of the gate as its source and its number there.
+/// Converts a row of the gate to its source and its number there.
 #[inline]
 pub(super) fn numbered(next: Next<Row<'_, u32>>) -> Next<(usize, usize)> {
     match next {

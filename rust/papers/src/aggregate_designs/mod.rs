@@ -1,5 +1,5 @@
-//! The designs of the multiway aggregation paper: who merges the rows, and who updates what they
-//! fall in.
+//! The designs of the multiway aggregation paper, which differ in the threads that merge rows and
+//! update windows.
 //!
 //! ```text
 //!           add            merge                    update                         output
@@ -10,13 +10,13 @@
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
 //! ```
 //!
-//! They are here to be compared: a row at a time goes through what threads share. All stages of a
-//! design work at the same time: sources add rows while others merge and update, and windows are
-//! taken out of the hive while it is written to. The aggregates of an epoch's rows go to where the
-//! default way keeps them. So windows, snapshots and results equal the ones of
-//! [`StreamingAggregate`].
+//! The designs exist for comparison: each row passes individually through data structures that
+//! threads share. All stages of a design run at the same time: sources add rows while other stages
+//! merge and update, and windows are taken out of the hive while others are written. The aggregates
+//! of an epoch's rows are stored where the default algorithm stores them. Windows, snapshots and
+//! results therefore equal those of [`StreamingAggregate`].
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `merge.rs` | the rows of all sources in merged order: queues, and the gate |
 //! | `winsets.rs` | windows by slice and key; one thread updates them |
@@ -26,15 +26,16 @@
 //! streaming multiway aggregation through concurrent algorithmic designs and new abstract data
 //! types", section 5:
 //!
-//! - A winset is that of a slice, not of a window: windows are made of slices, as in all of
-//!   tidegate.
-//! - A window has a part for each source, so that floats are added in an order that follows from
-//!   the data. Hence WiML is right for functions that depend on the order of rows, too.
-//! - The T-Gate is its successor, ScaleGate.
-//! - An epoch has a gate, queues and a hive of its own, whose sources end with its rows. So stages
-//!   wait for each other once an epoch, which is when an operator can be looked at from outside.
-//! - Stages take turns on as many threads as the operator has, which may be fewer than stages. The
-//!   one that updates windows for all has a thread to itself where there are two.
+//! - A winset belongs to a slice instead of a window, because windows consist of slices everywhere
+//!   in tidegate.
+//! - A window has a separate part for each source, so the data alone determines the order in which
+//!   floats are added. WiML is therefore also correct for functions that depend on the order of
+//!   rows.
+//! - The T-Gate is replaced by its successor, ScaleGate.
+//! - Each epoch has its own gate, queues and hive, whose sources end with its rows. Stages
+//!   therefore wait for each other once per epoch, when other threads can inspect the operator.
+//! - Stages take turns on the operator's threads, which may be fewer than the stages. If there are
+//!   two threads, the stage that updates all windows has its own thread.
 
 mod hive;
 mod merge;
@@ -48,19 +49,19 @@ use tidegate_operators::aggregate::{
 use tidegate_operators::driver::{Driver, Stopped};
 use winsets::updated;
 
-/// How rows become the states of slices. All designs give the same results, the results of the
-/// way by slices.
+/// Determines how rows become the states of slices. All designs return the results of the algorithm
+/// by slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiwayDesign {
-    /// A queue with a lock for each source; one thread merges and updates.
+    /// Each source has a queue with a lock; one thread merges and updates.
     MultiQueue,
-    /// The same without locks.
+    /// Each source has a lock-free queue; one thread merges and updates.
     LockFreeMultiQueue,
     /// A gate merges; one thread updates.
     MergedSingleConsumer,
-    /// A gate merges; many threads update, each some of the keys.
+    /// A gate merges; many threads update, each for some of the keys.
     MergedMultipleConsumer,
-    /// Nobody merges; each source updates.
+    /// There is no merge; each source updates.
     WindowMerged,
 }
 
@@ -90,7 +91,8 @@ impl AddEpoch for MultiwayDesign {
     }
 }
 
-/// Windows of rows of so many sources, by a design: see [`StreamingAggregate::new`].
+/// Creates windows of rows from the given number of sources, using a design: see
+/// [`StreamingAggregate::new`].
 pub fn streaming_aggregate_by(
     design: MultiwayDesign,
     windows: Windows,
@@ -100,7 +102,8 @@ pub fn streaming_aggregate_by(
     StreamingAggregate::new(windows, sources, aggregates).adding_by(Box::new(design))
 }
 
-/// As [`aggregate`](tidegate_operators::aggregate::aggregate), by a design of the paper.
+/// Aggregates rows like [`aggregate`](tidegate_operators::aggregate::aggregate), using a design of
+/// the paper.
 ///
 /// ```
 /// use tidegate_operators::aggregate::{Aggregate, OutputValues, Page, Stream, Windows};

@@ -1,4 +1,4 @@
-//! Windows by slice and key, and one thread that updates them.
+//! Windows by slice and key, which one thread updates.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::stages::{Stage, run, taking};
 use tidegate_operators::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, StateWords};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// The states of all functions for one source, key and slice. Written by one thread at a time.
+/// The states of all functions for one source, key and slice. One thread at a time writes them.
 struct StatePart(Box<[AtomicI64]>);
 
 impl StatePart {
@@ -22,7 +22,8 @@ impl StatePart {
     #[inline]
     fn update(&self, function: usize, change: impl FnOnce(StateWords) -> StateWords) {
         let words = &self.0[function * MAX_WORDS..][..MAX_WORDS];
-        // Relaxed: one thread updates a part, and a thread that reads it got it from that thread.
+        // Relaxed: one thread updates a part, and any thread that reads it received it from that
+        // thread.
         let new =
             change(std::array::from_fn(|at| words[at].load(Ordering::Relaxed).cast_unsigned()));
         words
@@ -36,7 +37,7 @@ impl StatePart {
     }
 }
 
-/// The state of one key in one slice: a part for each source that has rows.
+/// The state of one key in one slice, with a part for each source that has rows.
 pub(super) struct Window(Box<[OnceLink<StatePart>]>);
 
 impl Window {
@@ -44,7 +45,7 @@ impl Window {
         Window((0..sources).map(|_| OnceLink::default()).collect())
     }
 
-    /// The part of a source, which is new if it has none: made by the only thread that updates it.
+    /// Returns the part of a source, which is created by the only thread that updates it.
     #[inline]
     fn part(&self, source: usize, empty: &[u64]) -> &StatePart {
         let link = &self.0[source];
@@ -65,7 +66,7 @@ impl Window {
     }
 }
 
-/// Puts partials of earlier epochs into windows, which `window` finds.
+/// Adds partial results of earlier epochs to the windows that `window` returns.
 pub(super) fn seed(partials: &OpenPartials, mut window: impl FnMut(Slice, u32, &dyn Fn(&Window))) {
     for (source, slices) in partials.iter().enumerate() {
         for (slice, keys) in slices {
@@ -78,7 +79,7 @@ pub(super) fn seed(partials: &OpenPartials, mut window: impl FnMut(Slice, u32, &
     }
 }
 
-/// Winsets by slice, for one thread.
+/// The winsets of one thread, by slice.
 #[derive(Default)]
 pub(super) struct Winsets(BTreeMap<Slice, HashMap<u32, Window>>);
 
@@ -110,8 +111,9 @@ impl Winsets {
     }
 }
 
-/// The partials of rows that come in merged order, each as its source and its number there: one
-/// thread takes them and updates their winsets while `stages` feed what they come from.
+/// Returns the partial results of rows that arrive in merged order. Each row is identified by its
+/// source and its number there. One thread takes the rows and updates their winsets while `stages`
+/// supply them.
 pub(super) fn updated<'a>(
     epoch: &'a Epoch<'_>,
     open: &OpenPartials,

@@ -1,8 +1,8 @@
-//! A predicate for numbers: a row takes a range of each of the other side's columns.
+//! A predicate for numbers: each row matches a range of values in each of the other side's columns.
 //!
-//! Bands, comparisons and equalities are such ranges; `operators::predicate` makes ranges of
-//! conditions. They are tested by the kernels of `structures::scan`, several new rows against each
-//! tile of a window.
+//! Bands, comparisons and equalities are such ranges. `operators::predicate` converts conditions
+//! into ranges, and the kernels of `structures::scan` test several new rows against each tile of a
+//! window.
 
 use std::ops::Range;
 
@@ -10,37 +10,39 @@ use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two};
 
 use super::predicate::{Columns, Lookup, Pair, Predicate, SearchStructure};
 
-/// New rows that are compared with each tile of a window.
+/// The number of new rows that are compared with each tile of a window.
 const TOGETHER: usize = 4;
 
-/// Rows of a window that stay in the first cache while all new rows are compared with them.
+/// The number of window rows that stay in the first-level cache while all new rows are compared
+/// with them.
 const PART: usize = 4096;
 
-/// Rows of numbers, and what each row takes of the other side's.
+/// Rows of numbers, and the ranges of the other side's numbers that each row matches.
 #[derive(Clone, Debug, Default)]
 pub struct NumberRows<T> {
     rows: usize,
     columns: Vec<NumberColumn<T>>,
-    /// The first column again, for predicates that look rows up by it.
+    /// A copy of the first column, for predicates that look up rows by this column.
     keys: Vec<i64>,
 }
 
-/// One number of each row.
+/// One number per row.
 #[derive(Clone, Debug, Default)]
 pub struct NumberColumn<T> {
-    /// The numbers, as unsigned integers of their order.
+    /// The numbers, as unsigned integers with the same order.
     pub values: Vec<T>,
-    /// The numbers of the other side that each row takes. A row takes another exactly when that one
-    /// takes it.
+    /// The range of the other side's numbers that each row matches. The relation is symmetric: two
+    /// rows match in both directions or in neither.
     pub takes: Vec<Span<T>>,
 }
 
 impl<T: Lane + Into<u64>> NumberRows<T> {
-    /// Rows of these columns, and with keys if they are to be looked up by the first one.
+    /// Creates rows of these columns. If `keyed` is true, the rows can be looked up by the first
+    /// column.
     ///
     /// # Panics
     ///
-    /// When columns differ in length, or there are keys without columns.
+    /// Panics if columns differ in length, or if there are keys without columns.
     pub fn new(rows: usize, columns: Vec<NumberColumn<T>>, keyed: bool) -> Self {
         assert!(
             columns.iter().all(|column| [column.values.len(), column.takes.len()] == [rows; 2]),
@@ -55,7 +57,7 @@ impl<T: Lane + Into<u64>> NumberRows<T> {
     }
 }
 
-/// A signed integer of the same order.
+/// Returns a signed integer with the same order.
 fn key(value: u64) -> i64 {
     (value ^ 1 << 63) as i64
 }
@@ -97,7 +99,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for NumberRows<T> {
     }
 }
 
-/// Pairs of which each row takes all numbers of the other.
+/// A predicate that is true if each row's ranges contain all numbers of the other row.
 #[derive(Clone, Copy, Debug)]
 pub struct BandPredicate<T> {
     lookup: Option<SearchStructure>,
@@ -105,8 +107,8 @@ pub struct BandPredicate<T> {
 }
 
 impl<T> BandPredicate<T> {
-    /// A predicate that compares all rows, or looks them up by the first column. For a hash table,
-    /// that is an equality.
+    /// Creates a predicate that compares all rows, or looks them up by the first column. For a hash
+    /// table, this column must be an equality.
     pub fn new(lookup: Option<SearchStructure>) -> Self {
         BandPredicate { lookup, of: std::marker::PhantomData }
     }
@@ -140,7 +142,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Predicate for BandPredicate<T> {
     }
 }
 
-/// Calls `each` with all pairs of new rows and rows of a window that they take.
+/// Calls `each` with all pairs of a new row and a matching row of the window.
 fn compare<T: Lane>(
     new: &NumberRows<T>,
     new_rows: Range<usize>,
@@ -160,7 +162,7 @@ fn compare<T: Lane>(
     }
 }
 
-/// The same for `N` new rows from `first` on.
+/// Compares `N` new rows, from `first` onwards.
 fn compare_some<T: Lane, const N: usize>(
     new: &NumberRows<T>,
     first: usize,
@@ -187,7 +189,7 @@ fn compare_some<T: Lane, const N: usize>(
 }
 
 impl<T: Lane + Into<u64> + std::fmt::Debug> BandPredicate<T> {
-    /// The keys that a row takes.
+    /// Returns the range of keys that a row matches.
     fn reach(&self, row: &NumberRows<T>, at: usize) -> (i64, i64) {
         let takes = row.columns[0].takes[at];
         let (low, width): (u64, u64) = (takes.low.into(), takes.width.into());
@@ -199,7 +201,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
     for BandPredicate<T>
 {
     fn kind(&self) -> SearchStructure {
-        self.lookup.expect("a predicate that looks up has a kind")
+        self.lookup.expect("a predicate with a lookup has a kind")
     }
 
     fn left_values<'a>(&self, left: &'a NumberRows<T>) -> &'a [i64] {
@@ -219,7 +221,8 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
     }
 
     fn retain(&self, left: &NumberRows<T>, right: &NumberRows<T>, pairs: &mut Vec<Pair>) {
-        // The index has found them by the first column: the others come first, most fail there.
+        // The index has searched by the first column. Test the other columns first, because most
+        // pairs fail there.
         pairs.retain(|pair| {
             let (l, r) = (pair.left as usize, pair.right as usize);
             left.columns
@@ -235,7 +238,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
 mod tests {
     use super::*;
 
-    /// Columns of numbers below 40, which take what is up to `within` away.
+    /// Columns of numbers below 40, which match numbers at a distance of at most `within`.
     fn numbers(rows: usize, columns: usize, within: u32, seed: usize) -> NumberRows<u32> {
         let column = |nth: usize| {
             let value = |row: usize| 100 + ((row + seed) * (7 + 4 * nth) * (row + 3) % 40) as u32;
@@ -274,7 +277,7 @@ mod tests {
                 let bands = BandPredicate::new(Some(SearchStructure::Ordered));
                 for row in 0..23 {
                     let (low, high) =
-                        bands.right_reach(&left, row).expect("every row takes something");
+                        bands.right_reach(&left, row).expect("every row matches something");
                     for (r, key) in bands.right_values(&right).iter().enumerate() {
                         let takes = left.columns[0].values[row]
                             .abs_diff(right.columns[0].values[r])

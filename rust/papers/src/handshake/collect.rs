@@ -1,4 +1,5 @@
-//! From the nodes' results to one stream in the contract's order (Figures 15 and 16, section 6).
+//! Merges the nodes' results into one stream in the contract's order (Figures 15 and 16, section
+//! 6).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,20 +15,20 @@ use super::{Bells, HandshakeAlgorithm};
 #[derive(Debug)]
 pub struct Collector {
     algorithm: HandshakeAlgorithm,
-    /// One a node, in their order.
+    /// One inlet per node, in the order of the nodes.
     inlets: Vec<Inlet>,
     bells: Bells,
     arrived: [Arc<ArrivalMarks>; 2],
-    /// `None` where any order will do.
+    /// `None` if results may be returned in any order.
     sorter: Option<Sorter>,
 }
 
-/// The way of a node's results.
+/// The connection through which a node's results arrive.
 #[derive(Debug)]
 pub(super) struct Inlet {
     pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
-    /// What the node knows of it.
+    /// The number of results taken, as the node sees it.
     pub(super) mark: Arc<HighWater>,
 }
 
@@ -42,17 +43,17 @@ impl Collector {
         Collector { algorithm, inlets, bells, arrived, sorter: ordered.then(Sorter::default) }
     }
 
-    /// Appends the results that are next in order. All later ones are at or after the place in
-    /// merged order that is returned: this is the punctuation.
+    /// Appends the results that are next in order. The returned place in merged order is the
+    /// punctuation: all later results are at or after it.
     pub fn collect(&mut self, results: &mut Vec<ResultPair>) -> u64 {
-        // 1. High-water marks, before the queues: what is found by rows before a mark was sent
-        //    before it was raised.
+        // 1. High-water marks are read before the queues. Pairs found by rows before a mark were
+        //    sent before the mark was raised.
         let [left, right] = &self.arrived;
         let upto = match self.algorithm {
-            // A pair is found by one of its rows, and is no earlier than that row.
+            // One of the two rows finds the pair, which does not precede that row.
             HandshakeAlgorithm::LowLatency => left.seq.get().min(right.seq.get()),
-            // A pair is found before its left row leaves. Its right row may have left while the
-            // left one is between two nodes, since it is there that the left one meets it.
+            // A pair is found before its left row leaves the chain. Its right row may have left
+            // while the left row was between two nodes, because the left row meets it there.
             HandshakeAlgorithm::Original => left.gone.get(),
         };
         // 2. All results so far. 3. Those before the punctuation are complete.
@@ -63,8 +64,8 @@ impl Collector {
         upto
     }
 
-    /// Appends all results that are left, before the place `end`. All messages have passed the
-    /// chain, and the last ones told that all rows have expired.
+    /// Appends all remaining results before the place `end`. All messages must have passed the
+    /// chain, and the last ones must have said that all rows have expired.
     pub fn rest(&mut self, end: u64, results: &mut Vec<ResultPair>) {
         self.empty_queues(results);
         if let Some(sorter) = &mut self.sorter {
@@ -88,31 +89,31 @@ impl Collector {
             }
             if *taken > before {
                 mark.raise(*taken);
-                // It may wait for room.
+                // The node may be waiting for room.
                 self.bells.call(node);
             }
         }
     }
 
-    /// Results that wait for others to come before them.
+    /// Returns the number of results that wait for earlier results.
     pub fn buffered(&self) -> usize {
         self.sorter.as_ref().map_or(0, |sorter| sorter.held)
     }
 
-    /// The most results that have ever waited.
+    /// Returns the maximum number of results that have waited at the same time.
     pub fn most_buffered(&self) -> usize {
         self.sorter.as_ref().map_or(0, |sorter| sorter.most)
     }
 }
 
-/// Places of the merged order whose results are sorted together, as a power of two: few enough to
-/// sort within a cache.
+/// The number of places in merged order whose results are sorted together, as a power of two. The
+/// results of so few places can be sorted within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
-/// Puts results in order once nothing can come before them.
+/// Emits results in order once no earlier result can be found.
 #[derive(Debug, Default)]
 struct Sorter {
-    /// Results by place, in buckets; the first is numbered `first`.
+    /// Results by place, in buckets. The first bucket has the number `first`.
     buckets: VecDeque<Vec<ResultPair>>,
     first: u64,
     held: usize,

@@ -1,7 +1,7 @@
-//! Where rows wait until the chain has room for them.
+//! The entry, in which rows wait until the chain has room for them.
 //!
-//! The threads of the end nodes feed the chain when they have made room, and the caller feeds it when
-//! it puts rows. So rows enter the chain as long as there are some, also while nobody calls the join.
+//! The threads of the end nodes feed the chain after they have made room, and the caller feeds it
+//! when it adds rows. The chain is thus fed as long as rows are waiting, even between calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,34 +13,35 @@ use super::feed::Burst;
 use super::predicate::{Columns, Predicate};
 use tidegate_operators::rows::Side;
 
-/// Rows that are fed at once. A node's kernel then has several new rows for each piece of its
-/// window, as in the paper.
+/// The maximum number of rows that are fed together. As in the paper, a node's kernel then has
+/// several new rows for each part of its window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// Pairs that the rows of a burst may find together, about. There is memory for the pairs of all
-/// bursts on their way.
+/// The approximate number of pairs that the rows of a burst may find together. Enough memory is
+/// reserved for the pairs of all bursts on their way.
 const BURST_PAIRS: u64 = 1 << 18;
 
-/// Comparisons after which it is known how many pairs come of them.
+/// The number of comparisons after which the share of matching pairs is known.
 const KNOWN: u64 = 1 << 20;
 
-/// Rows of an epoch, in merged order.
+/// The rows of an epoch, in merged order.
 #[derive(Debug)]
 pub(super) struct Epoch<P: Predicate> {
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
     pub(super) left: P::Left,
     pub(super) right: P::Right,
-    /// Rows that were fed, in all and of each side.
+    /// The number of rows that have been fed, in total and per side.
     fed: (usize, [usize; 2]),
 }
 
 impl<P: Predicate> Epoch<P> {
-    /// Rows that were not fed yet: the time and the side of each, and the columns of each side.
+    /// Creates an epoch of rows that have not been fed yet, from the time and side of each row and
+    /// the columns of each side.
     ///
     /// # Panics
     ///
-    /// When there are not as many rows in the columns.
+    /// Panics if the number of rows in the columns differs.
     pub(super) fn new(ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) -> Self {
         let columns = left.len() + right.len();
         assert_eq!((ts.len(), ts.len()), (sides.len(), columns), "a side and columns for each row");
@@ -59,7 +60,7 @@ impl<P: Predicate> Epoch<P> {
     }
 }
 
-/// Figures of a node.
+/// The figures of a node.
 #[derive(Debug, Default)]
 pub(super) struct NodeFigures {
     pub(super) compared: Counter,
@@ -67,13 +68,13 @@ pub(super) struct NodeFigures {
     pub(super) memory: Counter,
 }
 
-/// How many pairs come of how many comparisons, about.
+/// The approximate share of compared pairs that match.
 #[derive(Debug)]
 struct Pace {
     compared: u64,
-    /// Of all nodes.
+    /// The figures of all nodes.
     figures: Arc<Vec<NodeFigures>>,
-    /// Pairs that they had found in a former chain.
+    /// The number of pairs that the nodes had found in earlier chains.
     found_before: usize,
 }
 
@@ -82,7 +83,7 @@ impl Pace {
         self.figures.iter().map(|figures| figures.found.get()).sum()
     }
 
-    /// How many rows to feed at once, if each of them meets `window` rows.
+    /// Returns how many rows to feed together if each of them meets `window` rows.
     fn burst(&self, window: u64) -> usize {
         let pairs = match self.compared {
             0..KNOWN => window as f64,
@@ -95,33 +96,33 @@ impl Pace {
     }
 }
 
-/// How far a chain is.
+/// The progress of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Rows that all nodes have handled, with all before.
+    /// The number of rows that all nodes have handled, including all earlier rows.
     pub(super) handled: u64,
-    /// Nothing is on its way, and nothing waits.
+    /// True if nothing is on its way and nothing is waiting.
     pub(super) is_idle: bool,
-    /// All there will ever be was fed.
+    /// True if all rows that will ever arrive have been fed.
     pub(super) has_ended: bool,
 }
 
-/// The feed, and the rows that wait for it.
+/// The feed, and the rows that wait to be fed.
 #[derive(Debug)]
 pub(super) struct FeedEntry<P: Predicate> {
     feed: Feed<P>,
     epochs: VecDeque<Epoch<P>>,
-    /// Rows of these that were not fed.
+    /// The number of rows in `epochs` that have not been fed.
     waiting: usize,
     pace: Pace,
-    /// Punctuations that are to follow the rows.
+    /// The number of punctuations that are to follow the rows.
     punctuations: usize,
     has_ended: bool,
-    /// For places of the merged order, the first row of each side that results from there on may
-    /// have.
+    /// Places in merged order, each with the first row of each side that results from this place
+    /// onwards can contain.
     firsts: VecDeque<(u64, [u64; 2])>,
-    /// Who takes results waits for this number of rows to be handled; and the last number that was
-    /// told to be.
+    /// The number of handled rows that the caller waits for, and the last such number that was
+    /// reported to it.
     wanted: u64,
     told: u64,
 }
@@ -143,8 +144,8 @@ impl<P: Predicate> FeedEntry<P> {
         }
     }
 
-    /// Feeds what there is, as far as there is room. Says whether the thread that takes is to be
-    /// told: it waits for rows that all nodes have handled, or nothing is left to do.
+    /// Feeds rows as long as there is room. Returns whether to wake the caller, either because all
+    /// nodes have handled the rows it waits for or because the chain is idle.
     pub(super) fn go_on(&mut self) -> bool {
         while self.feed.has_room() && self.feed_next() {}
         let Progress { handled, is_idle, .. } = self.progress();
@@ -155,7 +156,7 @@ impl<P: Predicate> FeedEntry<P> {
         is_reached || is_idle
     }
 
-    /// Feeds the next rows, or a punctuation; false if there is nothing to feed.
+    /// Feeds the next rows or a punctuation. Returns `false` if there is nothing to feed.
     fn feed_next(&mut self) -> bool {
         let spans = self.spans();
         let Some(epoch) = self.epochs.front_mut() else {
@@ -195,7 +196,8 @@ impl<P: Predicate> FeedEntry<P> {
         [Side::Left, Side::Right].map(|side| self.feed.tracker.span(side))
     }
 
-    /// Notes which rows results may have from here on. True if they are others than before.
+    /// Records which rows later results can contain. Returns whether these rows differ from the
+    /// previous ones.
     fn note_firsts(&mut self) -> bool {
         let firsts = self.spans().map(|span| span.first);
         let is_new = self.firsts.back().is_none_or(|(_, last)| *last != firsts);
@@ -205,7 +207,7 @@ impl<P: Predicate> FeedEntry<P> {
         is_new
     }
 
-    /// Takes rows that wait to be fed.
+    /// Adds rows that wait to be fed.
     pub(super) fn put(&mut self, epoch: Epoch<P>) {
         assert!(!self.has_ended, "no rows follow the end");
         if !epoch.is_fed() {
@@ -214,24 +216,25 @@ impl<P: Predicate> FeedEntry<P> {
         }
     }
 
-    /// No rows follow. Once nothing is on its way, all rows expire.
+    /// Declares that no more rows will arrive. All rows expire once nothing is on its way.
     pub(super) fn end(&mut self) {
-        assert!(self.epochs.is_empty(), "the chain ends when all rows are in it");
+        assert!(self.epochs.is_empty(), "the chain ends after all rows have been fed");
         self.feed.end();
-        // Every node knows when the first one is through; the second takes rows along that rest.
+        // After the first punctuation, every node knows of the end. The second moves the resting
+        // rows.
         self.punctuations = 2;
         self.has_ended = true;
     }
 
-    /// Rows expire that no row at `now` or later can match; `None` stands for the end of time. The
-    /// first row of each side that results from the place `given` on may have.
+    /// Expires the rows that no row at `now` or later can match; `None` means the end of time.
+    /// Returns the first row of each side that results from the place `given` onwards can contain.
     pub(super) fn expire(&mut self, now: Option<i64>, given: u64) -> [u64; 2] {
         match now {
             Some(now) => self.feed.tracker.expire(now),
             None => self.feed.end(),
         }
         if self.note_firsts() && self.epochs.is_empty() && !self.has_ended {
-            // So that nodes hear of it, although no row follows.
+            // The punctuation informs the nodes even if no row follows.
             self.punctuations = 1;
         }
         while self.firsts.get(1).is_some_and(|(from, _)| *from <= given) {
@@ -240,8 +243,8 @@ impl<P: Predicate> FeedEntry<P> {
         self.firsts[0].1
     }
 
-    /// How far the chain is. The thread that takes is told once all nodes have handled this number
-    /// of rows.
+    /// Returns the progress of the chain. The caller is woken once all nodes have handled `wanted`
+    /// rows.
     pub(super) fn look(&mut self, wanted: u64) -> Progress {
         self.wanted = self.wanted.max(wanted);
         self.progress()
@@ -252,12 +255,12 @@ impl<P: Predicate> FeedEntry<P> {
         Progress { handled: self.feed.handled(), is_idle, has_ended: self.has_ended }
     }
 
-    /// Rows that were not fed yet.
+    /// Returns the number of rows that have not been fed yet.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The number after the last row of a side that was put.
+    /// Returns the number that the next added row of a side will have.
     pub(super) fn next(&self, side: Side) -> u64 {
         let waiting = |epoch: &Epoch<P>| {
             let rows = [epoch.left.len(), epoch.right.len()][side as usize];
@@ -266,7 +269,7 @@ impl<P: Predicate> FeedEntry<P> {
         self.feed.tracker.span(side).next + self.epochs.iter().map(waiting).sum::<u64>()
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         self.feed.tracker.memory() + self.epochs.iter().map(Epoch::memory).sum::<usize>()
     }

@@ -1,4 +1,4 @@
-//! The driver of the papers: knows the windows, and feeds rows into the ends of the chain.
+//! The papers' driver, which tracks the windows and feeds rows into the ends of the chain.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ pub struct Burst<'a, P: Predicate> {
     pub ts: &'a [i64],
     /// The side of each row.
     pub sides: &'a [Side],
-    /// Columns that the left rows are in.
+    /// The columns that contain the left rows.
     pub left: &'a P::Left,
-    /// Where they are.
+    /// The positions of the left rows in `left`.
     pub left_rows: Range<usize>,
-    /// Columns that the right rows are in.
+    /// The columns that contain the right rows.
     pub right: &'a P::Right,
-    /// Where they are.
+    /// The positions of the right rows in `right`.
     pub right_rows: Range<usize>,
 }
 
@@ -33,11 +33,11 @@ pub struct Feed<P: Predicate> {
     to_right: Link<P::Left>,
     to_left: Link<P::Right>,
     arrived: [Arc<ArrivalMarks>; 2],
-    /// Messages sent in each direction.
+    /// The number of messages sent in each direction.
     sent: [u64; 2],
-    /// Rows of each side that each node was made the home of.
+    /// The number of rows of each side for which each node is the home.
     homes: [Vec<u64>; 2],
-    /// Rows fed.
+    /// The number of rows fed.
     pub(super) rows: u64,
 }
 
@@ -61,23 +61,23 @@ impl<P: Predicate> Feed<P> {
         }
     }
 
-    /// Rows fed so far.
+    /// Returns the number of rows fed so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Whether a burst may be fed: so few messages are on their way that there is room in all
-    /// queues.
+    /// Returns whether a burst may be fed, that is, whether so few messages are on their way that
+    /// every queue has room.
     pub fn has_room(&self) -> bool {
         self.on_their_way().iter().all(|&messages| messages < IN_FLIGHT as u64)
     }
 
-    /// Whether all messages have passed the chain.
+    /// Returns whether all messages have passed the chain.
     pub fn is_through(&self) -> bool {
         self.on_their_way() == [0, 0]
     }
 
-    /// How many rows all nodes have handled, of both sides together.
+    /// Returns the number of rows that all nodes have handled, of both sides together.
     pub fn handled(&self) -> u64 {
         self.arrived.each_ref().map(|arrived| arrived.seq.get()).into_iter().min().unwrap_or(0)
     }
@@ -86,14 +86,15 @@ impl<P: Predicate> Feed<P> {
         [0, 1].map(|side: usize| self.sent[side] - self.arrived[side].messages.get())
     }
 
-    /// Feeds rows, none before a row of a former burst. A message goes each way, so that each end's
-    /// high-water mark rises as the other's does; without rows it is but a punctuation.
+    /// Feeds rows, none of which may precede a row of an earlier burst. One message is sent in each
+    /// direction, so that the high-water marks of both ends rise together. A message without rows
+    /// is only a punctuation.
     ///
     /// # Panics
     ///
-    /// When there is no room.
+    /// Panics if there is no room.
     pub fn feed(&mut self, burst: &Burst<'_, P>) {
-        assert!(self.has_room(), "a burst is fed when there is room for it");
+        assert!(self.has_room(), "there is room for a burst");
         let mut places =
             [Vec::with_capacity(burst.left_rows.len()), Vec::with_capacity(burst.right_rows.len())];
         for (&ts, &side) in burst.ts.iter().zip(burst.sides) {
@@ -107,19 +108,21 @@ impl<P: Predicate> Feed<P> {
         self.send_left(right);
     }
 
-    /// Feeds no rows, so that what was fed before is known to be through when this is.
+    /// Feeds messages without rows. After they have passed the chain, everything that was fed
+    /// before has passed it, too.
     ///
     /// # Panics
     ///
-    /// When there is no room.
+    /// Panics if there is no room.
     pub fn punctuate(&mut self) {
-        assert!(self.has_room(), "a punctuation is fed when there is room for it");
+        assert!(self.has_room(), "there is room for a punctuation");
         self.send_right(None);
         self.send_left(None);
     }
 
-    /// All rows expire. Once the next message is through every node knows, and the one after it
-    /// takes along what rows still rest in a chain of the original algorithm.
+    /// Expires all rows. After the next message has passed the chain, every node knows of the end.
+    /// In the original algorithm, the following message moves the rows that still rest in the
+    /// chain.
     pub fn end(&mut self) {
         self.tracker.end();
     }
@@ -139,14 +142,14 @@ impl<P: Predicate> Feed<P> {
     }
 }
 
-/// Copies rows into a chunk, whose home is the node that was made the home of the fewest rows.
+/// Copies rows into a chunk. The chunk's home is the node that is the home of the fewest rows.
 fn chunk<C: Columns>(
     homes: &mut [u64],
     places: Vec<WindowPlace>,
     from: &C,
     rows: Range<usize>,
 ) -> Option<Arc<Chunk<C>>> {
-    assert_eq!(places.len(), rows.len(), "a side for each row");
+    assert_eq!(places.len(), rows.len(), "one side per row");
     if rows.is_empty() {
         return None;
     }

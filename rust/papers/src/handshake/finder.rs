@@ -1,4 +1,4 @@
-//! Finds the pairs of new rows and kept rows.
+//! Finds the matching pairs of new rows and kept rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use super::local::{Chunk, LocalWindow};
 use super::predicate::{Pair, Predicate};
 use super::window::WindowPlace;
 
-/// A pair of the result. Pairs in this order are in that of the contract: the later row in merged
-/// order, which is a left or a right row in all pairs of one place, then the earlier one.
+/// A pair of the result. The order of this type is that of the contract: by the later row in merged
+/// order, then by the earlier row. At each place, the later row is on the same side in all pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResultPair {
     /// The place of the later row in merged order.
@@ -23,11 +23,11 @@ pub struct ResultPair {
 #[derive(Debug)]
 pub(super) struct Finder<P> {
     predicate: Arc<P>,
-    /// Pairs that match but for the windows.
+    /// Pairs whose values match, before the windows are checked.
     pairs: Vec<Pair>,
     /// Pairs that match.
     pub(super) found: Vec<ResultPair>,
-    /// Candidate pairs that were looked at.
+    /// The number of candidate pairs examined.
     pub(super) comparisons: u64,
 }
 
@@ -36,22 +36,22 @@ impl<P: Predicate> Finder<P> {
         Finder { predicate, pairs: Vec::new(), found: Vec::new(), comparisons: 0 }
     }
 
-    /// The values by which left rows are found.
+    /// Returns the values by which left rows are looked up.
     pub(super) fn left_values<'a>(&self, left: &'a P::Left) -> &'a [i64] {
         self.predicate.lookup().map_or(&[], |lookup| lookup.left_values(left))
     }
 
-    /// The values by which right rows are found.
+    /// Returns the values by which right rows are looked up.
     pub(super) fn right_values<'a>(&self, right: &'a P::Right) -> &'a [i64] {
         self.predicate.lookup().map_or(&[], |lookup| lookup.right_values(right))
     }
 
-    /// A new left chunk meets a kept right chunk.
+    /// Compares a new left chunk with a kept right chunk.
     pub(super) fn chunks_meet(&mut self, left: &Chunk<P::Left>, right: &Chunk<P::Right>) {
         self.scan((left, 0..left.places.len()), (right, 0..right.places.len()));
     }
 
-    /// New left rows meet the right rows that a node keeps.
+    /// Compares new left rows with the right rows that the node keeps.
     pub(super) fn left_meets(&mut self, left: &Chunk<P::Left>, window: &mut LocalWindow<P::Right>) {
         let predicate = self.predicate.clone();
         if let Some(lookup) = predicate.lookup() {
@@ -74,7 +74,7 @@ impl<P: Predicate> Finder<P> {
         }
     }
 
-    /// New right rows meet the left rows numbered below `limit` that a node keeps.
+    /// Compares new right rows with the left rows numbered below `limit` that the node keeps.
     pub(super) fn right_meets(
         &mut self,
         right: &Chunk<P::Right>,
@@ -119,7 +119,7 @@ impl<P: Predicate> Finder<P> {
         self.keep(left.places(), right.places());
     }
 
-    /// Keeps the pairs that the windows let match.
+    /// Keeps the pairs that the windows allow.
     fn keep(&mut self, left: &[WindowPlace], right: &[WindowPlace]) {
         for pair in self.pairs.drain(..) {
             let (left, right) = (&left[pair.left as usize], &right[pair.right as usize]);

@@ -1,8 +1,8 @@
-//! Finds the rows of a node's window by a value: a hash table for equalities, an ordered index for
-//! bands.
+//! Looks up the rows of a node's window by value, with a hash table for equalities and an ordered
+//! index for bands.
 //!
-//! Rows are added at the end and leave at the front. A row is called by a name that does not change
-//! while rows before it are dropped: how many rows were added before it.
+//! Rows are appended at the end and removed from the front. Each row has a name that does not
+//! change while rows before it are dropped: the number of rows that were added before it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use tidegate_structures::index::{BucketIndex, Entry, Probe, WindowIndex};
 
 use super::predicate::SearchStructure;
 
-/// No row.
+/// Represents no row.
 const NONE: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Index {
     /// The name of the row at place 0 of the window.
     base: u64,
-    /// The name of the oldest row that is not gone.
+    /// The name of the oldest row that has not been removed.
     first: u64,
     /// The name of the next row.
     next: u64,
@@ -31,16 +31,17 @@ enum IndexRows {
     Hash {
         /// The last row of each value.
         last: HashMap<i64, u64, RandomState>,
-        /// For the row at each place, the row before it that has its value, which may be gone.
+        /// For the row at each place, the previous row with the same value, which may have been
+        /// removed.
         before: Vec<u64>,
     },
-    /// By name, modulo 2^32.
+    /// An ordered index by name, modulo 2^32.
     Ordered(Box<BucketIndex>),
 }
 
 impl Index {
-    /// An index of a window. Its first `gone` places belong to rows that are gone. A hash table is
-    /// made before any row is gone.
+    /// Creates an index of a window whose first `gone` rows have been removed. A hash table must be
+    /// built before any row is removed.
     pub(super) fn new(kind: SearchStructure, gone: usize) -> Self {
         debug_assert!(
             kind == SearchStructure::Ordered || gone == 0,
@@ -55,7 +56,7 @@ impl Index {
         Index { base: 0, first: gone as u64, next: gone as u64, rows }
     }
 
-    /// Bytes held, as far as can be told.
+    /// Returns the number of bytes in use, as far as it is known.
     pub(super) fn memory(&self) -> usize {
         match &self.rows {
             IndexRows::Hash { last, before } => last.capacity() * 17 + before.capacity() * 8,
@@ -63,7 +64,7 @@ impl Index {
         }
     }
 
-    /// Adds rows of these values.
+    /// Adds rows with these values.
     pub(super) fn insert(&mut self, values: &[i64]) {
         match &mut self.rows {
             IndexRows::Hash { last, before } => {
@@ -75,12 +76,13 @@ impl Index {
         self.next += values.len() as u64;
     }
 
-    /// The oldest rows, whose values these are, are gone.
+    /// Removes the oldest rows, which have these values.
     pub(super) fn drop_first(&mut self, values: &[i64]) {
         match &mut self.rows {
             IndexRows::Hash { last, .. } => {
                 for (value, name) in values.iter().zip(self.first..) {
-                    // A younger row of the value still leads here, and is not followed so far.
+                    // If a younger row with the value exists, the link to this row remains, but
+                    // searches stop before it.
                     if last.get(value) == Some(&name) {
                         last.remove(value);
                     }
@@ -91,10 +93,11 @@ impl Index {
         self.first += values.len() as u64;
     }
 
-    /// The first `places` places of the window are dropped: places are counted anew.
+    /// Drops the first `places` places of the window. The remaining places are counted from 0
+    /// again.
     pub(super) fn forget(&mut self, places: usize) {
         self.base += places as u64;
-        debug_assert!(self.base <= self.first, "only rows that are gone are dropped");
+        debug_assert!(self.base <= self.first, "only removed rows are dropped");
         if let IndexRows::Hash { last, before } = &mut self.rows {
             before.drain(..places);
             before.shrink_to(2 * before.len());
@@ -102,8 +105,8 @@ impl Index {
         }
     }
 
-    /// Calls `each` with each reach's number and the places, among `places`, of rows whose value is
-    /// in it.
+    /// For each row among `places` whose value is in a reach, calls `each` with the number of the
+    /// reach and the place of the row.
     pub(super) fn find(
         &self,
         reaches: impl Iterator<Item = Option<(i64, i64)>>,
@@ -115,7 +118,7 @@ impl Index {
             IndexRows::Hash { last, before } => {
                 for (nth, reach) in reaches.enumerate() {
                     let Some((value, greatest)) = reach else { continue };
-                    debug_assert_eq!(value, greatest, "a hash table finds one value");
+                    debug_assert_eq!(value, greatest, "a hash table looks up one value");
                     let mut name = last.get(&value).copied().unwrap_or(NONE);
                     while name != NONE && name >= from {
                         if name < upto {
@@ -145,7 +148,7 @@ impl Index {
     }
 }
 
-/// Rows of these values, the first one of this name.
+/// Returns entries with these values. The first entry has the name `first`.
 fn entries(values: &[i64], first: u64) -> Vec<Entry> {
     values.iter().zip(first..).map(|(&key, name)| Entry { key, row: name as u32 }).collect()
 }
@@ -177,7 +180,7 @@ mod tests {
             }
             index.drop_first(&values[30..]);
             index.forget(80);
-            index.find([Some((3, 3))].into_iter(), 0..0, |_, _| panic!("nothing is left"));
+            index.find([Some((3, 3))].into_iter(), 0..0, |_, _| panic!("no rows are left"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! A handshake join whose nodes have threads that go on between calls.
+//! A handshake join whose nodes have threads that keep running between calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::threads::{Crew, Workers};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Results, Retention, Side};
 
-/// Rows that wait to be fed from which on no more are taken.
+/// The number of waiting rows at which no more rows are accepted.
 const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
-/// Rows that a call waits for, if this number is on its way.
+/// The number of rows that a call waits for, if this many are on their way.
 const STRIDE: u64 = if cfg!(any(test, loom)) { 2 } else { 1 << 12 };
 
-/// How long a call waits before it is content with fewer rows.
+/// The time that a call waits before it accepts fewer rows.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// Results from which on a call takes no more of them.
+/// The number of results at which a call stops collecting.
 const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// The state of a join. Rows of each side are numbered from 0; results name a row by its distance
-/// from the oldest row of its side that is kept, [`first`](Self::first).
+/// The state of a join. The rows of each side are numbered from 0. Results refer to a row by its
+/// distance from the oldest kept row of its side, [`first`](Self::first).
 ///
-/// Rows match whose values are at most 5 apart:
+/// In this example, rows match if their values differ by at most 5:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -53,10 +53,10 @@ const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 /// // Left rows at 1 and 2, and a right row at 3.
 /// let sides = vec![Side::Left, Side::Left, Side::Right];
 /// join.begin(vec![1, 2, 3], sides, rows(vec![100, 200]), rows(vec![203]));
-/// // The nodes are at work; what they find is taken here.
+/// // The nodes run in their own threads. Collect their results here.
 /// let (driver, mut pairs) = (Driver::new(1, Stop::default()), Vec::new());
 /// while !join.is_done() {
-///     let found = join.advance(&driver).expect("nobody stops it");
+///     let found = join.advance(&driver).expect("the driver is not stopped");
 ///     pairs.extend(found.left.into_iter().zip(found.right));
 /// }
 /// assert_eq!(pairs, [(1, 0)]); // 200 with 203
@@ -69,34 +69,34 @@ pub struct HandshakeJoin<P: Predicate> {
     ordered: bool,
     entry: atomic::Arc<Lock<FeedEntry<P>>>,
     collector: Collector,
-    /// Rows that were put, of both sides together, and rows that all nodes had handled when this was
-    /// looked at last.
+    /// The number of rows passed to `begin`, of both sides together, and the number of rows that
+    /// all nodes had handled at the last check.
     put: u64,
     handled: u64,
-    /// Nothing was on its way then.
+    /// True if nothing was on its way at the last check.
     is_idle: bool,
-    /// How often the nodes' threads had rung then.
+    /// The number of times that the nodes' threads had rung by the last check.
     heard: u64,
-    /// Results in order that were not given yet.
+    /// Ordered results that have not been returned yet.
     found: Vec<ResultPair>,
-    /// Results before this place of the merged order were given.
+    /// Results before this place in merged order have been returned.
     given: u64,
-    /// Results before this place were given by another join, see `restore`; and whether rows before
-    /// it may be on their way.
+    /// Another join has returned the results before this place, see `restore`. The flag says
+    /// whether rows before it may be on their way.
     restored: u64,
     is_restoring: bool,
-    /// The oldest rows that are kept.
+    /// The oldest kept row of each side.
     first: [u64; 2],
     figures: Arc<Vec<NodeFigures>>,
     seats: Vec<Next<P>>,
     crew: atomic::Arc<Crew>,
-    /// None if the caller has brought the threads.
+    /// `None` if the caller provides the threads.
     workers: Option<Workers>,
 }
 
 impl<P: Predicate + 'static> HandshakeJoin<P> {
-    /// A join without rows, on a chain of `nodes` nodes. It starts a thread for each, on a processor
-    /// of its own if they are to be pinned.
+    /// Creates a join without rows on a chain of `nodes` nodes, and starts one thread per node. If
+    /// `pin` is true, each thread has its own processor.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
@@ -113,7 +113,7 @@ impl<P: Predicate + 'static> HandshakeJoin<P> {
 }
 
 impl<P: Predicate> HandshakeJoin<P> {
-    /// The same for a caller that brings the threads: one for each seat.
+    /// Creates a join for a caller that provides the threads, one for each seat.
     pub fn with_seats(
         predicate: Arc<P>,
         window: Retention,
@@ -158,14 +158,14 @@ impl<P: Predicate> HandshakeJoin<P> {
         (join, seats)
     }
 
-    /// Goes on with an empty chain, in which rows are numbered anew.
+    /// Continues with an empty chain, in which rows are numbered from 0 again.
     ///
     /// # Panics
     ///
-    /// When something is on its way.
+    /// Panics if any rows are on their way.
     pub(super) fn renew(&mut self, predicate: Arc<P>) {
         let is_idle = |entry: &mut FeedEntry<P>| entry.look(0).is_idle;
-        assert!(self.is_done() && self.entry.with(is_idle), "the former chain is at rest");
+        assert!(self.is_done() && self.entry.with(is_idle), "the previous chain is idle");
         let (nodes, bells) = (self.seats.len(), Bells(Some(self.crew.clone())));
         let made =
             Chain::with_bells(predicate, self.window, self.algorithm, nodes, self.ordered, bells);
@@ -181,12 +181,13 @@ impl<P: Predicate> HandshakeJoin<P> {
         }
     }
 
-    /// Puts rows in merged order behind those that are on their way, none before a row of a former
-    /// epoch: the time and the side of each, and the columns of each side's rows.
+    /// Adds rows in merged order after those that are on their way. The arguments are the time and
+    /// side of each row, and the columns of each side's rows. No row may precede a row of an
+    /// earlier epoch.
     ///
     /// # Panics
     ///
-    /// When there are not as many rows in the columns, or after the end.
+    /// Panics if the number of rows in the columns differs, or after the end.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) {
         if ts.is_empty() {
             return;
@@ -200,19 +201,20 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Takes in the rows of each side that a join of the same query has kept once all its results
-    /// were given: their times, and their columns. This one has no rows yet.
+    /// Restores the rows that another join of the same query had kept after it returned all its
+    /// results. The arguments are the times and columns of each side's rows. This join must not
+    /// have any rows yet.
     ///
-    /// What they give among themselves is found again, and left out.
+    /// The results among the restored rows are found again, and dropped.
     ///
     /// # Panics
     ///
-    /// When there are rows already.
+    /// Panics if the join already has rows.
     pub fn restore(&mut self, ts: [&[i64]; 2], left: P::Left, right: P::Right) {
-        assert_eq!(self.put, 0, "rows are restored before any come");
+        assert_eq!(self.put, 0, "rows are restored before any are added");
         let of_side = |side: Side| ts[side as usize].iter().map(move |&ts| (ts, side));
         let mut rows: Vec<(i64, Side)> = of_side(Side::Left).chain(of_side(Side::Right)).collect();
-        // Left sources are first in merged order.
+        // Left sources sort first in merged order.
         rows.sort_by_key(|&(ts, side)| (ts, side as u8));
         self.restored = rows.len() as u64;
         self.given = self.restored;
@@ -221,13 +223,14 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.begin(ts, sides, left, right);
     }
 
-    /// No more rows will come: the original algorithm then lets the last ones flow past each other.
+    /// Declares that no more rows will arrive. In the original algorithm, the last rows then flow
+    /// past each other.
     ///
     /// # Panics
     ///
-    /// When rows are on their way.
+    /// Panics if rows are on their way.
     pub fn end(&mut self) {
-        assert!(self.is_done(), "the join ends when all rows are through");
+        assert!(self.is_done(), "the join ends when no rows are on their way");
         self.is_idle = false;
         self.entry.with(|entry| {
             entry.end();
@@ -235,8 +238,9 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// The next results: of some rows that are on their way, or the ones before a pause. In the
-    /// original algorithm, results of a row may also come once later rows do.
+    /// Returns the next results: those of some rows that are on their way, or all that were found
+    /// before a pause. In the original algorithm, some results of a row are returned only after
+    /// later rows have arrived.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;
@@ -248,17 +252,17 @@ impl<P: Predicate> HandshakeJoin<P> {
         Ok(Results { left, right })
     }
 
-    /// As [`advance`](Self::advance), and leaves the results to [`take`](Self::take).
+    /// Like [`advance`](Self::advance), but leaves the results to [`take`](Self::take).
     pub(super) fn find(&mut self, driver: &Driver) -> Result<(), Stopped> {
         let before = self.handled;
         let wanted = self.put.min(before + STRIDE);
-        // The threads have rung since; or it would take long.
+        // Settles for fewer rows if the threads have rung since the last check, or after a wait.
         let mut is_content = false;
         loop {
             let rings = self.crew.told().rings();
             is_content |= std::mem::replace(&mut self.heard, rings) != rings;
             self.crew.check();
-            // Asked before the queues are emptied: whatever was found is then in them.
+            // Read before the queues are emptied, so that all pairs found so far are in the queues.
             let Progress { handled, is_idle, has_ended } =
                 self.entry.with(|entry| entry.look(wanted));
             let mut upto = self.collector.collect(&mut self.found);
@@ -281,7 +285,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         }
     }
 
-    /// Takes the results that were found, in order if the join is ordered.
+    /// Returns the results found so far, in order if the join is ordered.
     pub(super) fn take(&mut self) -> Vec<ResultPair> {
         let mut found = std::mem::take(&mut self.found);
         found.retain_mut(|found| {
@@ -292,19 +296,19 @@ impl<P: Predicate> HandshakeJoin<P> {
         found
     }
 
-    /// The results of how many rows have been found, of those that came after the restored ones.
+    /// Returns the number of rows whose results have been found, not counting restored rows.
     pub fn given(&self) -> u64 {
         self.given - self.restored
     }
 
-    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
-    /// `None` stands for the end of time. Places are counted anew from here on.
+    /// Drops rows that no row at `now` or later can match and that no future result contains.
+    /// `None` means the end of time. Places are counted from the new oldest rows from here on.
     ///
     /// # Panics
     ///
-    /// When results were found that nobody has taken.
+    /// Panics if results have been found that have not been taken.
     pub fn purge(&mut self, now: Option<i64>) {
-        assert!(self.found.is_empty(), "results name rows that are kept");
+        assert!(self.found.is_empty(), "all results are taken before a purge");
         let given = self.given;
         self.first = self.entry.with(|entry| {
             let first = entry.expire(now, given);
@@ -313,55 +317,55 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Whether all results of the rows that were put were given, as far as they can be so far.
+    /// Returns whether all results that are available so far have been returned.
     pub fn is_done(&self) -> bool {
         self.is_idle && self.found.is_empty()
     }
 
-    /// Whether rows may be put, and do not have to wait for others first.
+    /// Returns whether rows can be added without waiting for other rows first.
     pub fn takes_rows(&self) -> bool {
-        // Who waits for the restored rows waits for no others.
+        // A caller that waits for the restored rows does not wait for any others.
         !self.is_restoring && self.entry.with(|entry| entry.waiting()) < MOST_ROWS
     }
 
-    /// Rows that were on their way when somebody looked last.
+    /// Returns the number of rows that were on their way at the last check.
     pub fn on_their_way(&self) -> usize {
         (self.put - self.handled) as usize
     }
 
-    /// The algorithm.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> HandshakeAlgorithm {
         self.algorithm
     }
 
-    /// The number of the oldest row of a side that is kept.
+    /// Returns the number of the oldest kept row of a side.
     pub fn first(&self, side: Side) -> u64 {
         self.first[side as usize]
     }
 
-    /// Rows of a side that are kept, those not fed yet included.
+    /// Returns the number of kept rows of a side, including those that have not been fed yet.
     pub fn rows(&self, side: Side) -> usize {
         (self.entry.with(|entry| entry.next(side)) - self.first(side)) as usize
     }
 
-    /// Bytes held beside the rows themselves.
+    /// Returns the number of bytes in use, without the rows themselves.
     pub fn memory(&self) -> usize {
         self.figures.iter().map(|figures| figures.memory.get()).sum::<usize>()
             + self.entry.with(|entry| entry.memory())
             + self.collector.buffered() * size_of::<ResultPair>()
     }
 
-    /// Candidate pairs that each node has looked at, as far as its thread has told.
+    /// Returns how many candidate pairs each node has examined, as far as its thread has reported.
     pub fn comparisons(&self) -> Vec<u64> {
         self.figures.iter().map(|figures| figures.compared.get() as u64).collect()
     }
 
-    /// The most results that have waited at a time for others to come before them.
+    /// Returns the maximum number of results that have waited for earlier results at the same time.
     pub fn most_buffered(&self) -> usize {
         self.collector.most_buffered()
     }
 
-    /// Ends the threads of the nodes. The join is of no more use.
+    /// Ends the threads of the nodes. The join cannot be used afterwards.
     pub fn close(&mut self) {
         match &mut self.workers {
             Some(workers) => workers.end(),

@@ -1,4 +1,4 @@
-//! The rows of one side that a node keeps, in columns, with an index that finds them by a value.
+//! The rows of one side that a node keeps, in columns, with an index that looks up rows by value.
 
 use std::ops::Range;
 
@@ -6,18 +6,19 @@ use super::index::Index;
 use super::predicate::{Columns, SearchStructure};
 use super::window::WindowPlace;
 
-/// Rows below which an ordered index is not worth its upkeep.
+/// The number of rows below which an ordered index is not worth its maintenance.
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
-/// A sample says whether an ordered index pays: this number of new rows, and of pairs with kept
-/// rows. The index pays if fewer than one pair in `PAYS` has values within reach.
+/// The sample that decides whether an ordered index pays off: the number of new rows, and the
+/// number of pairs with kept rows. An index pays off if fewer than one pair in `PAYS` has values
+/// within reach.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Rows on their way through the chain, in the order of their side.
 #[derive(Debug)]
 pub(super) struct Chunk<C> {
-    /// The node that keeps them.
+    /// The node that keeps the rows.
     pub(super) home: usize,
     pub(super) places: Vec<WindowPlace>,
     pub(super) columns: C,
@@ -32,25 +33,26 @@ impl<C> Chunk<C> {
         self.places.last().expect("a chunk has rows")
     }
 
-    /// The number after its last row's.
+    /// Returns the number after that of the last row.
     pub(super) fn end(&self) -> u64 {
         self.last().number + 1
     }
 }
 
-/// Rows of one side, in their order. Rows are added at the end and leave at the front.
+/// Rows of one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
-    /// The rows before `start` are gone; they are dropped once they are as many as the others.
+    /// Rows before `start` have been removed. Their memory is freed once they are as many as the
+    /// other rows.
     places: Vec<WindowPlace>,
     columns: C,
     start: usize,
-    /// The kind of index that finds rows by a value, if there is one: a hash table at any time, an
-    /// ordered index while it pays.
+    /// The kind of index that looks up rows by value, if there is one. A hash table is always used;
+    /// an ordered index is used only while it pays off.
     kind: Option<SearchStructure>,
     index: Option<Index>,
-    /// Rows that were ever added, and how many of them there have to be until it is tried again
-    /// whether an index pays.
+    /// The number of rows that were ever added, and the number at which the join next checks
+    /// whether an index pays off.
     added: usize,
     next_try: usize,
 }
@@ -86,13 +88,13 @@ impl<C: Columns> LocalWindow<C> {
         self.index.as_ref()
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         self.places.capacity() * (size_of::<WindowPlace>() + self.columns.row_bytes())
             + self.index.as_ref().map_or(0, Index::memory)
     }
 
-    /// Adds the rows of a chunk.
+    /// Appends the rows of a chunk.
     pub(super) fn insert(&mut self, chunk: &Chunk<C>, values: impl Fn(&C) -> &[i64]) {
         debug_assert!(
             self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number)
@@ -106,8 +108,8 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// Decides now and then whether rows are found by an ordered index, on a sample of what `rows`
-    /// new rows reach.
+    /// Decides at intervals whether to use an ordered index, based on how many kept rows are in
+    /// reach of a sample of the `rows` new rows.
     pub(super) fn try_index(
         &mut self,
         rows: usize,
@@ -140,8 +142,8 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// The rows numbered below `limit` that new rows of the other side can meet, those in between
-    /// included that some of the new rows cannot.
+    /// Returns the rows numbered below `limit` that new rows of the other side can meet. The range
+    /// may include rows in between that some of the new rows cannot meet.
     pub(super) fn in_reach(
         &self,
         first: &WindowPlace,
@@ -150,13 +152,13 @@ impl<C: Columns> LocalWindow<C> {
     ) -> Range<usize> {
         let live = &self.places[self.start..];
         let start = live.partition_point(|place| place.number < first.from);
-        // Rows that come after the last new one see it or do not, and what they see first only
-        // rises.
+        // Rows after the last new row may or may not have it in their window, and the start of
+        // their windows only increases.
         let end = live.partition_point(|place| place.number < limit && place.from <= last.number);
         self.start + start..self.start + end.max(start)
     }
 
-    /// Drops the rows numbered below `number`, and gives the last of them.
+    /// Drops the rows numbered below `number`, and returns the last of them.
     pub(super) fn expire(
         &mut self,
         number: u64,
@@ -180,16 +182,16 @@ impl<C: Columns> LocalWindow<C> {
             }
             self.start = 0;
             if self.places.is_empty() && self.kind == Some(SearchStructure::Ordered) {
-                // Its room, too. It is made again once it pays.
+                // Free its memory, too. The index is rebuilt once it pays off.
                 (self.index, self.next_try) = (None, self.added);
             }
         }
         Some(last)
     }
 
-    /// Takes the rows numbered below `number` out.
+    /// Removes and returns the rows numbered below `number`.
     pub(super) fn take(&mut self, number: u64) -> Option<Chunk<C>> {
-        debug_assert!(self.index.is_none(), "rows that have an index stay");
+        debug_assert!(self.index.is_none(), "indexed rows are not passed on");
         let rows = self.start
             ..self.start + self.places[self.start..].partition_point(|place| place.number < number);
         if rows.is_empty() {
@@ -219,7 +221,7 @@ mod tests {
         window.insert(&chunk(0..300), Vec::as_slice);
         assert!(
             window.expire(150, Vec::as_slice).is_some(),
-            "rows are gone when the index is made"
+            "some rows are removed before the index is built"
         );
         window.insert(&chunk(300..400), Vec::as_slice);
         window.try_index(4, |row| Some((row as i64, row as i64)), Vec::as_slice);
@@ -236,7 +238,7 @@ mod tests {
         window.expire(250, Vec::as_slice);
         window.insert(&chunk(400..900), Vec::as_slice);
         assert_eq!(found(&window, (7, 7)), Some(vec![307, 407, 507, 607, 707, 807]));
-        // Enough rows later, all of them are in reach.
+        // After enough further rows, all of them are in reach.
         window.try_index(2, |_| Some((0, 99)), Vec::as_slice);
         assert_eq!(found(&window, (7, 7)), None);
     }

@@ -1,6 +1,8 @@
-//! How a node of the low-latency handshake join handles a message (Figures 13 and 14).
+//! The steps with which a node of the low-latency handshake join handles a message (Figures 13 and
+//! 14).
 //!
-//! Rows are passed on before anything else is done with them, and kept by their home node alone.
+//! A node passes rows on before it does anything else with them. Only the home node of a row keeps
+//! it.
 
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use super::message::Message;
 use super::node::Core;
 use super::predicate::Predicate;
 
-/// The state of a node beside its rows.
+/// The state of a node, without its rows.
 #[derive(Debug, Default)]
 pub(super) struct LowLatency {
     /// The expedition of left rows numbered below this has ended.
@@ -16,17 +18,17 @@ pub(super) struct LowLatency {
 }
 
 impl LowLatency {
-    /// Figure 13: left rows, what the left neighbour says has arrived there, and which right rows
-    /// have expired.
+    /// Figure 13: handles left rows, the left neighbour's acknowledgement, and the number below
+    /// which right rows have expired.
     pub(super) fn handle_left<P: Predicate>(
         &mut self,
         core: &mut Core<P>,
         message: Message<P::Left>,
     ) {
         let Message { rows, seq, passed, opposite } = message;
-        // Lines 13 and 14, before the rows that it rides on are compared.
+        // Lines 13 and 14, before the rows of the same message are compared.
         core.acknowledge(passed);
-        // Line 7. Right rows that come here later than these meet them at the next node.
+        // Line 7. Right rows that arrive here after these left rows meet them at the next node.
         if core.is_last() {
             core.then.arrive[0] = Some(seq);
         } else {
@@ -46,7 +48,7 @@ impl LowLatency {
                 let finder = &core.finder;
                 core.left_window.insert(&chunk, |columns| finder.left_values(columns));
             }
-            // Lines 11 and 12, at once: see the README on why not by way of the queue.
+            // Lines 11 and 12, immediately. The README says why they do not pass through the queue.
             if core.is_last() {
                 self.ended = chunk.end();
             }
@@ -56,14 +58,15 @@ impl LowLatency {
         core.right_window.expire(opposite.first, |columns| finder.right_values(columns));
     }
 
-    /// Figure 14: right rows, which left rows have ended their expedition, and which have expired.
+    /// Figure 14: handles right rows, the number below which left rows have ended their expedition,
+    /// and the number below which left rows have expired.
     pub(super) fn handle_right<P: Predicate>(
         &mut self,
         core: &mut Core<P>,
         message: Message<P::Right>,
     ) {
         let Message { rows, seq, passed, opposite } = message;
-        // Lines 15 to 20, before the rows that it rides on are compared.
+        // Lines 15 to 20, before the rows of the same message are compared.
         self.ended = self.ended.max(passed);
         // Line 7.
         if core.is_first() {
@@ -72,16 +75,16 @@ impl LowLatency {
             core.send_left(Message { rows: rows.clone(), seq, passed: self.ended, opposite });
         }
         if let Some(chunk) = rows {
-            // Lines 8 and 9: a left row in expedition meets these rows on its own way.
+            // Lines 8 and 9: a left row in expedition meets these rows later in the chain.
             core.finder.right_meets(&chunk, &mut core.left_window, self.ended);
-            // Line 14: what is acknowledged rides on the next message to the right.
+            // Line 14: the next message to the right contains the acknowledgement.
             core.right_arrived = chunk.end();
             if chunk.home == core.number {
                 // Lines 12 and 13.
                 let finder = &core.finder;
                 core.right_window.insert(&chunk, |columns| finder.right_values(columns));
             } else if chunk.home < core.number {
-                // Lines 10 and 11: the rows are fresh.
+                // Lines 10 and 11: these rows are fresh.
                 core.forwarded.push_back(Arc::clone(&chunk));
             }
         }

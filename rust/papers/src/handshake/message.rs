@@ -1,4 +1,4 @@
-//! The messages that travel through the chain, and the queues that they travel in.
+//! The messages that travel through the chain, and their queues.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,38 +9,37 @@ use super::Bells;
 use super::local::Chunk;
 use super::window::Span;
 
-/// Messages that may be on their way through the chain in each direction. Every message begins at
-/// one end, is passed on by each node and ends at the other, so no queue holds more.
+/// The maximum number of messages on their way in each direction. Every message begins at one end,
+/// is passed on by each node and ends at the other, so no queue contains more.
 pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A message, and the numbers that ride on it: what the neighbour has to know before it sees the
-/// rows.
+/// A message with rows, and the numbers that the neighbour needs before it handles the rows.
 #[derive(Debug)]
 pub(super) struct Message<C> {
-    /// Rows, if any come at this time.
+    /// The rows, if the message contains any.
     pub(super) rows: Option<Arc<Chunk<C>>>,
     /// No later message has rows before this place in merged order.
     pub(super) seq: u64,
-    /// Rows of the other side below this number have
+    /// Rows of the other side numbered below this have
     /// - left to right: arrived at the sender (they are acknowledged),
     /// - right to left: passed the far end of the chain (their expedition has ended).
     pub(super) passed: u64,
-    /// The rows of the other side that are in their window: those before have expired.
+    /// The rows of the other side that are in their window. Earlier rows have expired.
     pub(super) opposite: Span,
 }
 
-/// How far one direction has come. Raised by the node at its end.
+/// The progress of the messages in one direction. The node at the end raises the marks.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalMarks {
-    /// Messages that have arrived.
+    /// The number of messages that have arrived.
     pub(super) messages: HighWater,
-    /// All nodes have handled the rows of the side before this place in merged order.
+    /// All nodes have handled the rows of this side before this place in merged order.
     pub(super) seq: HighWater,
     /// In the original algorithm, left rows before this place have left the chain.
     pub(super) gone: HighWater,
 }
 
-/// A node's place in the queues of one direction.
+/// The position of a node in the queues of one direction.
 #[derive(Debug)]
 pub(super) struct Station<C> {
     pub(super) from: Receiver<Message<C>>,
@@ -48,7 +47,7 @@ pub(super) struct Station<C> {
     pub(super) to: Option<Link<C>>,
 }
 
-/// The way to a node.
+/// The connection to a node.
 #[derive(Debug)]
 pub(super) struct Link<C> {
     to: Sender<Message<C>>,
@@ -57,15 +56,15 @@ pub(super) struct Link<C> {
 }
 
 impl<C: Debug> Link<C> {
-    /// Sends a message, and calls the node if it has a thread of its own.
+    /// Sends a message, and wakes the node if it has its own thread.
     pub(super) fn send(&mut self, message: Message<C>) {
         self.to.send(message).expect("a queue has room for all messages that may be on their way");
         self.bells.call(self.node);
     }
 }
 
-/// Lays the queues of one direction, given the nodes in the direction of travel: what the feed sends
-/// into, and the stations.
+/// Creates the queues of one direction, given the nodes in the direction of travel. Returns the
+/// feed's connection and the stations.
 pub(super) fn line<C>(
     nodes: impl Iterator<Item = usize>,
     bells: &Bells,

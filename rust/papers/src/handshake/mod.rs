@@ -1,9 +1,9 @@
-//! The handshake joins: windows of rows that flow past each other through a chain of nodes, under
+//! The handshake joins: the windows of rows flow past each other through a chain of nodes, under
 //! any predicate.
 //!
-//! Left rows flow from left to right and right rows from right to left; wherever two rows meet,
-//! they are compared. A node talks to its neighbours alone, through FIFO queues, and compares with
-//! rows of its own.
+//! Left rows flow from left to right and right rows from right to left. Rows are compared wherever
+//! they meet. A node communicates only with its neighbours, through FIFO queues, and compares new
+//! rows with its own rows.
 //!
 //! ```text
 //!              ┌────────┐ left rows ▶ ┌────────┐           ┌────────┐
@@ -13,29 +13,32 @@
 //!                  └─ pairs ──────────────┴────────────────────┴──▶ collector ─▶ in order
 //! ```
 //!
-//! - [`HandshakeAlgorithm::Original`]: rows rest on each node for their share of the window, as in Teubner
-//!   and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is found when
-//!   the windows have flowed so far that its rows meet, which takes up to half a window.
-//! - [`HandshakeAlgorithm::LowLatency`]: rows rush through the whole chain, and one node, their home, keeps
-//!   a copy: Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB 7.9, 2014), Figures 12
-//!   to 14. A pair is found within the time of a hop and a scan.
+//! - [`HandshakeAlgorithm::Original`]: on each node, rows rest for the node's share of the window,
+//!   as in Teubner and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is
+//!   found when the windows have flowed far enough for its rows to meet, which takes up to half a
+//!   window.
+//! - [`HandshakeAlgorithm::LowLatency`]: rows pass quickly through the whole chain, and only one
+//!   node, their home, keeps a copy. This is Roy, Teubner and Gemulla, "Low-Latency Handshake Join"
+//!   (PVLDB 7.9, 2014), Figures 12 to 14. A pair is found within the time of one hop and one scan.
 //!
-//! Both find each pair once, whatever the threads do: README.md has the argument. The order of
-//! results is that of the contract: by the later row in merged order, then the earlier.
+//! Both algorithms find each pair exactly once, however the threads interleave; README.md has the
+//! proof. Results have the order of the contract: by the later row in merged order, then by the
+//! earlier row.
 //!
-//! In a [`HandshakeJoin`] each node has a thread of its own. The threads go on between calls for as
-//! long as rows are on their way, and rest where there are none. A [`Chain`] is stepped by hand.
+//! In a [`HandshakeJoin`], each node has its own thread. The threads keep running between calls as
+//! long as rows are on their way, and sleep otherwise. The caller steps the nodes of a [`Chain`].
 //!
 //! # Trade-offs
 //!
-//! A node holds 24 bytes a row beside its columns. A chunk of rows is copied once, into its home
-//! node's window, or once a node in the original algorithm. The work is that of comparing each new
-//! row with its whole window, divided evenly, unless the predicate [looks rows up](Lookup).
+//! In addition to its columns, a node needs 24 bytes per row. A chunk of rows is copied once, into
+//! the window of its home node; in the original algorithm, it is copied once per node. Each new row
+//! is compared with its whole window, and this work is divided evenly among the nodes, unless the
+//! predicate [looks up rows](Lookup).
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys and close times are found by
-//! [`interval::streaming`](tidegate_operators::interval::streaming) without comparing others.
+//! [`interval::streaming`](tidegate_operators::interval::streaming) finds pairs with equal keys and
+//! close times without comparing other rows.
 #![doc = include_str!("README.md")]
 
 mod bands;
@@ -78,31 +81,32 @@ pub use seat::Seat;
 pub use sliding::{Rank, SlidingHandshake};
 use tidegate_operators::rows::Retention;
 
-/// How rows travel.
+/// The way in which rows travel through the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeAlgorithm {
-    /// Rows are expedited, and kept by their home node.
+    /// Rows pass through the chain without delay, and only their home node keeps them.
     LowLatency,
-    /// Rows move as the windows do.
+    /// Rows move at the speed of the windows.
     Original,
 }
 
-/// The most nodes a chain may have.
+/// The maximum number of nodes in a chain.
 pub const MAX_NODES: usize = 256;
 
-/// Batches of results of a node that may wait for the collector.
+/// The maximum number of a node's result batches that may wait for the collector.
 const RESULTS: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// Results of a node that may wait for the collector, before the node waits. The results of one
-/// message may be more.
+/// The number of results of a node that may wait for the collector before the node waits. The
+/// results of a single message may exceed this limit.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 16 };
 
-/// The bells of nodes that have threads of their own. Else somebody steps them again and again.
+/// The bells of nodes that have their own threads. If there are no bells, the caller steps the
+/// nodes repeatedly.
 #[derive(Clone, Debug)]
 struct Bells(Option<tidegate_sync::atomic::Arc<Crew>>);
 
 impl Bells {
-    /// Calls a node to look for something to do.
+    /// Wakes a node so that it checks for work.
     fn call(&self, node: usize) {
         if let Some(crew) = &self.0 {
             crew.call(node).ring();
@@ -110,21 +114,21 @@ impl Bells {
     }
 }
 
-/// A chain of nodes with both its ends. Each part belongs to one thread at a time; parts may share
-/// threads.
+/// A chain of nodes with both its ends. Each part is used by one thread at a time, and several
+/// parts may be used by the same thread.
 #[derive(Debug)]
 pub struct Chain<P: Predicate> {
-    /// Where rows go in.
+    /// The end through which rows are fed.
     pub feed: Feed<P>,
     /// The nodes, from left to right.
     pub nodes: Vec<Node<P>>,
-    /// Where pairs come out.
+    /// The collector, which returns the pairs.
     pub collector: Collector,
 }
 
 impl<P: Predicate> Chain<P> {
-    /// A chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless it is `ordered`, results come
-    /// as they are found.
+    /// Creates a chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless `ordered` is true,
+    /// results are returned in the order in which they are found.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
@@ -135,7 +139,7 @@ impl<P: Predicate> Chain<P> {
         Self::with_bells(predicate, window, algorithm, nodes, ordered, Bells(None))
     }
 
-    /// The same, for nodes that wait for these bells.
+    /// Creates a chain like [`new`](Self::new), whose nodes wait for these bells.
     fn with_bells(
         predicate: Arc<P>,
         window: Retention,

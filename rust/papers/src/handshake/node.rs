@@ -1,4 +1,4 @@
-//! A node of the chain, with the parts that both algorithms have in common.
+//! A node of the chain, with the parts that both algorithms share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::predicate::{Columns, Predicate};
 use super::{HandshakeAlgorithm, MOST_WAITING};
 use crate::threads::Turn;
 
-/// A node, which one thread at a time steps.
+/// A node, which is stepped by one thread at a time.
 #[derive(Debug)]
 pub struct Node<P: Predicate> {
     pub(super) core: Core<P>,
@@ -27,53 +27,53 @@ enum Behaviour {
     Original(Original),
 }
 
-/// A node's place, its rows and its results.
+/// The position of a node, its rows and its results.
 #[derive(Debug)]
 pub(super) struct Core<P: Predicate> {
-    /// The number of the node, from the left.
+    /// The number of the node, counted from the left.
     pub(super) number: usize,
     pub(super) nodes: usize,
     rightward: Station<P::Left>,
     leftward: Station<P::Right>,
-    /// Of left and of right messages. Raised by the last node and the first one.
+    /// The marks of left and right messages, which the last node and the first node raise.
     arrived: [Arc<ArrivalMarks>; 2],
     outlet: Outlet,
-    /// A message has ended here.
+    /// True if a message has ended here.
     has_arrived: bool,
     pub(super) finder: Finder<P>,
     pub(super) left_window: LocalWindow<P::Left>,
     pub(super) right_window: LocalWindow<P::Right>,
-    /// Right rows that were passed on, and are not known to have arrived at the left neighbour.
+    /// Right rows that were passed on and may not have arrived at the left neighbour.
     pub(super) forwarded: VecDeque<Arc<Chunk<P::Right>>>,
     /// Right rows numbered below this have arrived here.
     pub(super) right_arrived: u64,
-    /// The work that is done once the results so far are out.
+    /// The work to be done after the results so far have been sent.
     pub(super) then: Then<P::Left, P::Right>,
 }
 
-/// The work that follows a message's results.
+/// The work that follows after the results of a message have been sent.
 #[derive(Debug)]
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For a message of each side that ends here: the place of its first row in merged order.
+    /// For a message of each side that ends here, the place of its first row in merged order.
     pub(super) arrive: [Option<u64>; 2],
     /// Left rows before this place have left the chain, in the original algorithm.
     pub(super) gone: u64,
 }
 
-/// The node's way to the collector.
+/// The connection from the node to the collector.
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub(super) to: Sender<Vec<ResultPair>>,
-    /// Results that were sent.
+    /// The number of results that were sent.
     pub(super) sent: u64,
-    /// Results that were taken. Raised by the collector.
+    /// The number of results that were taken. The collector raises it.
     pub(super) taken: Arc<HighWater>,
 }
 
 impl Outlet {
-    /// Sends results, or gives them back while too many wait.
+    /// Sends results, or returns them if too many are waiting.
     fn send(&mut self, found: Vec<ResultPair>) -> Result<(), Vec<ResultPair>> {
         let results = found.len() as u64;
         if self.sent - self.taken.get() >= MOST_WAITING {
@@ -96,7 +96,7 @@ impl<P: Predicate> Node<P> {
     ) -> Self {
         let kind = match algorithm {
             HandshakeAlgorithm::LowLatency => predicate.lookup().map(|lookup| lookup.kind()),
-            // Rows that move on would leave an index as soon as they have come into it.
+            // In this algorithm, rows would leave an index shortly after they were inserted.
             HandshakeAlgorithm::Original => None,
         };
         let core = Core {
@@ -121,14 +121,14 @@ impl<P: Predicate> Node<P> {
         Node { core, behaviour }
     }
 
-    /// Handles a message from either side, if one is there (Figure 12).
+    /// Handles one message from each side, if there is one (Figure 12).
     pub fn step(&mut self) -> Turn {
         let left = self.step_left();
         let right = self.step_right();
         if left || right { Turn::Worked } else { Turn::Waiting }
     }
 
-    /// Handles a message from the left, if one is there; says whether anything was done.
+    /// Handles a message from the left, if there is one. Returns whether anything was done.
     pub(super) fn step_left(&mut self) -> bool {
         if !self.core.finish() {
             return false;
@@ -142,7 +142,7 @@ impl<P: Predicate> Node<P> {
         true
     }
 
-    /// Handles a message from the right, if one is there; says whether anything was done.
+    /// Handles a message from the right, if there is one. Returns whether anything was done.
     pub(super) fn step_right(&mut self) -> bool {
         if !self.core.finish() {
             return false;
@@ -156,32 +156,32 @@ impl<P: Predicate> Node<P> {
         true
     }
 
-    /// Whether messages have ended here since this was asked last.
+    /// Returns whether messages have ended here since the last call.
     pub(super) fn take_arrived(&mut self) -> bool {
         std::mem::take(&mut self.core.has_arrived)
     }
 
-    /// Whether results wait for room.
+    /// Returns whether results wait for room.
     pub(super) fn is_held_up(&self) -> bool {
         !self.core.finder.found.is_empty()
     }
 
-    /// Results that the node has sent.
+    /// Returns the number of results that the node has sent.
     pub(super) fn sent(&self) -> u64 {
         self.core.outlet.sent
     }
 
-    /// Candidate pairs that the node has looked at.
+    /// Returns the number of candidate pairs that the node has examined.
     pub fn comparisons(&self) -> u64 {
         self.core.finder.comparisons
     }
 
-    /// Rows of both sides that the node keeps.
+    /// Returns the number of rows that the node keeps, of both sides together.
     pub fn rows(&self) -> usize {
         self.core.left_window.len() + self.core.right_window.len()
     }
 
-    /// Bytes that the node holds.
+    /// Returns the number of bytes that the node uses.
     pub fn memory(&self) -> usize {
         let forwarded =
             |chunk: &Arc<Chunk<P::Right>>| chunk.places.len() * (24 + chunk.columns.row_bytes());
@@ -201,8 +201,8 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results out, then does what is to follow them. False while nobody takes the
-    /// results: no further message is handled before somebody does.
+    /// Sends the results, then does the work that follows them. Returns `false` while the results
+    /// cannot be sent; the node handles no further message before that.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()
@@ -236,14 +236,14 @@ impl<P: Predicate> Core<P> {
         self.leftward.to.as_mut().expect("there is a node on the left").send(message);
     }
 
-    /// New left rows meet the right rows that were passed on and have not arrived.
+    /// Compares new left rows with the right rows that were passed on and have not arrived.
     pub(super) fn meet_forwarded(&mut self, left: &Chunk<P::Left>) {
         for right in &self.forwarded {
             self.finder.chunks_meet(left, right);
         }
     }
 
-    /// Right rows numbered below `number` have arrived at the left neighbour.
+    /// Drops the right rows numbered below `number`, which have arrived at the left neighbour.
     pub(super) fn acknowledge(&mut self, number: u64) {
         while self.forwarded.front().is_some_and(|chunk| chunk.end() <= number) {
             self.forwarded.pop_front();

@@ -1,9 +1,9 @@
-//! How a node of the original handshake join handles a message.
+//! The steps with which a node of the original handshake join handles a message.
 //!
-//! Rows rest on every node for their share of the window and move on when younger ones have come.
-//! At any time, the rows in a side's window are divided evenly over the nodes, and the oldest rows
-//! are farthest on their way. A row that has expired leaves at the end. By then it has passed all
-//! rows of the other side that it can match.
+//! Each node keeps rows for its share of the window and passes them on when younger rows have
+//! arrived. At any time, the rows in a side's window are divided evenly among the nodes, and the
+//! oldest rows have moved farthest. An expired row leaves at the end of the chain. Before it
+//! leaves, the row has passed all rows of the other side that it can match.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::node::Core;
 use super::predicate::Predicate;
 use super::window::Span;
 
-/// The state of a node beside its rows.
+/// The state of a node, without its rows.
 #[derive(Debug, Default)]
 pub(super) struct Original {
-    /// The rows of each side that are in their window, as far as it was told.
+    /// The rows of each side that are in their window, as reported by the last message.
     spans: [Span; 2],
-    /// Left rows before this place of the merged order have left the chain here.
+    /// Left rows before this place in merged order have left the chain at this node.
     gone: u64,
 }
 
 impl Original {
-    /// Left rows that move on to this node, and the right rows that are in their window.
+    /// Handles left rows that move to this node, and the right rows that are in their window.
     pub(super) fn handle_left<P: Predicate>(
         &mut self,
         core: &mut Core<P>,
@@ -51,7 +51,7 @@ impl Original {
         }
     }
 
-    /// Right rows that move on to this node, and the left rows that are in their window.
+    /// Handles right rows that move to this node, and the left rows that are in their window.
     pub(super) fn handle_right<P: Predicate>(
         &mut self,
         core: &mut Core<P>,

@@ -1,29 +1,29 @@
-//! The comparisons of the nodes of a chain: columns of rows, and which pairs of rows match.
+//! The comparisons that nodes make: columns of rows, and the pairs of rows that match.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// Columns of rows of one side: a batch of new rows, or those that a node keeps.
+/// Columns of one side's rows: a batch of new rows, or the rows that a node keeps.
 pub trait Columns: Default + Debug + Send + Sync {
-    /// The number of rows.
+    /// Returns the number of rows.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies rows of `from` behind these.
+    /// Appends copies of rows of `from`.
     fn push_rows(&mut self, from: &Self, rows: Range<usize>);
 
     /// Drops the first `rows` rows.
     fn drop_first(&mut self, rows: usize);
 
-    /// Bytes that a row takes.
+    /// Returns the number of bytes per row.
     fn row_bytes(&self) -> usize;
 }
 
-/// A left and a right row, by their places in the columns that were given.
+/// A left and a right row, by their positions in the given columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
     /// The left row.
@@ -32,15 +32,15 @@ pub struct Pair {
     pub right: u32,
 }
 
-/// Which pairs match, as far as the rows' values say; windows are the join's affair.
+/// Determines which pairs match by their values. The join itself checks the windows.
 pub trait Predicate: Debug + Send + Sync {
-    /// Rows of the left side.
+    /// The columns of left rows.
     type Left: Columns;
-    /// Rows of the right side.
+    /// The columns of right rows.
     type Right: Columns;
 
-    /// Appends every matching pair of these rows, in any order. One of the ranges is short, that of
-    /// the new rows; the other is a piece of a window.
+    /// Appends every matching pair of these rows, in any order. The range of new rows is short, and
+    /// the other range is part of a window.
     fn pairs(
         &self,
         left: &Self::Left,
@@ -50,42 +50,42 @@ pub trait Predicate: Debug + Send + Sync {
         pairs: &mut Vec<Pair>,
     );
 
-    /// How kept rows are found by a value, where that is faster than to compare them all.
+    /// Returns how to look up kept rows by a value, if this is faster than comparing all of them.
     fn lookup(&self) -> Option<&dyn Lookup<Self::Left, Self::Right>> {
         None
     }
 }
 
-/// How to look kept rows up by a value of theirs. Every matching pair is found so; others may be,
-/// too.
+/// Looks up kept rows by one of their values. Every matching pair is found, and others may be
+/// found, too.
 pub trait Lookup<L, R>: Send + Sync {
-    /// The structure that nodes keep.
+    /// Returns the data structure that nodes use.
     fn kind(&self) -> SearchStructure;
 
-    /// The values of left rows.
+    /// Returns the values of left rows.
     fn left_values<'a>(&self, left: &'a L) -> &'a [i64];
 
-    /// The values of right rows.
+    /// Returns the values of right rows.
     fn right_values<'a>(&self, right: &'a R) -> &'a [i64];
 
-    /// The least and the greatest value of left rows that a right row may match; `None` if it
-    /// matches nothing.
+    /// Returns the least and the greatest value of left rows that a right row may match, or `None`
+    /// if the right row matches nothing.
     fn left_reach(&self, right: &R, row: usize) -> Option<(i64, i64)>;
 
-    /// The least and the greatest value of right rows that a left row may match; `None` if it
-    /// matches nothing.
+    /// Returns the least and the greatest value of right rows that a left row may match, or `None`
+    /// if the left row matches nothing.
     fn right_reach(&self, left: &L, row: usize) -> Option<(i64, i64)>;
 
-    /// Keeps the pairs that match.
+    /// Keeps only the pairs that match.
     fn retain(&self, left: &L, right: &R, pairs: &mut Vec<Pair>);
 }
 
-/// Structures that find rows by a value.
+/// Data structures that look up rows by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStructure {
-    /// A hash table, for predicates with an equality: both ends of a reach are the one value.
+    /// A hash table, for predicates with an equality. Both ends of a reach are then the same value.
     Hash,
-    /// An ordered index, for predicates with a band, which a node makes while few of its rows are
-    /// in reach.
+    /// An ordered index, for predicates with a band. A node builds such an index while few of its
+    /// rows are in reach.
     Ordered,
 }

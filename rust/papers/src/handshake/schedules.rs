@@ -1,9 +1,10 @@
-//! Every order in which the nodes of small chains can handle their messages.
+//! Tests every order in which the nodes of small chains can handle their messages.
 //!
-//! A node's step takes one message, changes what the node alone has, and sends; other nodes see it
-//! by their queues only. So orders of whole steps are all there is to see, given that a queue is
-//! one: `loom_sync.rs` shows that, and `loom_handshake.rs` the chain on threads. Rows are fed
-//! before the first step: when they come shows in nothing but how early a step is possible.
+//! A step of a node receives one message, changes state that only this node uses, and sends
+//! messages. Other nodes see the step only through their queues. The orders of whole steps
+//! therefore cover all cases if the queues are correct. `loom_sync.rs` tests the queues, and
+//! `loom_handshake.rs` tests the chain on threads. Rows are fed before the first step, because the
+//! time of feeding affects only how early a step is possible.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use super::tests::{Near, Row, three_steps};
 use super::{Chain, HandshakeAlgorithm, ResultPair};
 use tidegate_operators::rows::{Retention, Side};
 
-/// A node takes the next message of left rows, or of right rows.
+/// A step, in which a node receives the next message of left rows or of right rows.
 type Step = (usize, Side);
 
-/// Calls `each` with every order of the steps, for this many messages from the left and from the
-/// right.
+/// Calls `each` with every order of the steps, for the given number of messages from the left and
+/// from the right.
 fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&[Step])) {
     struct Search<'a, F> {
         nodes: usize,
@@ -45,7 +46,7 @@ fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&
         .go();
 }
 
-/// The steps that are possible once each node has handled `done` messages of each side.
+/// Returns the steps that are possible after each node has handled `done` messages of each side.
 fn enabled(nodes: usize, messages: [usize; 2], done: &[Vec<usize>; 2]) -> Vec<Step> {
     let left =
         |node: usize| done[0][node] < if node == 0 { messages[0] } else { done[0][node - 1] };
@@ -57,7 +58,7 @@ fn enabled(nodes: usize, messages: [usize; 2], done: &[Vec<usize>; 2]) -> Vec<St
     lefts.chain(rights).collect()
 }
 
-/// An order of the steps, by a number for each choice.
+/// Returns the order of the steps that results from one number per choice.
 fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<Step> {
     let mut done = [vec![0; nodes], vec![0; nodes]];
     let mut steps = Vec::new();
@@ -75,8 +76,8 @@ fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<St
 
 const ANY: Near = Near { within: 100, kind: None };
 
-/// Feeds a chain with rows, one a message, each with its home, and then with messages that tell
-/// that all rows expired.
+/// Feeds a chain with rows, one row per message with its home, and then with messages saying that
+/// all rows have expired.
 fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) -> Chain<Near> {
     for (row, &home) in rows.iter().zip(homes) {
         let feed = &mut chain.feed;
@@ -95,8 +96,8 @@ fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) 
     chain
 }
 
-/// Takes steps in this order. Marks are read after every step, which fails if a pair comes too late
-/// for one.
+/// Performs steps in this order. The marks are read after every step, so the test fails if a pair
+/// is found after its mark.
 fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) {
     for &(node, side) in steps {
         let node = &mut chain.nodes[node];
@@ -104,12 +105,12 @@ fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) 
             Side::Left => node.step_left(),
             Side::Right => node.step_right(),
         };
-        assert!(worked, "a message is there");
+        assert!(worked, "the step has a message");
         chain.collector.collect(results);
     }
 }
 
-/// Takes whatever steps are left, after a punctuation.
+/// Performs the remaining steps, after a punctuation.
 fn drain(chain: &mut Chain<Near>, results: &mut Vec<ResultPair>) {
     chain.feed.punctuate();
     while !chain.feed.is_through() {
@@ -120,7 +121,7 @@ fn drain(chain: &mut Chain<Near>, results: &mut Vec<ResultPair>) {
     }
 }
 
-/// The results after steps in this order, and then what else there is to do.
+/// Returns the results of the steps in this order, and of the remaining steps.
 fn results(
     (rows, homes, expiries): (&[Row], &[usize], usize),
     (window, algorithm, nodes): (Retention, HandshakeAlgorithm, usize),
@@ -140,13 +141,13 @@ fn results(
     results.iter().map(|found| (found.left, found.right)).collect()
 }
 
-/// Every way to give each of `rows` rows one of `of`.
+/// Returns every way to assign one of `of` values to each of `rows` rows.
 fn every(rows: usize, of: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..of.pow(rows as u32))
         .map(move |nth| (0..rows).map(|row| nth / of.pow(row as u32) % of).collect())
 }
 
-/// Rows of these sides, one a time step.
+/// Returns rows of these sides, one per time step.
 fn rows_of(sides: &[usize]) -> Vec<Row> {
     let side = |nth: usize| if nth == 0 { Side::Left } else { Side::Right };
     (0..).zip(sides).map(|(ts, &nth)| Row { ts, side: side(nth), value: 0 }).collect()
@@ -165,15 +166,15 @@ const WINDOWS: [Retention; 5] = [
     Retention::Rows { left: 2, right: 1 },
 ];
 
-/// The results of the three-step procedure for these rows.
+/// Returns the results of the three-step procedure for these rows.
 fn expected(rows: &[Row], window: Retention) -> Vec<(u64, u64)> {
     three_steps(rows, window, |_, _| true)
 }
 
-/// Tries every schedule of every such case, and gives their number.
+/// Tests every schedule of every such case, and returns the number of schedules.
 fn try_all(algorithm: HandshakeAlgorithm, nodes: usize, rows: usize, expiries: usize) -> usize {
     let mut schedules = 0;
-    // In the original algorithm rows have no home.
+    // In the original algorithm, rows have no home.
     let homes = if algorithm == HandshakeAlgorithm::LowLatency { nodes } else { 1 };
     for sides in every(rows, 2) {
         let rows = rows_of(&sides);
@@ -207,7 +208,7 @@ fn every_low_latency_schedule_finds_each_pair_once() {
 
 #[test]
 fn every_original_schedule_finds_each_pair_once() {
-    // Rows move on only when others come, or when all have expired.
+    // Rows move on only when other rows arrive, or when all rows have expired.
     let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (3, 2, 1), (2, 2, 2)];
     let schedules: usize = cases
         .iter()
@@ -237,32 +238,33 @@ proptest! {
     }
 }
 
-/// The rows of Table 1: how a left row and a right row meet, each before (fresh) or after (stored)
-/// its home.
+/// The rows of Table 1, which describe how a left row and a right row meet: each row before (fresh)
+/// or after (stored) its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Met {
         left_stored: bool,
         right_stored: bool,
     },
-    /// The left row was through before the right one came.
+    /// The left row had passed the chain before the right row arrived.
     LeftThrough,
     RightThrough,
 }
 
-/// The case that a schedule of one row a side is, and the step that Table 1 has the pair found in.
+/// Returns the case of Table 1 for a schedule with one row per side, and the step that finds the
+/// pair.
 fn table_1(nodes: usize, homes: &[usize], steps: &[Step]) -> (Case, Step) {
-    let at =
-        |step: Step| steps.iter().position(|&taken| taken == step).expect("every step is taken");
-    // The left row comes first to the nodes before `met`, the right row to the others.
+    let at = |step: Step| steps.iter().position(|&taken| taken == step).expect("every step occurs");
+    // The left row reaches the nodes before `met` first, and the right row reaches the others
+    // first.
     let met = (0..nodes).filter(|&node| at((node, Side::Left)) < at((node, Side::Right))).count();
     match met {
         0 => (Case::RightThrough, (homes[1], Side::Left)),
         _ if met == nodes => (Case::LeftThrough, (homes[0], Side::Right)),
         _ => {
             let (left_stored, right_stored) = (homes[0] < met, homes[1] >= met);
-            // A right row that is stored waits at its home; a fresh one is met where it was sent
-            // from last.
+            // A stored right row waits at its home. A fresh right row is met at the node that
+            // passed it on last.
             let finder = if right_stored { homes[1] } else { met };
             (Case::Met { left_stored, right_stored }, (finder, Side::Left))
         }

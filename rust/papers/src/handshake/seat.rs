@@ -10,7 +10,7 @@ use super::node::Node;
 use super::predicate::Predicate;
 use crate::threads::{Crew, Patience, Turn};
 
-/// Steps after which a thread tells its figures.
+/// The number of steps after which a thread reports its figures.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// A node that waits for its thread, and the entry of its chain.
@@ -20,10 +20,11 @@ pub(super) struct WaitingNode<P: Predicate> {
     pub(super) entry: atomic::Arc<Lock<FeedEntry<P>>>,
 }
 
-/// Where the next node of a thread waits.
+/// The slot in which a thread's next node waits.
 pub(super) type Next<P> = atomic::Arc<Lock<Option<WaitingNode<P>>>>;
 
-/// A thread's seat in the chain. A thread has the node of a place in one chain after the other.
+/// A thread's seat in the chain. If the chain is replaced, the thread continues with the node at
+/// the same position in the new chain.
 #[derive(Debug)]
 pub struct Seat<P: Predicate> {
     pub(super) number: usize,
@@ -33,7 +34,7 @@ pub struct Seat<P: Predicate> {
 }
 
 impl<P: Predicate> Seat<P> {
-    /// Steps the node until all is over.
+    /// Steps the node until the crew ends.
     pub fn run(self) {
         self.crew.work(|| self.work());
     }
@@ -49,7 +50,7 @@ impl<P: Predicate> Seat<P> {
             *compared = node.comparisons();
         };
         let Some(WaitingNode { mut node, mut entry }) = self.next.with(Option::take) else {
-            panic!("a thread begins with a node")
+            panic!("a thread starts with a node")
         };
         while !self.crew.is_over() {
             let turn = node.step();
@@ -75,10 +76,10 @@ impl<P: Predicate> Seat<P> {
             }
             tell(&node, &mut compared);
             if node.is_held_up() {
-                // Somebody has to take its results.
+                // The caller needs to take the node's results.
                 self.crew.told().ring();
             } else if let Some(next) = self.next.with(Option::take) {
-                // Nothing is on its way in a chain that another one follows.
+                // A chain is replaced only when nothing is on its way.
                 WaitingNode { node, entry } = next;
                 (compared, found) = (0, 0);
                 patience.renew();

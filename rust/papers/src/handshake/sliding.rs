@@ -1,9 +1,9 @@
-//! A handshake join of rows with numbers that are compared: from the pairs that the chain finds to
-//! results of any kind.
+//! A handshake join of rows whose numbers are compared, which turns the pairs that the chain finds
+//! into results of any kind.
 //!
-//! Pairs come in merged order of their later rows. So rows are marked, and leave without a match,
-//! exactly as if each row had been joined when it came; in the original algorithm that is about
-//! half a window later.
+//! Pairs are returned in the merged order of their later rows. Rows are therefore marked as
+//! matched, or emitted as unmatched, exactly as if each row had been joined when it arrived. In the
+//! original algorithm, results are returned about half a window later.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -27,10 +27,10 @@ use tidegate_operators::rows::{
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
-/// Pairs that a filter is given at a time.
+/// The number of pairs passed to a filter at a time.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// Ranks of numbers: of 32 bits, where all terms are of such numbers, or of 64.
+/// The rank of a number: 32 bits if all terms have 32-bit numbers, otherwise 64.
 pub trait Rank: Lane + Into<u64> + TryFrom<u64> + Not<Output = Self> + Debug {}
 
 impl Rank for u32 {}
@@ -43,25 +43,26 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
-    /// The conditions that are compared, without rows. Rows may be looked up by the first: an
-    /// equality if there is one, or else a band.
+    /// The conditions that are compared, without rows. Rows can be looked up by the first
+    /// condition, which is an equality if any condition is one, and a band otherwise.
     terms: Vec<Term>,
-    /// Which of the terms that were given each of them is.
+    /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,
-    /// Whether they are compared. Not any more once a number does not fit.
+    /// True as long as all numbers fit, so that the terms are compared.
     compares: bool,
     join: HandshakeJoin<BandPredicate<T>>,
     /// The origin of the chain's numbers: the first row of each side, and the place in merged
     /// order.
     origin: ([u64; 2], u64),
-    /// Pairs that a former chain has found, and that were not given.
+    /// Pairs that an earlier chain has found and that have not been returned.
     found: Vec<ResultPair>,
-    /// Whether a kept row compares with nothing.
+    /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],
-    /// Rows whose results have not all been given, in merged order, from the place `given` on.
+    /// Rows whose results have not all been returned, in merged order, from the place `given`
+    /// onwards.
     waiting: VecDeque<(i64, Side)>,
     given: u64,
-    /// The time of the last row whose results were given.
+    /// The time of the last row whose results were returned.
     last: Option<i64>,
     /// The number of the next waiting row of each side.
     next: [u64; 2],
@@ -69,9 +70,9 @@ pub struct SlidingHandshake<T: Rank> {
 }
 
 impl<T: Rank> SlidingHandshake<T> {
-    /// A join without rows on a chain of `nodes` nodes, which compares by `terms`; those have no
-    /// rows either. It starts a thread for each node, on a processor of its own if they are to be
-    /// pinned.
+    /// Creates a join without rows on a chain of `nodes` nodes, which compares rows by `terms`. The
+    /// terms must not have any rows either. One thread is started per node. If the threads are to
+    /// be pinned, each has its own processor.
     pub fn new(
         retention: Retention,
         how: How,
@@ -106,7 +107,7 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 }
 
-/// What nodes compare by.
+/// Returns the predicate by which nodes compare rows.
 fn predicate<T: Rank>(terms: &[Term]) -> BandPredicate<T> {
     let lookup = match terms {
         [] => None,
@@ -116,8 +117,8 @@ fn predicate<T: Rank>(terms: &[Term]) -> BandPredicate<T> {
     BandPredicate::new(lookup)
 }
 
-/// Rows of a side, and which of them compare with nothing: the terms say what they take, and have
-/// their numbers.
+/// Returns the columns of a side's rows, and which of the rows match nothing. The terms contain the
+/// numbers of the rows and determine which numbers each row matches.
 fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, Vec<bool>) {
     let mut void = vec![false; rows];
     let narrow = |rank: u64| T::try_from(rank).unwrap_or(!T::default());
@@ -133,7 +134,8 @@ fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, 
             Some((rank, takes)) if !void[nth] => {
                 (narrow(rank), Span { low: narrow(takes.low), width: narrow(takes.width) })
             }
-            // Far from each other, so that they meet few rows to be dropped later.
+            // The value and the range are far apart, so that such rows meet few rows that are
+            // dropped later.
             _ => (T::default(), Span { low: !T::default(), width: T::default() }),
         };
         let (values, takes) = of_term.into_iter().enumerate().map(of_row).unzip();
@@ -144,7 +146,7 @@ fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, 
 }
 
 impl<T: Rank> SlidingHandshake<T> {
-    /// Takes in the numbers of rows; whether they can all be compared as such.
+    /// Appends the numbers of new rows to the terms. Returns whether all numbers can be compared.
     fn take_numbers(&mut self, numbers: Operands<'_>) -> bool {
         let Some(numbers) = numbers else { return false };
         assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -152,11 +154,11 @@ impl<T: Rank> SlidingHandshake<T> {
             let (left, right) = &numbers[given];
             term.append(left, right)
         });
-        // All of them, so that each has the numbers of every row.
+        // Folds over all terms, so that each term receives the numbers of every row.
         fit.fold(true, |all, fits| all & fits)
     }
 
-    /// The columns of `rows` rows of each side. The terms have their numbers, and let go of them.
+    /// Returns the columns of `rows` rows of each side, and removes their numbers from the terms.
     fn columns(&mut self, rows: [usize; 2]) -> [NumberRows<T>; 2] {
         [Side::Left, Side::Right].map(|side| {
             let rows = rows[side as usize];
@@ -167,12 +169,12 @@ impl<T: Rank> SlidingHandshake<T> {
         })
     }
 
-    /// From now on every pair in the windows is found.
+    /// Makes the join find every pair in the windows from now on.
     fn forget_terms(&mut self) {
         if self.terms.is_empty() {
             return;
         }
-        // What is on its way, and what is held back, is compared by the terms.
+        // Rows that are on their way or held back are still compared by the terms.
         self.drain();
         self.join.end();
         self.drain();
@@ -183,15 +185,15 @@ impl<T: Rank> SlidingHandshake<T> {
         self.fill(columns);
     }
 
-    /// Takes all that the chain finds, until nothing is on its way.
+    /// Takes all pairs that the chain finds, until nothing is on its way.
     fn drain(&mut self) {
         while !self.join.is_done() {
-            self.join.find(&Driver::new(1, Stop::default())).expect("nobody stops it");
+            self.join.find(&Driver::new(1, Stop::default())).expect("the driver is not stopped");
             self.take_found();
         }
     }
 
-    /// Empties the chain, in which nothing is on its way, and fills it with the rows that are kept.
+    /// Empties the idle chain and fills it with the kept rows.
     fn fill(&mut self, [left, right]: [NumberRows<T>; 2]) {
         self.join.renew(Arc::new(predicate(&self.terms)));
         self.origin =
@@ -200,7 +202,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.flushed = false;
     }
 
-    /// Takes what the chain has found.
+    /// Takes the pairs that the chain has found.
     fn take_found(&mut self) {
         let ([left, right], place) = self.origin;
         let of_chain = self.join.take().into_iter().map(|found| ResultPair {
@@ -211,7 +213,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.found.extend(of_chain);
     }
 
-    /// The pairs that pass the filter, and whose rows compare with anything.
+    /// Returns the pairs that pass the filter and whose rows can match at all.
     fn filter(
         &self,
         mut found: Vec<ResultPair>,
@@ -237,11 +239,12 @@ impl<T: Rank> SlidingHandshake<T> {
         let kept = driver.map(blocks, keep).map_err(JoinError::Stopped)?;
         let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
         let mut kept = memory::concat(&kept.map_err(JoinError::Filter)?).into_iter();
-        found.retain(|_| kept.next().expect("a verdict a pair"));
+        found.retain(|_| kept.next().expect("one verdict per pair"));
         Ok(found)
     }
 
-    /// The results of the rows up to a place in merged order, all of whose pairs these are.
+    /// Returns the results of the rows up to a place in merged order. `found` must contain all
+    /// pairs of these rows.
     fn give(&mut self, found: &[ResultPair], upto: u64) -> Results {
         let mut results = Results::default();
         let mut rest = found;
@@ -305,7 +308,7 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
     }
 
     fn given(&self) -> Option<i64> {
-        // Once all rows expire, the chain says no more which rows results are to have.
+        // Once all rows expire, the chain no longer reports which rows later results can contain.
         self.last.filter(|_| !self.flushed)
     }
 
@@ -332,7 +335,7 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
     }
 
     fn refill(&mut self, numbers: Operands<'_>) {
-        assert!(self.flushed, "a chain is filled again once it was flushed");
+        assert!(self.flushed, "a chain is refilled only after a flush");
         self.take_numbers(numbers);
         self.void.iter_mut().for_each(VecDeque::clear);
         let rows = self.logs.each_ref().map(RowLog::len);
@@ -351,7 +354,7 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
 
     fn purge(&mut self, [now, _]: SideWatermarks) {
         if self.flushed || now.is_none() {
-            // The chain lets go of all.
+            // The chain drops all rows.
             for log in &mut self.logs {
                 log.drop_first(log.over(&self.extent, [now; 2]));
             }

@@ -1,9 +1,9 @@
-//! Both algorithms against Kang's three-step procedure: equal rows in equal order, over random
-//! predicates, windows, rates, cuts and chains.
+//! Compares both algorithms with Kang's three-step procedure. Both algorithms must return the same
+//! rows in the same order, over random predicates, windows, rates, cuts and chains.
 //!
-//! Under test a burst has three rows and few results are given at once, so that every border is met
-//! often. What these tests do not show is every order of the nodes' steps: `schedules.rs` does, for
-//! small cases.
+//! In tests, a burst has three rows and each call returns few results, so that boundaries are
+//! reached often. These tests do not cover every order of the nodes' steps: `schedules.rs` does,
+//! for small cases.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{Columns, HandshakeAlgorithm, HandshakeJoin, Lookup, Pair, Predicate,
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Retention, Side};
 
-/// Rows of one value.
+/// Rows with one value each.
 impl Columns for Vec<i64> {
     fn len(&self) -> usize {
         Vec::len(self)
@@ -76,7 +76,7 @@ impl Predicate for Near {
 
 impl Lookup<Vec<i64>, Vec<i64>> for Near {
     fn kind(&self) -> SearchStructure {
-        self.kind.expect("a predicate that looks up has a kind")
+        self.kind.expect("a predicate with a lookup has a kind")
     }
 
     fn left_values<'a>(&self, left: &'a Vec<i64>) -> &'a [i64] {
@@ -109,7 +109,8 @@ pub(super) struct Row {
 }
 
 /// Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams" (ICDE 2003): each
-/// row scans the other window, old rows leave, the row is inserted. Rows are numbered by side.
+/// row scans the other window, old rows are removed, and the row is inserted. Rows are numbered by
+/// side.
 pub(super) fn three_steps(
     rows: &[Row],
     window: Retention,
@@ -147,7 +148,7 @@ pub(super) fn three_steps(
     pairs
 }
 
-/// Feeds a join in epochs of these lengths, in turn, and gives the numbers of all pairs' rows.
+/// Feeds a join in epochs of these lengths, in turn, and returns the row numbers of all pairs.
 fn join_epochs(
     rows: &[Row],
     cuts: &[usize],
@@ -174,8 +175,8 @@ fn join_epochs(
     pairs
 }
 
-/// Feeds a join in epochs of these lengths, in turn, each as soon as it takes rows, and gives the
-/// numbers of all pairs' rows.
+/// Feeds a join in epochs of these lengths, in turn, each as soon as the join accepts rows. Returns
+/// the row numbers of all pairs.
 fn join_ahead(
     rows: &[Row],
     cuts: &[usize],
@@ -191,7 +192,7 @@ fn join_ahead(
         let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
         while !join.takes_rows() {
             take(driver, join, &mut pairs);
-            // No result that is to come is of a row before its first.
+            // No future result contains a row before the first kept one.
             if let Some(given) = (join.given() as usize).checked_sub(1) {
                 join.purge(Some(rows[given].ts));
             }
@@ -207,7 +208,7 @@ fn join_ahead(
     pairs
 }
 
-/// Takes the results that can be given.
+/// Takes all results that are available.
 fn drain(driver: &Driver, join: &mut HandshakeJoin<Near>, pairs: &mut Vec<(u64, u64)>) {
     while !join.is_done() {
         take(driver, join, pairs);
@@ -224,7 +225,7 @@ fn take(driver: &Driver, join: &mut HandshakeJoin<Near>, pairs: &mut Vec<(u64, u
     );
 }
 
-/// The same, and unless results are all there, the rest once no more rows come.
+/// Joins these rows. If `end` is true, also ends the join and takes the remaining results.
 fn join(
     rows: &[Row],
     cuts: &[usize],
@@ -251,7 +252,7 @@ fn window() -> impl Strategy<Value = Retention> {
     ]
 }
 
-/// Rows in merged order, with ties, and of rates that differ.
+/// Rows in merged order, with ties and with different rates.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let share = prop_oneof![Just(0.5), Just(0.05), Just(0.95), Just(1.0)];
     let row = (0i64..4, 0.0..1.0, 0i64..8);
@@ -262,7 +263,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
             Row { ts, side: if left < share { Side::Left } else { Side::Right }, value }
         };
         let mut rows: Vec<Row> = rows.into_iter().map(row).collect();
-        // Left sources are first in merged order.
+        // Left sources sort first in merged order.
         rows.sort_by_key(|row| (row.ts, row.side as u8));
         rows
     })
@@ -304,7 +305,7 @@ proptest! {
             let pairs = join_ahead(&rows, &cuts, &driver, &mut made);
             prop_assert_eq!(&pairs, &expected, "{:?} on {} nodes, ahead", algorithm, nodes);
         }
-        // The low-latency algorithm holds nothing back.
+        // The low-latency algorithm holds no results back.
         let made = HandshakeJoin::new(Arc::new(near), window, HandshakeAlgorithm::LowLatency, nodes, true, false).unwrap();
         prop_assert_eq!(&join(&rows, &cuts, false, &driver, made), &expected);
     }
@@ -317,7 +318,7 @@ proptest! {
         let (before, after) = rows.split_at(cut.min(rows.len()));
         let mut first = made();
         let mut pairs = join_epochs(before, &[before.len().max(1)], &driver, &mut first);
-        // What it keeps, which is no more than the windows.
+        // The join keeps at most the rows in the windows.
         let kept = [Side::Left, Side::Right].map(|side| {
             let of_side: Vec<Row> = before.iter().filter(|row| row.side == side).copied().collect();
             assert_eq!(of_side.len(), first.first(side) as usize + first.rows(side));
@@ -334,7 +335,7 @@ proptest! {
     }
 }
 
-/// Rows of both sides in turn, one a time step.
+/// Rows that alternate between both sides, one per time step.
 fn in_turn(rows: i64) -> Vec<Row> {
     let side = |n| if n % 2 == 0 { Side::Left } else { Side::Right };
     (0..rows).map(|n| Row { ts: n, side: side(n), value: n * 7 % 11 }).collect()
@@ -428,7 +429,7 @@ fn memory_is_that_of_the_windows() {
     }
 }
 
-/// Compares nothing.
+/// A predicate that panics.
 #[derive(Debug)]
 struct Broken;
 

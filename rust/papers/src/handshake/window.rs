@@ -1,27 +1,27 @@
-//! Sliding windows: which earlier rows of the other side a row may match.
+//! Sliding windows, which determine the earlier rows of the other side that a row may match.
 
 use std::collections::VecDeque;
 
 use tidegate_operators::rows::{Retention, Side};
 
-/// A row's number within its side, and the numbers of the earlier rows of the other side that it
-/// may match.
+/// A row's number within its side, and the numbers of the earlier rows of the other side that the
+/// row may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowPlace {
     pub(super) number: u64,
-    /// The first row of the other side that is in its window.
+    /// The number of the first row of the other side that is in the row's window.
     pub(super) from: u64,
-    /// The first row of the other side that comes after it.
+    /// The number of the first row of the other side that comes after this row.
     pub(super) upto: u64,
 }
 
 impl WindowPlace {
-    /// The row's place in the merged order of both sides.
+    /// Returns the row's place in the merged order of both sides.
     pub(super) fn seq(&self) -> u64 {
         self.number + self.upto
     }
 
-    /// Whether the windows let two rows of different sides match.
+    /// Returns whether the windows allow two rows of different sides to match.
     pub(super) fn meets(&self, other: &WindowPlace) -> bool {
         let reaches = |later: &WindowPlace, earlier: &WindowPlace| {
             (later.from..later.upto).contains(&earlier.number)
@@ -30,16 +30,16 @@ impl WindowPlace {
     }
 }
 
-/// Numbers the rows as they come, and knows which are still in their window.
+/// Numbers rows as they arrive, and tracks which of them are still in their window.
 #[derive(Debug)]
 pub(super) struct Tracker {
-    /// By side.
+    /// The lengths of the windows, by side.
     lengths: [u64; 2],
-    /// The times of the rows that are in their window, by side; unused where windows count rows.
+    /// The times of the rows that are in their window, by side. `None` if windows count rows.
     times: Option<[VecDeque<i64>; 2]>,
-    /// The oldest row of each side that is in its window.
+    /// The number of the oldest row of each side that is in its window.
     first: [u64; 2],
-    /// The next row of each side.
+    /// The number of the next row of each side.
     next: [u64; 2],
 }
 
@@ -52,7 +52,7 @@ impl Tracker {
         Tracker { lengths: [left, right], times, first: [0; 2], next: [0; 2] }
     }
 
-    /// The place of the next row, which is not before the former ones.
+    /// Returns the place of the next row, which must not precede earlier rows.
     pub(super) fn place(&mut self, side: Side, ts: i64) -> WindowPlace {
         self.expire(ts);
         let (own, other) = (side as usize, side.other() as usize);
@@ -79,31 +79,31 @@ impl Tracker {
         }
     }
 
-    /// Lets go of all rows.
+    /// Drops all rows.
     pub(super) fn end(&mut self) {
         self.first = self.next;
         self.times.iter_mut().flatten().for_each(VecDeque::clear);
     }
 
-    /// The first row of a side that is in its window, and the next row to come.
+    /// Returns the first row of a side that is in its window, and the number of the next row.
     pub(super) fn span(&self, side: Side) -> Span {
         Span { first: self.first[side as usize], next: self.next[side as usize] }
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         self.times.iter().flatten().map(|times| times.capacity() * size_of::<i64>()).sum()
     }
 }
 
-/// Gives back the room of values that are gone, if it is large.
+/// Frees the unused capacity if it is large.
 pub(super) fn shrink<T>(values: &mut VecDeque<T>) {
     if values.capacity() > 4 * values.len() + LITTLE {
         values.shrink_to(2 * values.len());
     }
 }
 
-/// Values that are not worth the time to give their room back.
+/// The capacity, in values, below which no memory is freed.
 const LITTLE: usize = 1 << 10;
 
 /// The rows of a side that are in its window, by number.
@@ -114,7 +114,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The number below which lie `share` of `shares` equal parts, the oldest ones.
+    /// Returns the number below which the oldest `share` of `shares` equal parts lie.
     pub(super) fn oldest(&self, share: usize, shares: usize) -> u64 {
         self.first + (u128::from(self.next - self.first) * share as u128 / shares as u128) as u64
     }

@@ -1,30 +1,31 @@
-//! The hive: windows of many keys. Threads update them at the same time, and a window is given out
-//! once no thread can update it.
+//! The hive contains windows of many keys. Threads update the windows at the same time, and a
+//! window is handed out as soon as no thread can update it any more.
 //!
 //! ```text
 //! writer 0  ─ update(6, k) ─┐        ┌ start 3 ┐   ┌ start 6 ┐   ┌ start 9 ┐
 //! writer 1  ─ update(3, k) ─┼──▶     │ k ▶ V   │──▶│ k ▶ V   │──▶│ k ▶ V   │──▶      a list of winsets, with shortcuts
 //! writer 2  ─ update(9, l) ─┘        └─────────┘   └─────────┘   └─────────┘
-//!                                         │ once every writer has come past 3
+//!                                         │ once every writer has passed 3
 //!                                         ▼
 //!                                 next_winset ─▶ its keys and values
 //! ```
 //!
-//! A *winset* is all windows that begin at one time. Writers find or make it in a list that is
-//! sorted by start, and in it the window of their key, in a trie. Nobody waits for anybody: of two
-//! writers that make the same winset, one wins, and both use the winner's. Threads that update the
-//! same window at the same time share it by reference, so that its type says how.
+//! A *winset* contains all windows that begin at the same time. Writers find or create a winset in
+//! a list that is sorted by start, and find or create the window of their key in its trie. No
+//! thread waits for another: if two writers create the same winset, one succeeds, and both use its
+//! winset. Threads that update the same window at the same time share it by reference, so the
+//! window's type determines how they synchronize.
 //!
 //! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
 //! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
-//! abstract data types", section 5.6. README.md has invariants, proofs and departures.
+//! abstract data types", section 5.6. README.md contains the invariants, proofs and departures.
 //!
 //! # Trade-offs
 //!
-//! A winset's memory is given back when the reader and all writers are past it. A writer that rests
-//! without a promise therefore holds back results, and the memory of all winsets after its own.
-//! Finding a window costs a walk along the winsets between the writer's last one and this one,
-//! shortened by shortcuts, and up to eight steps down the trie.
+//! The memory of a winset is freed after the reader and all writers have passed it. An idle writer
+//! that makes no promises therefore holds back results and the memory of all winsets after its own.
+//! To find a window, a writer walks along the winsets between its last one and this one, using
+//! shortcuts, and takes up to eight steps down the trie.
 
 mod list;
 mod trie;
@@ -40,10 +41,10 @@ use list::{Cursor, Garbage, List};
 pub use tidegate_structures::gate::Next;
 use trie::Trie;
 
-/// Says that a handle may move to another thread and not be used by two at once.
+/// Marks a handle that can move to another thread but not be used by two threads at the same time.
 type NotSync = PhantomData<Cell<()>>;
 
-/// Makes a hive; the module's documentation says what it does.
+/// Creates hives; see the module documentation.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -64,7 +65,7 @@ type NotSync = PhantomData<Cell<()>>;
 pub struct Hive;
 
 impl Hive {
-    /// A hive that `writers` threads can update, and one reads; `new` makes a window.
+    /// Creates a hive that is updated by `writers` threads and read by one. `new` creates a window.
     #[allow(clippy::new_ret_no_self, reason = "a hive is its handles")]
     pub fn new<V: Send + Sync, N: Fn() -> V + Send + Sync>(
         writers: usize,
@@ -91,19 +92,21 @@ impl Hive {
     }
 }
 
-/// The parts that all handles share. They are dropped with the last handle, and the list with them.
+/// The state that all handles share. It is dropped with the last handle, together with the list.
 struct HiveState<V, N> {
     list: List<Trie<V>>,
     new: N,
 }
 
-/// How far a writer has come, where the reader sees it.
+/// The progress of a writer, which the reader sees.
 #[derive(Debug)]
 struct WriterPlace {
-    /// The writer updates no window that begins before it: the paper's `written`. Written by the
-    /// writer, only upward; `i64::MAX` when it is gone.
+    /// The writer updates no window that begins before this promise: the paper's `written`. Only
+    /// the writer changes the promise, which only increases, and is `i64::MAX` after the writer has
+    /// been dropped.
     promise: CachePadded<AtomicI64>,
-    /// The writer looks at no winset that begins before it. Likewise.
+    /// The writer accesses no winset that begins before this hold. Only the writer changes the
+    /// hold, which only increases.
     hold: CachePadded<AtomicI64>,
 }
 
@@ -116,7 +119,8 @@ impl Default for WriterPlace {
     }
 }
 
-/// One that updates windows. Dropping it promises that it updates none any more.
+/// A handle that updates windows. Dropping the handle promises that it will not update any more
+/// windows.
 pub struct HiveWriter<V, N> {
     cursor: Cursor<Trie<V>>,
     place: Arc<WriterPlace>,
@@ -124,35 +128,33 @@ pub struct HiveWriter<V, N> {
     not_sync: NotSync,
 }
 
-// SAFETY: the cursor leads to nodes of the list, which live as long as the writer's hold says (H1)
-// and whose values are `Send` and `Sync`; everything else is `Send` by itself.
+// SAFETY: the cursor leads to nodes of the list, which live at least until the writer's hold passes
+// them (H1) and whose values are `Send` and `Sync`; everything else is `Send` by itself.
 unsafe impl<V: Send + Sync, N: Send + Sync> Send for HiveWriter<V, N> {}
 
 impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
-    /// Updates the window that begins at `start`, of `key`; it is made if it is not there.
+    /// Updates the window of `key` that begins at `start`. The window is created if it does not
+    /// exist.
     ///
-    /// Windows of one thread are updated in any order, but for this: none begins before what
+    /// A thread can update its windows in any order, but no window may begin before the time that
     /// [`advance`](Self::advance) has promised.
     ///
     /// # Panics
     ///
-    /// When `start` is before that, or is `i64::MAX`, which is after all times.
+    /// Panics if `start` is before the promise, or is `i64::MAX`, which is after all times.
     #[inline]
     pub fn update(&mut self, start: i64, key: u32, update: impl FnOnce(&V)) {
         // Relaxed: only this thread writes it.
         let promise = self.place.promise.load(Ordering::Relaxed);
-        assert!(
-            promise <= start && start < i64::MAX,
-            "no window before what was promised is updated"
-        );
-        // SAFETY: this thread has promised to update windows from `promise` on and has not come
-        // past it, so nodes that begin there or later are not freed (H1), and their values are not
-        // taken (R1).
+        assert!(promise <= start && start < i64::MAX, "no window before the promise is updated");
+        // SAFETY: this thread has promised to update only windows from `promise` onwards, and has
+        // not passed `promise`. So nodes that begin there or later are not freed (H1), and their
+        // values are not taken (R1).
         let winset = unsafe { self.cursor.find(start, Trie::new) };
         update(winset.get(key, &self.shared.new));
     }
 
-    /// Promises that no window that begins before `start` is updated by this thread any more.
+    /// Promises that this thread will not update any window that begins before `start`.
     pub fn advance(&mut self, start: i64) {
         // Relaxed: only this thread writes it.
         if start <= self.place.promise.load(Ordering::Relaxed) {
@@ -160,11 +162,12 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
         }
         // SAFETY: as in `update`.
         let hold = unsafe { self.cursor.advance(start) };
-        // Release: what this thread did to nodes before `hold` happened before they are freed.
-        // Pairs with the Acquire of `HiveReader::collect`.
+        // Release: this thread's accesses to nodes before `hold` happened before the nodes are
+        // freed. Pairs with the Acquire of `HiveReader::collect`.
         self.place.hold.store(hold, Ordering::Release);
-        // Release: this thread's updates of earlier windows, and winsets that it has made, are seen
-        // by every thread that reads the promise. Pairs with the Acquire of `HiveReader::frontier`.
+        // Release: this thread's updates of earlier windows, and the winsets that it has created,
+        // are visible to every thread that reads the promise. Pairs with the Acquire of
+        // `HiveReader::frontier`.
         self.place.promise.store(start, Ordering::Release);
     }
 }
@@ -183,35 +186,35 @@ impl<V, N> fmt::Debug for HiveWriter<V, N> {
     }
 }
 
-/// The one that gets winsets, in order of their start.
+/// The handle that receives winsets, in order of their start.
 pub struct HiveReader<V, N> {
-    /// The winset given out last.
+    /// The winset handed out last.
     at: Cursor<Trie<V>>,
-    /// Winsets given out and not freed.
+    /// Winsets that were handed out and have not been freed.
     garbage: Garbage<Trie<V>>,
     places: Vec<Arc<WriterPlace>>,
     shared: Arc<HiveState<V, N>>,
     not_sync: NotSync,
 }
 
-// SAFETY: as for the writer; nodes are freed by the reader on whatever thread has it.
+// SAFETY: as for the writer; the reader frees nodes on the thread that owns it.
 unsafe impl<V: Send + Sync, N: Send + Sync> Send for HiveReader<V, N> {}
 
 impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
-    /// The next winset that no thread updates any more.
+    /// Returns the next winset that no thread updates any more.
     pub fn next_winset(&mut self) -> Next<Winset<V>> {
-        // Before the list is looked at: every winset below the frontier is in it by now, and none
-        // can come any more.
+        // This is read before the list: every winset below the frontier is in the list by now, and
+        // no more can be added.
         let frontier = self.frontier();
-        // SAFETY: nodes from the one given out last on are freed by this reader only, and not
-        // before it is past them.
+        // SAFETY: only this reader frees nodes from the last one handed out onwards, and only after
+        // it has passed them.
         let found = unsafe { self.at.next_before(frontier) };
         let Some(node) = found else {
             self.collect();
             return if frontier == i64::MAX { Next::End } else { Next::NotYet };
         };
-        // SAFETY: the node begins below the frontier: all writers have promised not to update it
-        // any more, and those that did are seen (R1). It is given out once.
+        // SAFETY: the node begins below the frontier, so all writers have promised not to update it
+        // any more, and their earlier updates are visible (R1). It is handed out once.
         let trie = unsafe { node.take() };
         let start = node.start();
         self.garbage.add(node);
@@ -219,17 +222,17 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
         Next::Ready(Winset { start, trie })
     }
 
-    /// Frees winsets that no handle looks at any more.
+    /// Frees winsets that no handle accesses any more.
     fn collect(&mut self) {
         // Acquire: pairs with the Release of `HiveWriter::advance`.
         let holds = self.places.iter().map(|place| place.hold.load(Ordering::Acquire));
         let low = holds.min().unwrap_or(i64::MAX);
-        // SAFETY: no writer looks at nodes that begin before `low` (H1); the reader stands at the
-        // last one, which stays.
+        // SAFETY: no writer accesses nodes that begin before `low` (H1). The reader's position is
+        // the last node, which is kept.
         unsafe { self.garbage.free_before(low) };
     }
 
-    /// No window that begins before it is updated any more.
+    /// Returns the start before which no window is updated any more.
     fn frontier(&self) -> i64 {
         // Acquire: pairs with the Release of `HiveWriter::advance`.
         self.places
@@ -239,7 +242,7 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
             .unwrap_or(i64::MAX)
     }
 
-    /// How many winsets were given out whose memory is not given back.
+    /// Returns the number of winsets that were handed out and whose memory has not been freed.
     pub fn unfreed(&self) -> usize {
         self.garbage.len()
     }
@@ -247,7 +250,8 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
 
 impl<V, N> Drop for HiveReader<V, N> {
     fn drop(&mut self) {
-        // What was given out may still be looked at: it is freed with the rest of the list.
+        // Winsets that were handed out may still be in use, so they are freed with the rest of the
+        // list.
         self.shared.list.leave(&mut self.garbage);
     }
 }
@@ -258,7 +262,7 @@ impl<V, N> fmt::Debug for HiveReader<V, N> {
     }
 }
 
-/// All windows that begin at one time.
+/// All windows that begin at the same time.
 #[derive(Debug)]
 pub struct Winset<V> {
     start: i64,
@@ -266,12 +270,12 @@ pub struct Winset<V> {
 }
 
 impl<V> Winset<V> {
-    /// When its windows begin.
+    /// Returns the time at which the windows begin.
     pub fn start(&self) -> i64 {
         self.start
     }
 
-    /// The windows by key, in no particular order.
+    /// Returns the windows with their keys, in no particular order.
     pub fn into_windows(mut self) -> impl Iterator<Item = (u32, V)> {
         self.trie.take_entries().into_iter()
     }

@@ -1,32 +1,33 @@
-//! Values of keys, found and made by many threads at once: a trie of the keys' mixed bits.
+//! A trie over the mixed bits of keys, in which many threads look up and create values at the same
+//! time.
 //!
 //! ```text
 //!  root   ┌──┬──┬──┬──┬ ... ┐        a slot is empty, a value with its key, or a node for the next four bits;
-//!         └──┴│─┴──┴│─┴ ... ┘        it goes from the first to the second to the third, and never back
+//!         └──┴│─┴──┴│─┴ ... ┘        it changes in this order, and never back
 //!             ▼     ▼
 //!           value  node
 //! ```
 //!
-//! Nothing is removed before the whole is taken, so that a step is one compare-and-swap and needs
-//! no help from others (T1). Mixed bits are a permutation of the keys: two keys part after eight
-//! nodes at the latest, and nothing is compared but whole keys. It stands where the paper has
-//! Michael's hash table: that one has a fixed number of buckets, while the keys of a winset are not
-//! known beforehand. The trie is that of Bagwell, "Ideal hash trees" (2001), made concurrent as by
-//! Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient non-blocking snapshots"
-//! (2012), without the parts that removals and snapshots need.
+//! Nothing is removed before the whole trie is taken, so each step is a single compare-and-swap and
+//! needs no help from other threads (T1). Mixed bits are a permutation of the keys, so two keys
+//! diverge after eight nodes at the latest, and only whole keys are compared. The trie replaces
+//! Michael's hash table, which the paper uses: that table has a fixed number of buckets, while the
+//! keys of a winset are not known in advance. The trie is that of Bagwell, "Ideal hash trees"
+//! (2001), made concurrent as by Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with
+//! efficient non-blocking snapshots" (2012), without the parts for removals and snapshots.
 
 use std::fmt;
 use std::ptr;
 
 use tidegate_sync::atomic::{AtomicPtr, Ordering};
 
-/// Bits of a key that a node tells apart.
+/// The number of key bits that a node distinguishes.
 const BITS: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4 };
 
-/// Slots of a node.
+/// The number of slots of a node.
 const SLOTS: usize = 1 << BITS;
 
-/// A place in a node; what its pointer leads to is told by its lowest bit.
+/// A slot of a node. The lowest bit of the pointer distinguishes entries from nodes.
 type Slot<V> = AtomicPtr<SlotTarget<V>>;
 
 /// The target of a slot.
@@ -36,7 +37,8 @@ struct SlotTarget<V> {
     value: V,
 }
 
-/// Slots for the next bits. As far from an entry as its pointer's lowest bit says.
+/// Slots for the next bits. The lowest bit of a pointer to a node distinguishes it from a pointer
+/// to an entry.
 #[repr(align(8))]
 struct Node<V>([Slot<V>; SLOTS]);
 
@@ -50,25 +52,25 @@ impl<V> Node<V> {
         Node(std::array::from_fn(|_| Slot::new(ptr::null_mut())))
     }
 
-    /// The slot of a key, `depth` nodes below the root.
+    /// Returns the slot of a key, `depth` nodes below the root.
     #[inline]
     fn slot(&self, key: u32, depth: u32) -> &Slot<V> {
-        debug_assert!(depth * BITS < u32::BITS, "two keys have parted");
+        debug_assert!(depth * BITS < u32::BITS, "two keys have diverged");
         &self.0[(mixed(key) >> (depth * BITS)) as usize % SLOTS]
     }
 }
 
-/// A pointer to a node, told from one to an entry by its lowest bit.
+/// Returns a pointer to a node, whose lowest bit distinguishes it from a pointer to an entry.
 fn tagged<V>(node: *mut Node<V>) -> *mut SlotTarget<V> {
     node.cast::<SlotTarget<V>>().map_addr(|address| address | 1)
 }
 
-/// The node of a pointer that is tagged.
+/// Returns the node of a tagged pointer.
 fn node_of<V>(pointer: *mut SlotTarget<V>) -> Option<*mut Node<V>> {
     (pointer.addr() & 1 == 1).then(|| pointer.map_addr(|address| address & !1).cast())
 }
 
-/// Spreads the bits of a key. Each step can be undone, so that no two keys become one.
+/// Mixes the bits of a key. Each step is invertible, so different keys stay different.
 fn mixed(key: u32) -> u32 {
     let key = (key ^ (key >> 16)).wrapping_mul(0x85eb_ca6b);
     let key = (key ^ (key >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -80,19 +82,19 @@ impl<V> Trie<V> {
         Trie { root: Box::new(Node::new()) }
     }
 
-    /// The value of `key`; `new` makes it if it is not there.
+    /// Returns the value of `key`. If the key has no value, `new` creates one.
     #[inline]
     pub(super) fn get(&self, key: u32, new: impl Fn() -> V) -> &V {
         let (mut node, mut depth) = (&*self.root, 0);
         let mut made: Option<Box<SlotTarget<V>>> = None;
         loop {
             let slot = node.slot(key, depth);
-            // Acquire: pairs with the Release of the thread that put it there; the entry is seen
-            // whole.
+            // Acquire: pairs with the Release of the thread that inserted the entry or node, so it
+            // is seen completely initialized.
             let found = slot.load(Ordering::Acquire);
             if let Some(next) = node_of(found) {
-                // SAFETY: a node that a slot leads to stays until the trie is gone (T1), which
-                // `&self` excludes.
+                // SAFETY: a node that a slot leads to exists until the trie is dropped (T1), which
+                // `&self` rules out.
                 node = unsafe { &*next };
                 depth += 1;
             } else if found.is_null() {
@@ -104,8 +106,8 @@ impl<V> Trie<V> {
                 match slot.compare_exchange(found, entry, Ordering::Release, Ordering::Relaxed) {
                     // SAFETY: as for nodes.
                     Ok(_) => return unsafe { &(*entry).value },
-                    // SAFETY: the pointer was not taken in, so it is this thread's still, from the
-                    // box above.
+                    // SAFETY: the pointer was not inserted, so it still belongs to this thread,
+                    // which boxed it above.
                     Err(_) => made = Some(unsafe { Box::from_raw(entry) }),
                 }
             } else {
@@ -119,7 +121,7 @@ impl<V> Trie<V> {
         }
     }
 
-    /// Takes all keys and values out.
+    /// Removes and returns all keys and values.
     pub(super) fn take_entries(&mut self) -> Vec<(u32, V)> {
         let mut entries = Vec::new();
         let mut nodes = Vec::new();
@@ -128,11 +130,11 @@ impl<V> Trie<V> {
                 // Relaxed: the trie is held exclusively.
                 let found = slot.swap(ptr::null_mut(), Ordering::Relaxed);
                 if let Some(next) = node_of(found) {
-                    // SAFETY: boxed by `part`, and led to by this slot alone, which does so no
-                    // longer.
+                    // SAFETY: `part` boxed the node, and only this slot led to it, which it no
+                    // longer does.
                     nodes.push(unsafe { Box::from_raw(next) });
                 } else if !found.is_null() {
-                    // SAFETY: likewise, boxed by `get`.
+                    // SAFETY: as above, but `get` boxed the entry.
                     let entry = unsafe { Box::from_raw(found) };
                     entries.push((entry.key, entry.value));
                 }
@@ -146,8 +148,8 @@ impl<V> Trie<V> {
     }
 }
 
-/// Puts a node where an entry is, and the entry into the node. A thread that was faster has done
-/// the same, or put more there.
+/// Replaces an entry by a node that contains the entry. If another thread was faster, the slot
+/// already contains such a node.
 fn part<V>(slot: &Slot<V>, found: *mut SlotTarget<V>, key: u32, depth: u32) {
     let node = Box::new(Node::new());
     // Relaxed: published by the Release below.
@@ -156,8 +158,8 @@ fn part<V>(slot: &Slot<V>, found: *mut SlotTarget<V>, key: u32, depth: u32) {
     // Release: publishes the node, and the entry once more. Relaxed on failure: the slot is read
     // again.
     if slot.compare_exchange(found, tagged(node), Ordering::Release, Ordering::Relaxed).is_err() {
-        // SAFETY: not taken in, so it is this thread's still; its slots are pointers, which own
-        // nothing.
+        // SAFETY: the node was not inserted, so it still belongs to this thread. Its slots are
+        // pointers, which own nothing.
         drop(unsafe { Box::from_raw(node) });
     }
 }
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn mixing_keeps_keys_apart() {
-        // Each step is undone, from the last to the first.
+        // Inverts the steps, from the last to the first.
         let inverse = |factor: u32| {
             (0..5).fold(factor, |x, _| x.wrapping_mul(2_u32.wrapping_sub(factor.wrapping_mul(x))))
         };

@@ -1,7 +1,7 @@
-//! The rows of an index that are removed one by one, by any thread, once no task looks for them.
+//! The rows of an index that any thread removes one by one, as soon as no task searches for them.
 //!
 //! ```text
-//! rows of a side   │ removed │ being removed │ may leave │ some task may look for them │
+//! rows of a side   │ removed │ being removed │ may leave │ a task may search for them │
 //!                            └ taken                     └ upto
 //! ```
 
@@ -11,13 +11,13 @@ use std::ops::Range;
 use tidegate_structures::index::Entry;
 use tidegate_sync::{HighWater, TryLock};
 
-/// The rows of one side that are in its index or enter it in this epoch, oldest first.
+/// The rows of one side that are in its index or are inserted in this epoch, oldest first.
 #[derive(Debug)]
 pub(super) struct LeavingRows {
     rows: VecDeque<Entry>,
-    /// The number of rows that may leave: no task that is active or to come looks for them.
+    /// The number of rows that may leave, because no active or future task searches for them.
     upto: HighWater,
-    /// The number of rows that threads remove, or have removed.
+    /// The number of rows that threads are removing or have removed.
     taken: TryLock<usize>,
 }
 
@@ -28,12 +28,12 @@ impl Default for LeavingRows {
 }
 
 impl LeavingRows {
-    /// These rows, which are in the index.
+    /// Creates the list from these rows, which are in the index.
     pub(super) fn of(rows: Vec<Entry>) -> Self {
         LeavingRows { rows: rows.into(), upto: HighWater::default(), taken: TryLock::new(0) }
     }
 
-    /// Adds the rows of an epoch. The threads of the one before are through.
+    /// Adds the rows of an epoch. The threads of the previous epoch have finished.
     pub(super) fn begin(&mut self, rows: impl Iterator<Item = Entry>) {
         let removed = std::mem::take(self.taken.get_mut());
         self.rows.drain(..removed);
@@ -41,7 +41,7 @@ impl LeavingRows {
         self.upto = HighWater::default();
     }
 
-    /// Lets the rows before the one numbered `first` leave. One thread at a time says so.
+    /// Lets the rows before the one numbered `first` leave. One thread at a time calls this.
     pub(super) fn let_go(&self, first: u32) {
         let from = self.upto.get() as usize;
         let rows = self.rows.range(from..);
@@ -49,10 +49,10 @@ impl LeavingRows {
         self.upto.raise((from + gone) as u64);
     }
 
-    /// Some rows for this thread to remove, `most` at most; none if there are none, or another
-    /// thread takes some.
+    /// Returns at most `most` rows for this thread to remove, or `None` if there are none or if
+    /// another thread is taking some.
     pub(super) fn take(&self, most: usize) -> Option<Range<usize>> {
-        // The mark also says that the tasks are through which have inserted them.
+        // The mark also guarantees that the tasks which inserted the rows have finished.
         let upto = self.upto.get() as usize;
         self.taken.try_with(|taken| {
             let some = *taken..upto.min(*taken + most).max(*taken);
@@ -61,18 +61,19 @@ impl LeavingRows {
         })?
     }
 
-    /// A row by its place.
+    /// Returns a row by its position.
     pub(super) fn row(&self, at: usize) -> Entry {
         self.rows[at]
     }
 
-    /// Whether all rows that may leave were given to threads; no if another thread takes some.
+    /// Returns whether threads have taken all rows that may leave. The result is `false` if another
+    /// thread is taking some.
     pub(super) fn is_through(&self) -> bool {
         let upto = self.upto.get() as usize;
         self.taken.try_with(|taken| *taken >= upto).unwrap_or(false)
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<Entry>()
     }

@@ -1,4 +1,4 @@
-//! The merge of an index while tasks go on (section 4.2).
+//! The merge of an index while tasks continue (section 4.2).
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use super::shared_index::SharedIndex;
 use super::{Rows, TaskJoin};
 use crate::threads::Turn;
 
-/// How an index is merged.
+/// Describes how an index is merged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MergeOptions {
-    /// When an index is merged: as soon as the rows inserted are this many times the rows of its
-    /// immutable part.
+    /// The ratio of inserted rows to the rows of the immutable part at which an index is merged.
     pub merge_ratio: f64,
-    /// The depth at which an index has its subindexes; without one it chooses.
+    /// The depth at which an index has its subindexes. If it is `None`, the index chooses the
+    /// depth.
     pub insertion_depth: Option<usize>,
-    /// Whether everybody waits for a merge.
+    /// True if all threads wait for a merge.
     pub is_blocking: bool,
 }
 
 impl Default for MergeOptions {
-    /// Few merges: with several threads they cost more than they save.
+    /// The defaults cause few merges: with several threads, merges cost more than they save.
     fn default() -> Self {
         MergeOptions { merge_ratio: 1.0, insertion_depth: None, is_blocking: false }
     }
 }
 
-/// Where a merge stands. Whoever is at it has no task.
+/// The state of a merge. The thread that performs the merge has no task.
 #[derive(Debug)]
 pub(super) struct Merge {
     side: usize,
@@ -37,11 +37,11 @@ pub(super) struct Merge {
 
 #[derive(Debug)]
 enum Stage {
-    /// Active tasks are to end, and then nobody inserts.
+    /// Active tasks finish. Once they have finished, no thread inserts rows.
     Drain { old: Arc<SharedPimTree> },
-    /// First phase: the new tree is made. Rows from `since` on are not in the old one.
+    /// First phase: the new tree is built. Rows from `since` onwards are not in the old tree.
     Make { old: Arc<SharedPimTree>, first: u32, since: usize },
-    /// Tasks are to end once more, and then get the new tree.
+    /// Tasks finish once more, and then use the new tree.
     Exchange { new: Arc<SharedPimTree>, since: usize },
     /// Second phase: the rows that were left out are inserted.
     CatchUp { index: SharedIndex, rows: Rows },
@@ -52,7 +52,7 @@ impl Merge {
         Merge { side, options, stage: Stage::Drain { old } }
     }
 
-    /// Goes on with the merge as far as it need not wait.
+    /// Continues the merge until it needs to wait.
     pub(super) fn step(self, join: &TaskJoin) -> (Option<Merge>, Turn) {
         let Merge { side, options, stage } = self;
         let waits = |stage: Stage| (Some(Merge { side, options, stage }), Turn::Waiting);

@@ -4,39 +4,47 @@
 //! ```text
 //!            completed           active      available
 //! queue   │ 1 2 │ 3 4 │ 5 6 │ 7 8 │ 9 10 │ 11 12 │ 13 14 │
-//!           └──▶ results, in order          └──▶ the next thread that has time
+//!           └──▶ results, in order          └──▶ the next idle thread
 //!
-//! window  │ indexed: found by the index │ edge: searched one by one │ rows that came later
+//! window  │ indexed: found by the index │ edge: compared one by one │ later rows
 //!         from                         edge                        upto
 //! ```
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! section 4. A task's steps:
 //!
-//! 1. *Acquire*: some rows become active, and the thread gets the current indexes. The edge cannot
-//!    move past the oldest active task, and rows at or after the edge are compared one by one. The
-//!    thread therefore waits while the oldest active task is many tasks behind. Otherwise, an
-//!    interrupted thread would make the others compare every row after its task.
-//! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
-//!    before it, and the rows from it on are compared one by one.
-//! 3. *Index*: the rows enter their indexes and are marked; any thread that can moves the edge on.
-//! 4. *Propagate*: any thread that can takes the results of completed tasks, in order.
+//! 1. *Acquire*: some rows become active, and the thread receives the current indexes. The edge
+//!    cannot move past the oldest active task, and rows at or after the edge are compared one by
+//!    one. The thread therefore waits while the oldest active task is many tasks behind. Otherwise,
+//!    an interrupted thread would make the others compare every row after its task.
 //!
-//! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new
-//! ones begin; makes the new tree while others go on without indexing (first phase); lets the tasks
-//! end again, exchanges the trees, and inserts the rows that were left out while others go on with
-//! indexing (second phase). Or it lets everybody wait: the blocking merge.
+//! 2. *Find*: for each row, the thread reads the other side's edge. The thread searches the index
+//!    for rows before the edge, and compares the rows from the edge onwards one by one.
 //!
-//! The paper compares this with the same tasks over a concurrent tree for any use, a Bw-tree. Here
-//! it is a B+-tree with optimistic lock coupling, as [`TaskIndex`] says. Nothing is merged then, and
-//! rows that have left are removed one by one:
+//! 3. *Index*: the rows are inserted into their indexes and marked. Any thread can then move the
+//!    edge forward.
 //!
-//! 5. *Remove*: the thread removes some rows that no task looks for any more, of either side.
+//! 4. *Propagate*: any thread can take the results of completed tasks, in order.
 //!
-//! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in
-//! the merged order, not when it is assigned; so they do not depend on threads. Results of a few
-//! tasks are put together, since they are handed on in pieces. The work of a thread between two
-//! points where it may have to wait is a step, so that any scheduler can run it.
+//! When many rows have been inserted into an index, a thread merges it. First, the thread waits
+//! until the active tasks have finished, while no new ones start. In the first phase, it builds the
+//! new tree, and other threads continue without indexing. The thread then lets the tasks finish
+//! again and exchanges the trees. In the second phase, it inserts the rows that were left out, and
+//! other threads continue with indexing. In the blocking merge, all other threads wait instead.
+//!
+//! The paper compares this with the same tasks over a general-purpose concurrent tree, a Bw-tree.
+//! In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree, see [`TaskIndex`].
+//! The B+-tree needs no merges, and rows that have left the window are removed one by one:
+//!
+//! 5. *Remove*: the thread removes some rows, of either side, that no task searches for any more.
+//!
+//! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
+//! of when it is assigned. These boundaries are computed from its position in the merged order, so
+//! they do not depend on threads. The results of a few tasks are combined, because they are passed
+//! on in pieces. A step is the work of a thread between two points where it may have to wait, so
+//! any scheduler can run it.
+//!
+//! Long because it contains every step of a task and of a merge, which depend on each other.
 
 mod leaving;
 mod merge;
@@ -60,38 +68,39 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows as EpochRows}
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// Rows of a task. The paper has eight. More of them wait for memory together, which gains more
-/// than it costs to compare each with the rows that are not indexed yet.
+/// The number of rows of a task. The paper uses eight. With more rows, more memory accesses
+/// overlap. This saves more time than the additional comparisons with rows that are not indexed yet
+/// take.
 const TASK_ROWS: usize = 64;
 
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
 const AHEAD: usize = 4;
 
-/// Rows and matches of a piece of the results, at most.
+/// The maximum number of rows and matches in a piece of the results.
 const PIECE: usize = if cfg!(test) { 7 } else { index::PIECE };
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// Rows of a task whose places in the indexes are looked for together.
+/// The number of rows of a task whose positions in the indexes are searched for together.
 const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// Rows that a thread without a task removes at a time.
+/// The number of rows that a thread without a task removes at a time.
 const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// How the tasks of a join are done.
+/// Describes how the tasks of a join are run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskOptions {
-    /// Rows of a task.
+    /// The number of rows of a task.
     pub rows: usize,
-    /// What finds rows by their keys.
+    /// The index that looks up rows by key.
     pub index: TaskIndex,
 }
 
 /// An index that the threads of a join share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TaskIndex {
-    /// PIM-Tree.
+    /// A PIM-Tree.
     PimTree(MergeOptions),
-    /// B+-tree with optimistic lock coupling.
+    /// A B+-tree with optimistic lock coupling.
     BPlusTree,
 }
 
@@ -101,35 +110,36 @@ impl Default for TaskOptions {
     }
 }
 
-/// A row that is looked for and indexed.
+/// A row that searches the other side and is indexed.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskRow {
-    /// Its side, and the side that it is looked for in.
+    /// The row's side, which other rows search for it.
     pub side: usize,
-    /// The other side; the same one in a join of a stream with itself.
+    /// The side that the row searches. In a join of a stream with itself, this is the row's own
+    /// side.
     pub other: usize,
-    /// Its number within its side, modulo 2^32.
+    /// The row's number within its side, modulo 2^32.
     pub number: u32,
-    /// Its key; `None` if it can match nothing.
+    /// The row's key, or `None` if the row can match nothing.
     pub key: Option<i64>,
-    /// The rows that it looks for.
+    /// The rows that this row searches for.
     pub probe: Probe,
 }
 
 /// The rows of one side in the queue.
 #[derive(Debug)]
 struct Side {
-    /// The number of the first one.
+    /// The number of the first row.
     first: u32,
-    /// Their keys. The key of a row that can match nothing has no meaning.
+    /// The keys of the rows. The key of a row that can match nothing has no meaning.
     keys: Vec<i64>,
-    /// Which can match anything; none if all can.
+    /// Marks the rows that can match anything. Empty if all rows can.
     joins: Vec<bool>,
-    /// Which are in the index; the edge is the first that may not be.
+    /// The rows that are in the index. The edge is the first row that may not be in it.
     indexed: Prefix,
 }
 
-/// The state of a join whose rows are tasks of threads.
+/// The state of a join whose rows are processed by threads as tasks.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -138,7 +148,7 @@ struct Side {
 /// use tidegate_structures::index::Probe;
 /// use tidegate_sync::Stop;
 ///
-/// // A row of side 0 has the key 7. Then a row of side 1 looks for keys from 6 to 10.
+/// // A row of side 0 has the key 7. A row of side 1 then searches for keys from 6 to 10.
 /// let probe = Probe { low: 5, high: 9, from: 0, to: 0 };
 /// let first = TaskRow { side: 0, other: 1, number: 0, key: Some(7), probe };
 /// let probe = Probe { low: 6, high: 10, from: 0, to: 1 };
@@ -149,7 +159,7 @@ struct Side {
 /// let workers = (0..2).map(|nth| join.worker(nth));
 /// let turns = workers.map(|mut worker| move || worker.step()).collect();
 /// take_turns(&Driver::new(2, Stop::default()), turns)?;
-/// // Nothing came before the first row; the second one finds it.
+/// // No row precedes the first row, and the second row finds the first.
 /// assert_eq!(join.take_matches(), [vec![], vec![0]]);
 /// # Ok::<(), Stopped>(())
 /// ```
@@ -159,11 +169,11 @@ pub struct TaskJoin {
     queue: Lock<Queue>,
     rows: Vec<TaskRow>,
     sides: Vec<Side>,
-    /// The rows of each side's index, where it loses them one by one.
+    /// The rows of each side's index, if they are removed one by one.
     leaving: Vec<LeavingRows>,
-    /// The results of each task, once it is completed.
+    /// The results of each task, after it has completed.
     results: Vec<Lock<Option<Results>>>,
-    /// Matches in results, about, and how many are enough.
+    /// The approximate number of matches in results, and the number that is enough.
     matches: Counter,
     enough: usize,
     output: TryLock<Output>,
@@ -182,14 +192,14 @@ struct Results {
 /// Results in order.
 #[derive(Debug, Default)]
 struct Output {
-    /// The next task whose results are wanted, and the next row.
+    /// The next task whose results are needed, and the next row.
     task: usize,
     row: usize,
     pieces: Vec<RowMatches>,
 }
 
 impl TaskJoin {
-    /// A join of `sides` sides, without rows.
+    /// Creates a join of `sides` sides, without rows.
     pub fn new(sides: usize, options: TaskOptions) -> Self {
         let leave_one_by_one = match options.index {
             TaskIndex::PimTree(_) => 0,
@@ -208,7 +218,8 @@ impl TaskJoin {
         }
     }
 
-    /// Puts rows into the queue. Numbers rise within each side. All former rows are through.
+    /// Adds rows to the queue. Numbers increase within each side. All previous rows must have been
+    /// processed.
     pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
         let count = self.queue.with(|queue| queue.sides.len());
         let mut sides: Vec<Side> = (0..count).map(|_| Side::new()).collect();
@@ -231,7 +242,7 @@ impl TaskJoin {
         self.rows = rows;
     }
 
-    /// Stops handing out tasks once some `most` matches were found, until it is called again.
+    /// Stops handing out tasks after about `most` matches have been found, until the next call.
     pub fn limit(&mut self, most: usize) {
         self.matches.set(0);
         self.enough = most;
@@ -243,14 +254,14 @@ impl TaskJoin {
         Worker { join: self, nth, merge: None, indexes: Indexes::default() }
     }
 
-    /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker
-    /// is left.
+    /// Returns the results that have not been taken yet, in order, as pieces of adjacent rows.
+    /// There must be no workers.
     fn take(&mut self) -> Vec<RowMatches> {
         self.propagate();
         std::mem::take(&mut self.output.get_mut().pieces)
     }
 
-    /// The matches so far that were not taken, by row and in the order of their numbers.
+    /// Returns the matches that have not been taken yet, by row and in the order of their numbers.
     pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
         let sorted = |numbers: &[u32], row: &TaskRow| {
             let mut numbers = numbers.to_vec();
@@ -264,7 +275,8 @@ impl TaskJoin {
 
     /// Finds the matches for a task's rows and counts the comparisons for this worker.
     fn find(&self, rows: Rows, indexes: &Indexes, worker: usize) -> Results {
-        // The edges are read once, and first: the rows that they speak for are then in the indexes.
+        // The edges are read once, before the search, so that the rows before them are in the
+        // indexes.
         let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);
         let edges: Vec<u32> = self.sides.iter().map(edge).collect();
         let mut results = Results {
@@ -288,7 +300,7 @@ impl TaskJoin {
         results
     }
 
-    /// The matches of a row, given the other side's edge and the search in its index.
+    /// Finds the matches of a row, given the other side's edge and the position in its index.
     fn find_row(
         &self,
         row: &TaskRow,
@@ -312,7 +324,7 @@ impl TaskJoin {
         // 1. Rows before the edge are in the index.
         let before = results.numbers.len();
         find(&Probe { to: probe.from.wrapping_add(indexed), ..*probe }, &mut results.numbers);
-        // 2. The others are looked at one by one.
+        // 2. The other rows are compared one by one.
         results.comparisons +=
             (results.numbers.len() - before) as u64 + u64::from(window - indexed);
         debug_assert!(
@@ -325,7 +337,7 @@ impl TaskJoin {
         }
     }
 
-    /// Of some rows of the queue, inserts the rows of a side into its index, and marks them.
+    /// Inserts those of the given rows that belong to a side into its index, and marks them.
     fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
         let rows = &self.rows[rows];
         for rows in rows.chunks(LOCATED) {
@@ -341,8 +353,8 @@ impl TaskJoin {
         side.indexed.mark_all(own.map(|row| row.number.wrapping_sub(side.first) as usize));
     }
 
-    /// Removes rows that have left from the indexes that lose them one by one, `most` of each side
-    /// at most. Whether there were any.
+    /// Removes rows that have left the window from indexes without merges, at most `most` rows per
+    /// side. Returns whether there were any.
     fn remove(&self, indexes: &Indexes, most: usize) -> bool {
         let mut removed = false;
         for (leaving, index) in self.leaving.iter().zip(&indexes.trees) {
@@ -359,7 +371,7 @@ impl TaskJoin {
         removed
     }
 
-    /// Exchanges the index of a side for one of these rows.
+    /// Replaces the index of a side by one that contains these rows.
     fn set_index(&mut self, side: usize, index: SharedIndex, entries: Vec<Entry>) {
         self.queue.with(|queue| {
             queue.sides[side].index = index;
@@ -370,7 +382,7 @@ impl TaskJoin {
         }
     }
 
-    /// Takes the results of completed tasks in order, unless another thread is at it.
+    /// Takes the results of completed tasks in order, unless another thread is doing so.
     fn propagate(&self) {
         self.output.try_with(|output| {
             let before = output.row;
@@ -379,8 +391,8 @@ impl TaskJoin {
             {
                 output.push(results);
             }
-            // Tasks are handed out in order, and so windows only move on: no other task looks for
-            // rows before the windows of tasks that are through.
+            // Tasks are handed out in order, so windows only move forward. No other task searches
+            // for rows before the windows of completed tasks.
             for (side, leaving) in self.leaving.iter().enumerate() {
                 let through = &self.rows[before..output.row];
                 if let Some(last) = through.iter().rfind(|row| row.other == side) {
@@ -390,7 +402,8 @@ impl TaskJoin {
         });
     }
 
-    /// Whether all tasks that were handed out are through, and the rows that have left are removed.
+    /// Returns whether all tasks that were handed out have completed and all rows that have left
+    /// have been removed.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
             && self.leaving.iter().all(LeavingRows::is_through)
@@ -451,7 +464,7 @@ impl Find for TaskJoin {
     }
 }
 
-/// The places of some rows' probes in the indexes. At most [`LOCATED`] rows.
+/// Returns the positions of the rows' probes in the indexes, for at most [`LOCATED`] rows.
 fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
     let mut places = [PimPlace::default(); LOCATED];
     for (side, index) in indexes.trees.iter().enumerate() {
@@ -468,7 +481,7 @@ fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
     places
 }
 
-/// The rows of a side that can match anything.
+/// Returns the rows of a side that can match anything.
 fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
     let own = rows.iter().filter(move |row| row.side == side);
     own.filter_map(|row| Some(Entry { key: row.key?, row: row.number }))
@@ -479,7 +492,7 @@ impl Side {
         Side { first: 0, keys: Vec::new(), joins: Vec::new(), indexed: Prefix::new(0) }
     }
 
-    /// Adds its next row.
+    /// Appends the side's next row.
     fn push(&mut self, row: &TaskRow) {
         if self.keys.is_empty() {
             self.first = row.number;
@@ -493,7 +506,7 @@ impl Side {
         self.keys.push(row.key.unwrap_or_default());
     }
 
-    /// Adds the numbers of the rows at these places whose keys the probe takes.
+    /// Appends the numbers of the rows at these positions whose keys match the probe.
     fn scan(&self, places: Range<u32>, probe: &Probe, found: &mut Vec<u32>) {
         let (from, before) = (places.start, found.len());
         let keys = &self.keys[from as usize..places.end as usize];
@@ -517,7 +530,7 @@ impl Output {
         if self.pieces.last().is_none_or(is_full) {
             self.pieces.push(RowMatches { rows: self.row..self.row, ..RowMatches::default() });
         }
-        let piece = self.pieces.last_mut().expect("one was pushed");
+        let piece = self.pieces.last_mut().expect("a piece was pushed");
         let before = piece.numbers.len() as u32;
         piece.numbers.extend_from_slice(&results.numbers);
         piece.ends.extend(results.ends.iter().map(|end| before + end));
@@ -528,19 +541,19 @@ impl Output {
     }
 }
 
-/// The work of one thread for a join, a step at a time: see [`step`](Self::step).
+/// The work of one thread for a join, which is done step by step: see [`step`](Self::step).
 #[derive(Debug)]
 pub struct Worker<'a> {
     join: &'a TaskJoin,
     nth: usize,
-    /// The merge that this thread is at.
+    /// The merge that this thread is performing.
     merge: Option<Merge>,
-    /// The indexes as they are for its task.
+    /// The indexes that its task uses.
     indexes: Indexes,
 }
 
 impl Worker<'_> {
-    /// Does a task or a part of a merge, if there is one.
+    /// Runs a task or a part of a merge, if there is one.
     pub fn step(&mut self) -> Turn {
         let join = self.join;
         if let Some(merge) = self.merge.take() {
@@ -578,11 +591,12 @@ impl Worker<'_> {
         for side in (0..join.sides.len()).filter(|&side| indexes.is_indexing[side]) {
             join.index(side, rows.clone(), &indexes.trees[side]);
         }
-        // Not before: rows whose task is through may leave an index, so they have to be there.
+        // The results are stored only now: rows of a completed task may be removed from an index,
+        // so they must be in it.
         join.results[rows.start / join.options.rows].with(|slot| *slot = Some(results));
         join.queue.with(|queue| queue.active.retain(|&first| first != rows.start));
         join.propagate();
-        // Twice as many as a task brings, so that what has left does not pile up.
+        // Twice as many as a task inserts, so that rows which have left do not accumulate.
         join.remove(indexes, 2 * join.options.rows);
     }
 }

@@ -1,4 +1,4 @@
-//! The shared queue of tasks, and the indexes that tasks get.
+//! The shared queue of tasks, and the indexes that tasks receive.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use super::merge::MergeOptions;
 use super::shared_index::SharedIndex;
 use super::{AHEAD, Rows, TaskIndex, TaskJoin};
 
-/// Which rows are assigned, and what may be done now.
+/// The assigned rows, and the steps that are currently allowed.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Rows before it are active or completed, those from it on available.
+    /// Rows before this are active or completed. Rows from here onwards are available.
     pub(super) next: usize,
     rows: usize,
-    /// The first row of each task that is being worked on, oldest first.
+    /// The first row of each active task, oldest first.
     pub(super) active: Vec<usize>,
-    /// No task is handed out until those that are active have ended, and a thread that merges has
-    /// looked.
+    /// True if no tasks are handed out until the active ones have finished and the merging thread
+    /// has checked this.
     pub(super) is_blocked: bool,
-    /// A thread is at a merge.
+    /// True if a thread is performing a merge.
     pub(super) is_merging: bool,
-    /// Merges that are through.
+    /// The number of completed merges.
     pub(super) merges: u64,
-    /// How often an index, or whether tasks insert into it, has changed.
+    /// The number of changes to the indexes, or to whether tasks insert into them.
     pub(super) changes: u64,
     pub(super) sides: Vec<SideIndex>,
 }
@@ -32,34 +32,34 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct SideIndex {
     pub(super) index: SharedIndex,
-    /// Whether tasks insert their rows.
+    /// True if tasks insert their rows.
     pub(super) is_indexing: bool,
-    /// No later row looks for one before this number.
+    /// No later row searches for rows before this number.
     pub(super) first: u32,
 }
 
-/// The indexes as a thread has got them with its last task. It keeps them, since threads that take
-/// and let go of the same tree again and again hold each other up.
+/// The indexes that a thread received with its last task. The thread keeps the indexes, because
+/// threads slow each other down if they repeatedly acquire and release references to the same tree.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
-    /// The number of changes of the queue's indexes when they were last equal to these; none if
+    /// The queue's number of index changes when these indexes were last up to date, or `None` if
     /// they never were.
     changes: Option<u64>,
     pub(super) trees: Vec<SharedIndex>,
-    /// Whether tasks insert their rows.
+    /// Marks the sides for which tasks insert their rows.
     pub(super) is_indexing: Vec<bool>,
 }
 
 /// The next work of a thread.
 #[derive(Debug)]
 pub(super) enum NextWork {
-    /// Rows that the thread has to do.
+    /// Rows that the thread processes.
     Task(Rows),
-    /// The index of this side is to be merged, by this thread.
+    /// The index of this side is to be merged by this thread.
     Merge(usize, Arc<SharedPimTree>, MergeOptions),
-    /// Somebody else is to end something first.
+    /// Another thread needs to finish something first.
     Wait,
-    /// Everything before this row was handed out, and no more is to be now.
+    /// Everything before this row has been handed out, and no more rows are to be handed out now.
     Nothing(usize),
 }
 
@@ -81,7 +81,10 @@ impl Queue {
     }
 
     pub(super) fn begin(&mut self, rows: usize) {
-        debug_assert!(self.active.is_empty() && !self.is_merging, "the former rows are through");
+        debug_assert!(
+            self.active.is_empty() && !self.is_merging,
+            "all previous rows are processed"
+        );
         (self.next, self.rows) = (0, rows);
     }
 
@@ -91,7 +94,7 @@ impl Queue {
         self.active.first().is_some_and(|&oldest| self.next - oldest >= most)
     }
 
-    /// Gives a thread the indexes as they are.
+    /// Updates a thread's indexes to the current ones.
     fn show(&self, indexes: &mut Indexes) {
         if indexes.changes != Some(self.changes) {
             *indexes = Indexes {
@@ -104,13 +107,13 @@ impl Queue {
 }
 
 impl TaskJoin {
-    /// Takes what is next to do out of the queue, with the indexes for it.
+    /// Takes the next work out of the queue, together with the indexes for it.
     pub(super) fn acquire(&self, indexes: &mut Indexes) -> NextWork {
         self.queue.with(|queue| {
             if queue.is_blocked {
                 return NextWork::Wait;
             }
-            // Before anything else: once it is said that there is nothing, nothing begins any more.
+            // Checked first: after the queue has reported that there is no work, no task starts.
             if queue.next == queue.rows || self.matches.get() >= self.enough {
                 if queue.is_merging {
                     return NextWork::Wait;

@@ -8,20 +8,20 @@ use tidegate_structures::index::{Entry, Probe};
 use super::TaskIndex;
 use super::merge::MergeOptions;
 
-/// Rows that were inserted into an index below which it is not merged.
+/// The number of inserted rows below which an index is not merged.
 const LEAST_MERGED: usize = if cfg!(any(test, loom)) { 4 } else { 64 };
 
 /// An index that tasks search and insert into.
 #[derive(Clone, Debug)]
 pub(super) enum SharedIndex {
-    /// Rows that have left are passed over, and dropped when it is merged.
+    /// Rows that have left the window are skipped, and dropped when the tree is merged.
     PimTree(Arc<SharedPimTree>, MergeOptions),
-    /// Rows that have left are removed one by one.
+    /// Rows that have left the window are removed one by one.
     BPlusTree(Arc<OlcTree>),
 }
 
 impl SharedIndex {
-    /// An index without rows.
+    /// Creates an index without rows.
     pub(super) fn new(kind: TaskIndex) -> Self {
         match kind {
             TaskIndex::PimTree(options) => SharedIndex::PimTree(Arc::default(), options),
@@ -38,15 +38,15 @@ impl SharedIndex {
         }
     }
 
-    /// Looks for the places of the least keys of probes, where a tree has them: for all at once,
-    /// since each waits for memory.
+    /// Finds the positions of the probes' least keys, if the tree has positions. All keys are
+    /// processed together, because each search waits for memory.
     pub(super) fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
         if let SharedIndex::PimTree(tree, _) = self {
             tree.locate(lows, places);
         }
     }
 
-    /// The rows of a probe whose place [`locate`](Self::locate) gave.
+    /// Finds the rows of a probe whose position [`locate`](Self::locate) has returned.
     #[inline]
     pub(super) fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
         match self {
@@ -55,7 +55,7 @@ impl SharedIndex {
         }
     }
 
-    /// The tree that is to be merged now, and how.
+    /// Returns the tree if it needs to be merged now, with the options of the merge.
     pub(super) fn full(&self) -> Option<(&Arc<SharedPimTree>, MergeOptions)> {
         let SharedIndex::PimTree(tree, options) = self else { return None };
         let (mutable, immutable) = (tree.mutable_rows(), tree.immutable_rows());
@@ -64,7 +64,7 @@ impl SharedIndex {
         is_full.then_some((tree, *options))
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         match self {
             SharedIndex::PimTree(tree, _) => tree.memory(),

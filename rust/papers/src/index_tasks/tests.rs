@@ -1,5 +1,5 @@
-//! Tasks against a loop over all pairs: on threads, and step by step in orders that no scheduler
-//! would choose.
+//! Compares tasks with a loop over all pairs, on threads and step by step, in orders that no
+//! scheduler would choose.
 
 use proptest::prelude::*;
 use tidegate_structures::index::Probe;
@@ -8,11 +8,11 @@ use tidegate_sync::Stop;
 use super::*;
 use tidegate_operators::driver::Driver;
 
-/// Rows of two sides, or one, in the order in which they come: side and key.
+/// Rows of two sides or of one, in the order of their arrival: side and key.
 type Rows = Vec<(usize, Option<i64>)>;
 
-/// The tasks for rows that come after `came` ones of each side; a row looks for keys `within` of
-/// its own.
+/// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys
+/// within `within` of its own key.
 fn tasks(
     rows: &[(usize, Option<i64>)],
     sides: usize,
@@ -38,7 +38,7 @@ fn tasks(
         .collect()
 }
 
-/// The matches of each row.
+/// Returns the matches of each row.
 fn oracle(rows: &[TaskRow]) -> Vec<Vec<u32>> {
     let matches = |nth: usize, row: &TaskRow| {
         let earlier = rows[..nth]
@@ -70,7 +70,7 @@ fn rows(sides: usize) -> impl Strategy<Value = Rows> {
     prop::collection::vec((0..sides, key), 0..400)
 }
 
-/// Gives the rows to a join in epochs of these lengths; `run` lets its workers work until all is
+/// Passes the rows to a join in epochs of these lengths. `run` runs the workers until all work is
 /// done.
 fn matches(
     rows: &[(usize, Option<i64>)],
@@ -90,7 +90,7 @@ fn matches(
         join.queue_up(rows);
         let upto = all.len();
         while found.len() < upto {
-            // Some are taken before all are found.
+            // Some matches are taken before all are found.
             join.limit(60);
             run(&join);
             found.extend(join.take_matches());
@@ -134,8 +134,8 @@ proptest! {
         let mut turns = turns.into_iter().cycle();
         let (found, expected) = matches(&rows, sides, (window, within), options, &epochs, |join| {
             let mut workers: Vec<Worker<'_>> = (0..4).map(|nth| join.worker(nth)).collect();
-            // Whoever's turn it is; now and then everybody's, since one alone may have to wait for
-            // ever.
+            // Run the chosen worker. From time to time, run all workers, because a single one may
+            // have to wait forever.
             for (nth, turn) in turns.by_ref().enumerate() {
                 if workers[if nth % 50 < 40 { turn } else { nth % 4 }].step() == Turn::Finished {
                     return;
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// More threads than cores, and merges all the time: what happens seldom happens often enough here.
+/// Uses more threads than cores and merges all the time, so that rare cases occur often enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_tasks_on_up_to_sixteen_threads() {
@@ -183,7 +183,8 @@ fn stress_tasks_on_up_to_sixteen_threads() {
     }
 }
 
-/// Of a B+-tree: after each epoch exactly the rows are in it that a later row may look for.
+/// For a B+-tree: after each epoch, the tree contains exactly the rows that a later row may search
+/// for.
 #[test]
 fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
     const WINDOW: u32 = 50;
@@ -234,7 +235,7 @@ fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {
         let interrupted = Worker { indexes, ..interrupted };
         let mut other = join.worker(1);
         while other.step() == Turn::Worked {}
-        assert!(join.queue.with(|queue| queue.next) < ROWS, "it has taken all tasks");
+        assert!(join.queue.with(|queue| queue.next) < ROWS, "the other worker took all tasks");
         interrupted.work(task);
         while other.step() != Turn::Finished {}
         let mut compared = [0; 2];

@@ -1,6 +1,7 @@
-//! The row gate: ScaleGate's list, made with its sources (`source.rs`) and readers (`reader.rs`).
+//! The row gate: ScaleGate's list, with its sources (`source.rs`) and readers (`reader.rs`).
 //!
-//! Line numbers in those are of Algorithm 2 of ScaleJoin; README.md has it beside the departures.
+//! Line numbers there refer to Algorithm 2 of ScaleJoin, which README.md quotes next to the
+//! departures.
 
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;
@@ -13,12 +14,12 @@ use tidegate_structures::gate::promise::PromiseCell;
 use tidegate_structures::gate::{Handles, TooManySources};
 use tidegate_structures::gate::{Key, MAX_SOURCES, RowId};
 
-/// A row that is ready, borrowed from the reader that gave it.
+/// A ready row, borrowed from the reader that returned it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row<'a, T> {
-    /// Event time.
+    /// The event time.
     pub ts: i64,
-    /// Source and position.
+    /// The source and the position.
     pub id: RowId,
     /// The payload that was pushed.
     pub payload: &'a T,
@@ -33,7 +34,7 @@ impl<T> Clone for Row<'_, T> {
 impl<T> Copy for Row<'_, T> {}
 
 impl<'a, T> Row<'a, T> {
-    /// The row of `node`.
+    /// Returns the row of `node`.
     ///
     /// # Safety
     ///
@@ -41,23 +42,25 @@ impl<'a, T> Row<'a, T> {
     #[inline]
     pub(super) unsafe fn of(node: &'a Node<T>) -> Self {
         let Key { ts, id } = node.key();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the node is not the head.
         Row { ts, id, payload: unsafe { node.payload() } }
     }
 }
 
-/// Makes a row gate; the module's documentation says what it does.
+/// Creates row gates; see the module documentation.
 #[derive(Debug)]
 pub struct ScaleGate;
 
 impl ScaleGate {
-    /// A gate with sources `0..sources` and `readers` readers that each get every row.
+    /// Creates a gate with sources `0..sources` and with `readers` readers, each of which receives
+    /// every row.
     #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
     pub fn new<T: Send + Sync>(sources: usize, readers: usize) -> Handles<Source<T>, Reader<T>> {
         Self::with_memory_limit(sources, readers, usize::MAX)
     }
 
-    /// A gate that holds at most `limit` bytes of rows; what payloads point to is not counted.
+    /// Creates a gate whose rows use at most `limit` bytes. Memory that payloads point to is not
+    /// counted.
     pub fn with_memory_limit<T: Send + Sync>(
         sources: usize,
         readers: usize,
@@ -68,7 +71,7 @@ impl ScaleGate {
         }
         let shared = Arc::new(GateState::new(sources, Budget::new(limit)));
         let cells: Vec<_> = (0..sources).map(|_| Arc::new(PromiseCell::new(i64::MIN))).collect();
-        // A reader first: it holds the head while the other handles are made.
+        // A reader is created first, because it holds the head while the other handles are created.
         let seed = Reader::seed(&shared, &cells);
         let readers = (0..readers).map(|_| seed.fork()).collect();
         let place = ListPlace::at(shared.head());

@@ -1,8 +1,8 @@
-//! The row gate: rows one at a time, in a lock-free list; lowest latency. Its readers may share the
-//! stream, which is the T-Gate.
+//! The row gate hands out rows one at a time from a lock-free list, with the lowest latency. The
+//! readers of a row gate can share the stream, which is the T-Gate.
 //!
-//! It keeps the contract of [`gate`](tidegate_structures::gate), row by row the same stream as the
-//! [`BlockGate`](tidegate_structures::gate::BlockGate).
+//! The row gate fulfils the contract of [`gate`](tidegate_structures::gate): row by row, its stream
+//! equals that of the [`BlockGate`](tidegate_structures::gate::BlockGate).
 //!
 //! ```
 //! use tidegate_structures::gate::Next;
@@ -18,7 +18,7 @@
 //! while let Next::Ready(row) = reader.next_ready() {
 //!     ready.push((row.ts, *row.payload));
 //! }
-//! assert_eq!(ready, [(3, "a"), (4, "b")]); // source 1 may still bring a 5
+//! assert_eq!(ready, [(3, "a"), (4, "b")]); // source 1 may still push a 5
 //!
 //! sources.pop().unwrap().close();
 //! assert!(matches!(reader.next_ready(), Next::Ready(row) if *row.payload == "c"));

@@ -1,8 +1,8 @@
-//! Memory of the row gate: nodes, the segments they lie in, and the links between them.
+//! The memory of the row gate: nodes, their segments, and the links between them.
 //!
-//! All pointer arithmetic and most of the gate's unsafe code is here. A node is kept alive by a
-//! [`Hold`]: a pointer, public to the reclaimer, before which its owner promises not to look. The
-//! numbers in brackets are the invariants of README.md.
+//! This file contains all pointer arithmetic and most of the gate's unsafe code. A node is kept
+//! alive by a [`Hold`]: a pointer, visible to the reclaimer, before which its owner promises not to
+//! access nodes. The numbers in brackets are the invariants of README.md.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -12,28 +12,28 @@ use tidegate_sync::{CachePadded, Charge};
 
 use tidegate_structures::gate::Key;
 
-/// Levels of the list. With a quarter of the nodes on each next level, the top one is walked in
-/// steps of 4^5 = 1 024 rows; and as a source holds memory back to its place on that level, more
-/// levels would hold more of it.
+/// The number of levels of the list. Each level has a quarter of the nodes of the level below, so
+/// the top level is traversed in steps of 4^5 = 1 024 rows. A source keeps the memory from its
+/// position on that level onwards, so more levels would keep more memory.
 pub(super) const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 6 };
 
-/// Nodes in a source's first segment and in its largest: 10 000 sources with a row each should cost
-/// little, and a busy source should seldom ask for memory.
+/// The number of nodes in a source's first and in its largest segment. 10 000 sources with one row
+/// each should cost little, and a busy source should seldom allocate memory.
 const FIRST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 8 };
 const LARGEST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 256 };
 
 /// A row in the list.
 pub(super) struct Node<T> {
-    /// Written before the node is linked. In a checked cell for loom's sake, which sees through it
-    /// whether a node is linked before it is written, or read after it is freed.
+    /// Written before the node is linked. The checked cell lets loom detect a node that is linked
+    /// before it is written, or read after it is freed.
     key: RaceCell<Key>,
-    /// Written before the node is linked, and dropped by the thread that frees the segment. None in
-    /// the head.
+    /// Written before the node is linked, and dropped by the thread that frees the segment. The
+    /// head has no payload.
     payload: RaceCell<MaybeUninit<T>>,
-    /// Levels the node is on, 1 to `LEVELS`.
+    /// The number of levels of the node, 1 to `LEVELS`.
     height: u8,
-    /// The next node on level 0. Written by sources; once not null, only ever led to an earlier
-    /// node.
+    /// The next node on level 0. Sources write it. Once the link is not null, it only changes to an
+    /// earlier node.
     next: Link<T>,
     /// The links of levels `1..height`, in the same segment.
     tower: *const Link<T>,
@@ -41,7 +41,7 @@ pub(super) struct Node<T> {
 
 type Link<T> = AtomicPtr<Node<T>>;
 
-/// A node that may be gone: a pointer kept from one call to the next.
+/// A pointer, kept from one call to the next, to a node that may have been freed.
 pub(super) struct NodePtr<T>(*const Node<T>);
 
 impl<T> Clone for NodePtr<T> {
@@ -57,17 +57,16 @@ impl<T> NodePtr<T> {
         NodePtr(node)
     }
 
-    /// The node.
+    /// Returns the node.
     ///
     /// # Safety
     ///
-    /// Throughout `'a` a hold of the gate, known to its reclaimer, stands at this node or before
-    /// it.
+    /// Throughout `'a`, a hold that is known to the gate's reclaimer is at this node or before it.
     #[inline]
     pub(super) unsafe fn get<'a>(self) -> &'a Node<T> {
         debug_assert!(!self.0.is_null());
-        // SAFETY: a node at or after a hold is not freed (H1), and a thread that has its pointer
-        // came by it through an Acquire load, so the node is seen whole.
+        // SAFETY: a node at or after a hold is not freed (H1). The thread obtained the pointer
+        // through an Acquire load, so the node is seen completely initialized.
         unsafe { &*self.0 }
     }
 
@@ -78,7 +77,7 @@ impl<T> NodePtr<T> {
 }
 
 impl<T> Node<T> {
-    /// A node before all rows, on all levels, without a payload.
+    /// Creates a node before all rows, on all levels, without a payload.
     pub(super) fn head() -> Box<Head<T>> {
         let mut head = Box::new(Head {
             node: Node {
@@ -96,7 +95,7 @@ impl<T> Node<T> {
 
     #[inline]
     pub(super) fn key(&self) -> Key {
-        // SAFETY: written before the node was linked (L1), and not after.
+        // SAFETY: the key was written before the node was linked (L1), and not afterwards.
         self.key.with(|key| unsafe { *key })
     }
 
@@ -105,15 +104,15 @@ impl<T> Node<T> {
         usize::from(self.height)
     }
 
-    /// The row's payload.
+    /// Returns the row's payload.
     ///
     /// # Safety
     ///
     /// The node is not the head.
     #[inline]
     pub(super) unsafe fn payload(&self) -> &T {
-        // SAFETY: every node but the head was linked with its payload written (L1), and the payload
-        // is dropped only when the node is freed, which `&self` excludes.
+        // SAFETY: every node except the head was linked after its payload had been written (L1).
+        // The payload is dropped only when the node is freed, which `&self` rules out.
         self.payload.with(|payload| unsafe { (*payload).assume_init_ref() })
     }
 
@@ -123,30 +122,31 @@ impl<T> Node<T> {
             return &self.next;
         }
         debug_assert!(level < self.height());
-        // SAFETY: the tower holds `height - 1` links (N1), in the node's own segment.
+        // SAFETY: the tower has `height - 1` links (N1), in the node's own segment.
         unsafe { &*self.tower.add(level - 1) }
     }
 
-    /// The next node on `level`, which must be below the node's height.
+    /// Returns the next node on `level`, which must be below the node's height.
     #[inline]
     pub(super) fn next(&self, level: usize) -> Option<&Node<T>> {
-        // Acquire: pairs with the Release of `insert_after`; the node that is found is seen whole.
+        // Acquire: pairs with the Release of `insert_after`, so the node is seen completely
+        // initialized.
         let next = self.link(level).load(Ordering::Acquire);
-        // SAFETY: links lead forward (L2), and a borrowed node stands at or after a hold, so what
-        // comes after it is not freed either while it is borrowed (H1).
+        // SAFETY: links lead forward (L2). A borrowed node is at or after a hold, so later nodes
+        // are not freed either while it is borrowed (H1).
         let next = unsafe { next.as_ref() };
         debug_assert!(next.is_none_or(|next| self.key() <= next.key()));
         next
     }
 
-    /// Makes `level` of this node, which is not reachable there yet, lead to `next`.
+    /// Sets the link on `level` of this node, which is not reachable there yet, to `next`.
     #[inline]
     pub(super) fn prepare(&self, level: usize, next: Option<&Node<T>>) {
         // Relaxed: published by the Release of `insert_after`.
         self.link(level).store(pointer(next), Ordering::Relaxed);
     }
 
-    /// Puts `node` after this one on `level` if `next` still follows it there.
+    /// Inserts `node` after this one on `level` if `next` is still the successor there.
     #[inline]
     pub(super) fn insert_after(
         &self,
@@ -178,34 +178,36 @@ pub(super) struct Head<T> {
     tower: Box<[Link<T>]>,
 }
 
-/// Nodes of one source, given out from the first to the last and freed together.
+/// The nodes of one source, handed out from first to last and freed together.
 pub(super) struct Segment<T> {
     nodes: Box<[RaceCell<MaybeUninit<Node<T>>>]>,
-    /// Links of the nodes' towers, given out from the first to the last. When they run out, nodes
-    /// are of height 1: heights only make searches short.
+    /// The links of the nodes' towers, handed out from first to last. If the links run out, nodes
+    /// have height 1, because heights only make searches shorter.
     tower: Box<[Link<T>]>,
-    /// Nodes given out. Written by the source, read by the reclaimer once the segment is full or
-    /// its source gone.
+    /// The number of nodes handed out. The source writes it, and the reclaimer reads it when the
+    /// segment is full or its source has been dropped.
     filled: AtomicUsize,
-    /// The source's next segment. Written once, by the source, when this one is full.
+    /// The source's next segment. The source writes it once, when this segment is full.
     next: AtomicPtr<Segment<T>>,
     _charge: Charge,
 }
 
 impl<T> Segment<T> {
-    /// Bytes of a segment of `nodes` nodes.
+    /// Returns the number of bytes of a segment of `nodes` nodes.
     pub(super) fn bytes(nodes: usize) -> usize {
         size_of::<Self>()
             + nodes * size_of::<Node<T>>()
             + Self::tower_links(nodes) * size_of::<Link<T>>()
     }
 
-    /// A quarter of the nodes have a second link, a sixteenth a third, and so on: a third in all.
+    /// Returns the number of tower links. A quarter of the nodes have a second link, a sixteenth
+    /// have a third, and so on. The expected total is a third of the number of nodes.
     fn tower_links(nodes: usize) -> usize {
         (nodes / 2).max(LEVELS - 1)
     }
 
-    /// How many nodes the segment after one of `nodes` nodes has; after none, the first.
+    /// Returns the number of nodes in the segment after one of `nodes` nodes, or in the first
+    /// segment if `nodes` is 0.
     pub(super) fn grown(nodes: usize) -> usize {
         (nodes * 2).clamp(FIRST_SEGMENT, LARGEST_SEGMENT)
     }
@@ -221,13 +223,13 @@ impl<T> Segment<T> {
     }
 
     fn is_full(&self) -> bool {
-        // Relaxed: written by the thread that asks, or published with the segment's end.
+        // Relaxed: the calling thread has written it, or the segment's end publishes it.
         self.filled.load(Ordering::Relaxed) == self.nodes.len()
     }
 
-    /// The key of node `index`, which must have been given out.
+    /// Returns the key of node `index`, which must have been handed out.
     fn key(&self, index: usize) -> Key {
-        // SAFETY: nodes below `filled` are written (N2).
+        // SAFETY: nodes below `filled` have been written (N2).
         self.nodes[index].with(|node| unsafe { (*node).assume_init_ref().key() })
     }
 }
@@ -237,8 +239,8 @@ impl<T> Drop for Segment<T> {
         // Relaxed: the segment is held exclusively.
         let filled = self.filled.load(Ordering::Relaxed);
         for node in &self.nodes[..filled] {
-            // SAFETY: nodes below `filled` are written, with their payload (N2), and nobody can
-            // reach them any more (H1), so this is the one time that the payload is dropped.
+            // SAFETY: nodes below `filled` have been written, with their payload (N2). No thread
+            // can reach them any more (H1), so the payload is dropped only here.
             node.with_mut(|node| unsafe {
                 let node = (*node).assume_init_mut();
                 node.key.with_mut(|_| ());
@@ -248,37 +250,37 @@ impl<T> Drop for Segment<T> {
     }
 }
 
-/// The end of a source's chain of segments at which nodes are given out; the source has it.
+/// The end of a source's chain of segments at which nodes are handed out. The source owns it.
 pub(super) struct ChainEnd<T> {
     segment: *mut Segment<T>,
     used_links: usize,
 }
 
-/// The other end of the chain, at which segments are freed; the reclaimer has it.
+/// The other end of the chain, at which segments are freed. The reclaimer owns it.
 pub(super) struct PassedNodes<T> {
     oldest: *mut Segment<T>,
 }
 
-// SAFETY: this is the only end of a chain at which nodes are given out; their payloads go to other
-// threads.
+// SAFETY: this is the only end of a chain at which nodes are handed out. Their payloads are passed
+// to other threads.
 unsafe impl<T: Send + Sync> Send for ChainEnd<T> {}
-// SAFETY: as for `ChainEnd`; payloads are dropped through it on whatever thread has it.
+// SAFETY: as for `ChainEnd`; the thread that owns this end drops payloads through it.
 unsafe impl<T: Send + Sync> Send for PassedNodes<T> {}
 
 impl<T> ChainEnd<T> {
-    /// A chain of one segment of `nodes` nodes, and its two ends.
+    /// Creates a chain with one segment of `nodes` nodes, and returns its two ends.
     pub(super) fn new(nodes: usize, charge: Charge) -> (Self, PassedNodes<T>) {
         let segment = Segment::allocate(nodes, charge);
         (ChainEnd { segment, used_links: 0 }, PassedNodes { oldest: segment })
     }
 
     fn segment(&self) -> &Segment<T> {
-        // SAFETY: the last segment of a chain is freed only once its source is gone (H2), and this
-        // end is a part of its source.
+        // SAFETY: the last segment of a chain is freed only after its source has been dropped (H2),
+        // and this end is part of its source.
         unsafe { &*self.segment }
     }
 
-    /// Nodes that the next segment should have, if one is needed before the next node.
+    /// Returns the number of nodes for the next segment, if one is needed before the next node.
     #[inline]
     pub(super) fn wants(&self) -> Option<usize> {
         let segment = self.segment();
@@ -296,9 +298,9 @@ impl<T> ChainEnd<T> {
         self.used_links = 0;
     }
 
-    /// Gives out a node of `height` levels, or of one if the tower's links have run out.
+    /// Hands out a node with `height` levels, or with one level if the tower's links have run out.
     ///
-    /// There must be room: [`wants`](Self::wants) gave `None`.
+    /// There must be room, that is, [`wants`](Self::wants) returned `None`.
     #[inline]
     pub(super) fn node<'a>(&mut self, key: Key, payload: T, height: usize) -> &'a Node<T>
     where
@@ -318,7 +320,7 @@ impl<T> ChainEnd<T> {
             next: Link::new(ptr::null_mut()),
             tower: links.as_ptr(),
         };
-        // SAFETY: nodes from `filled` on are given out to nobody yet (N2).
+        // SAFETY: nodes from `filled` onwards have not been handed out yet (N2).
         let node = segment.nodes[index].with_mut(|place| unsafe { (*place).write(node) });
         // Relaxed: published by the Release of `grow`, or of the hold that the source gives up.
         segment.filled.store(index + 1, Ordering::Relaxed);
@@ -327,7 +329,7 @@ impl<T> ChainEnd<T> {
 }
 
 impl<T> PassedNodes<T> {
-    /// Of a handle without nodes.
+    /// Returns the end for a handle without nodes.
     pub(super) fn none() -> Self {
         PassedNodes { oldest: ptr::null_mut() }
     }
@@ -336,19 +338,20 @@ impl<T> PassedNodes<T> {
         self.oldest.is_null()
     }
 
-    /// Frees the segments whose rows all sort before `low`; the last one only if the source is
-    /// gone.
+    /// Frees the segments whose rows all sort before `low`, and the last one only if the source has
+    /// been dropped.
     ///
     /// # Safety
     ///
-    /// No hold stands before `low`, and if `gone`, the source has given up its end of the chain for good.
+    /// No hold is before `low`. If `gone` is true, the source has given up its end of the chain.
     pub(super) unsafe fn free(&mut self, low: Key, gone: bool) {
         while !self.oldest.is_null() {
-            // SAFETY: the chain from `oldest` on is freed by this method only.
+            // SAFETY: only this method frees the chain from `oldest` onwards.
             let segment = unsafe { &*self.oldest };
             // Acquire: pairs with the Release of `grow`.
             let next = segment.next.load(Ordering::Acquire);
-            // Relaxed: published by the Release of `grow`, or by that of the hold given up.
+            // Relaxed: published by the Release of `grow`, or by that of the hold that was given
+            // up.
             let filled = if next.is_null() && !gone {
                 return;
             } else {
@@ -357,24 +360,25 @@ impl<T> PassedNodes<T> {
             if filled > 0 && segment.key(filled - 1) >= low {
                 return;
             }
-            // Before it is dropped: a payload that panics then must not find its segment in the
-            // chain.
+            // The segment is unlinked before it is dropped, so a payload that panics does not leave
+            // it in the chain.
             let oldest = std::mem::replace(&mut self.oldest, next);
-            // SAFETY: boxed by `Segment::allocate`, reached by nobody (H1, H2), and no longer by
-            // this chain.
+            // SAFETY: `Segment::allocate` boxed the segment. No thread reaches it (H1, H2), and
+            // neither does this chain any more.
             drop(unsafe { Box::from_raw(oldest) });
         }
     }
 }
 
-/// The place before which a handle of the gate does not look any more.
+/// The position before which a handle of the gate no longer accesses nodes.
 pub(super) struct Hold<T> {
-    /// A node, or null when the handle is gone. Written by the handle, only forward; read by the
-    /// reclaimer, for which a stale place only means that it frees less.
+    /// A node, or null after the handle has been dropped. Only the handle moves the hold, and only
+    /// forward. The reclaimer reads the hold; a stale position only means that less memory is
+    /// freed.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 
-// SAFETY: a hold gives the reclaimer the key of a node and nothing else.
+// SAFETY: a hold only lets the reclaimer read the key of a node.
 unsafe impl<T: Send + Sync> Send for Hold<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Send + Sync> Sync for Hold<T> {}
@@ -387,8 +391,8 @@ impl<T> Hold<T> {
     /// Moves the hold forward to `node`.
     #[inline]
     pub(super) fn move_to(&self, node: NodePtr<T>) {
-        // Release: what the owner read of earlier nodes happened before they are freed. Pairs with
-        // the Acquire of `place`.
+        // Release: the owner's reads of earlier nodes happened before the nodes are freed. Pairs
+        // with the Acquire of `place`.
         self.at.store(node.0.cast_mut(), Ordering::Release);
     }
 
@@ -398,27 +402,27 @@ impl<T> Hold<T> {
         self.at.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// The key of the node held, or `None` when the handle is gone.
+    /// Returns the key of the node held, or `None` after the handle has been dropped.
     ///
     /// # Safety
     ///
-    /// The caller is the gate's only reclaimer at this time.
+    /// The caller is currently the gate's only reclaimer.
     pub(super) unsafe fn place(&self) -> Option<Key> {
         // Acquire: pairs with the Release of `move_to` and `give_up`.
         let node = self.at.load(Ordering::Acquire);
-        // SAFETY: the hold stood here when it was read, it only moves forward, and nobody but the
-        // caller frees nodes: so none at or after it was freed up to now (H1).
+        // SAFETY: the hold was here when it was read, it only moves forward, and only the caller
+        // frees nodes. So no node at or after it has been freed (H1).
         unsafe { node.as_ref() }.map(Node::key)
     }
 }
 
-/// A place in the list that several readers move, each to win the row it moves to.
+/// A position in the list that several readers move, where the reader that moves it wins the row.
 pub(super) struct SharedPlace<T> {
-    /// The row won last. Written by the readers of the group, only forward.
+    /// The row won last. The readers of the group move this position, and only forward.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 
-// SAFETY: as for `Hold`; it gives pointers only, which are followed under a hold.
+// SAFETY: as for `Hold`; it only returns pointers, which are followed under a hold.
 unsafe impl<T: Send + Sync> Send for SharedPlace<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Send + Sync> Sync for SharedPlace<T> {}
@@ -428,19 +432,19 @@ impl<T> SharedPlace<T> {
         SharedPlace { at: CachePadded::new(AtomicPtr::new(node.0.cast_mut())) }
     }
 
-    /// The place at some moment during the call.
+    /// Returns the position at some moment during the call.
     #[inline]
     pub(super) fn get(&self) -> NodePtr<T> {
-        // Acquire: pairs with the Release of `win`; the node is seen whole, and never an earlier
-        // one than this thread saw before.
+        // Acquire: pairs with the Release of `win`. The node is seen completely initialized, and is
+        // never earlier than one that this thread has already seen.
         NodePtr(self.at.load(Ordering::Acquire))
     }
 
-    /// Moves the place from `from` to `next`, unless another reader moved it first.
+    /// Moves the position from `from` to `next`, unless another reader moved it first.
     #[inline]
     pub(super) fn win(&self, from: NodePtr<T>, next: &Node<T>) -> bool {
-        // Release: hands on what this thread knows of `next`. Relaxed on failure: the place is read
-        // again with `get`.
+        // Release: passes on what this thread has seen of `next`. Relaxed on failure: the position
+        // is read again with `get`.
         self.at
             .compare_exchange(
                 from.0.cast_mut(),

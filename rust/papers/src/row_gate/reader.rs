@@ -12,24 +12,24 @@ use tidegate_structures::gate::Next;
 use tidegate_structures::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 use tidegate_structures::gate::{Key, NotSync, Rank};
 
-/// Rows that a reader takes between two looks for memory to free, so that it is freed even when
-/// all sources are silent.
+/// The number of rows that a reader takes between two checks for memory to free. Memory is thus
+/// freed even if all sources are idle.
 const ROWS_BETWEEN: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4096 };
 
-/// A consumer of the gate that gets every row from where it began.
+/// A consumer of the gate that receives every row from its starting position onwards.
 pub struct Reader<T: Send + Sync> {
     shared: Arc<GateState<T>>,
-    /// The row given last: the paper's `head`. The hold stands at it.
+    /// The row returned last: the paper's `head`. The hold is at this row.
     pub(super) at: NodePtr<T>,
     hold: Arc<Hold<T>>,
     pub(super) frontier: Frontier,
     pub(super) lanes: Lanes,
-    /// Rows until the next look for memory to free.
+    /// The number of rows until the next check for memory to free.
     until_reclaim: u32,
     not_sync: NotSync,
 }
 
-// SAFETY: a reader is a place in a list of payloads that other threads read and drop.
+// SAFETY: a reader is a position in a list of payloads that other threads read and drop.
 unsafe impl<T: Send + Sync> Send for Reader<T> {}
 
 impl<T: Send + Sync> Reader<T> {
@@ -47,9 +47,10 @@ impl<T: Send + Sync> Reader<T> {
         }
     }
 
-    /// The next row in merged order, if it is ready: `getNextReadyTuple`.
+    /// Returns the next row in merged order, if it is ready: `getNextReadyTuple`.
     ///
-    /// The row is borrowed until the next call; memory is not given back past it.
+    /// The row is borrowed until the next call. Until then, no memory from this row onwards is
+    /// freed.
     #[inline]
     pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
         match self.step() {
@@ -64,15 +65,15 @@ impl<T: Send + Sync> Reader<T> {
     #[inline]
     pub(super) fn step(&mut self) -> Next<()> {
         loop {
-            // The end is asked for before the list is looked at: rows are linked before a source
+            // The end is checked before the list is read, because rows are linked before a source
             // closes.
             let ended = self.frontier.is_end();
-            // SAFETY: the hold stands at `at`.
+            // SAFETY: the hold is at `at`.
             let Some(next) = unsafe { self.at.get() }.next(0) else {
                 if ended {
                     return Next::End;
                 }
-                // When this shows the end, rows may have been linked since the list was looked at.
+                // If this shows the end, rows may have been linked since the list was read.
                 if self.frontier.raise(Key::LAST, &mut self.lanes) {
                     continue;
                 }
@@ -85,8 +86,8 @@ impl<T: Send + Sync> Reader<T> {
             if !self.frontier.raise(next.key(), &mut self.lanes) {
                 return Next::NotYet; // L44
             }
-            // Ready, but rows that sort earlier may have been linked before the promises that made
-            // it so: the list is looked at again (R1).
+            // The row is ready. However, rows that sort earlier may have been linked before the
+            // promises that made it ready, so the list is read again (R1).
         }
     }
 
@@ -97,7 +98,7 @@ impl<T: Send + Sync> Reader<T> {
         self.hold.move_to(at);
     }
 
-    /// Makes `next` the row that was given last.
+    /// Makes `next` the row that was returned last.
     #[inline]
     pub(super) fn won(&mut self, next: &Node<T>) {
         self.stand(NodePtr::of(next));
@@ -108,19 +109,19 @@ impl<T: Send + Sync> Reader<T> {
         }
     }
 
-    /// The row that the last step led to.
+    /// Returns the row that the last step reached.
     ///
     /// # Safety
     ///
     /// A step was made.
     #[inline]
     pub(super) unsafe fn row(&self) -> Row<'_, T> {
-        // SAFETY: the hold stands at `at` while the reader is borrowed, and after a step `at` is a
-        // row and not the head.
+        // SAFETY: the hold is at `at` while the reader is borrowed. After a step, `at` is a row and
+        // not the head.
         unsafe { Row::of(self.at.get()) }
     }
 
-    /// One more reader, which gets the rows after the one that this reader was given last.
+    /// Creates a reader that receives the rows after the last one that this reader returned.
     pub fn fork(&self) -> Reader<T> {
         Reader {
             shared: self.shared.clone(),
@@ -133,7 +134,7 @@ impl<T: Send + Sync> Reader<T> {
         }
     }
 
-    /// Bytes that the gate holds for rows.
+    /// Returns the number of bytes that the gate uses for rows.
     pub fn memory(&self) -> usize {
         self.shared.budget.used()
     }
@@ -152,8 +153,8 @@ impl<T: Send + Sync> fmt::Debug for Reader<T> {
     }
 }
 
-/// The sources as a reader knows them, by number. `None` stands for one that has closed, or whose
-/// beginning the reader has not come to.
+/// The sources that a reader knows, by number. `None` means that a source has closed, or that the
+/// reader has not reached its beginning.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes(Vec<Option<Lane>>);
 
@@ -176,8 +177,8 @@ impl Lanes {
 impl Sources for Lanes {
     fn look(&mut self, source: Rank, mut joined: impl FnMut(i64, Rank)) -> Promise {
         let number = usize::from(source.number());
-        let lane = self.0[number].as_mut().expect("only open sources are looked at");
-        // The promise first, then the forks: see P2.
+        let lane = self.0[number].as_mut().expect("only open sources are read");
+        // The promise is read before the forks: see P2.
         let promise = lane.cell.get();
         let mut found = Vec::new();
         loop {

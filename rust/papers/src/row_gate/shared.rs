@@ -1,13 +1,13 @@
-//! T-Gate: readers that share the stream, each row given to one of them.
+//! The T-Gate: readers that share the stream, in which each row goes to one of them.
 //!
-//! Algorithm 4 of the multiway aggregation paper is ScaleGate's list with one change: a row is
-//! returned once and only once. Two ways to say to whom:
+//! Algorithm 4 of the multiway aggregation paper is ScaleGate's list with one change: each row is
+//! returned exactly once. There are two ways to choose the reader of a row:
 //!
-//! - [`SharedReader`]: to the reader that asks first. The readers of a group have one place in the
-//!   list and move it with a compare-and-swap.
-//! - [`KeyedReader`]: to the reader that its key belongs to, as TuMLMC needs for functions that
-//!   depend on the order of a key's rows. Each reader walks the whole list and passes over the
-//!   rows of the others.
+//! - [`SharedReader`]: the first reader that requests the row. The readers of a group have one
+//!   position in the list, which they move with a compare-and-swap.
+//! - [`KeyedReader`]: the reader to which the row's key belongs. The TuMLMC design needs keyed
+//!   readers for functions that depend on the order of a key's rows. Each reader walks through the
+//!   whole list and skips the rows of the other readers.
 
 use std::fmt;
 
@@ -21,22 +21,26 @@ use tidegate_structures::gate::Next;
 
 /// A consumer that shares the stream with the other readers of its group.
 ///
-/// Each row of the stream goes to one of them; the rows that one of them gets are in merged order.
+/// Each row of the stream goes to one reader of the group. Each reader receives its rows in merged
+/// order.
 pub struct SharedReader<T: Send + Sync> {
-    /// Stands at the row won last, or at a later place where the group was.
+    /// The underlying reader, which is at the row won last or at a later position that the group
+    /// has had.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }
 
 impl<T: Send + Sync> Reader<T> {
-    /// Makes this reader the first of a group that shares the rows after the one it was given last.
+    /// Turns this reader into the first of a group that shares the rows after the last one it
+    /// returned.
     pub fn share(self) -> SharedReader<T> {
         SharedReader { group: Arc::new(SharedPlace::at(self.at)), reader: self }
     }
 
-    /// Keeps of the stream the rows whose key belongs to part `part` of `parts`.
+    /// Restricts the stream to the rows whose key belongs to part `part` of `parts`.
     ///
-    /// `hash` gives a row's key as 64 well-mixed bits, the same for every reader of the gate.
+    /// `hash` returns a row's key as 64 well-mixed bits, and must be the same for every reader of
+    /// the gate.
     pub fn keyed<H: Fn(&Row<'_, T>) -> u64>(
         self,
         part: usize,
@@ -49,13 +53,13 @@ impl<T: Send + Sync> Reader<T> {
 }
 
 impl<T: Send + Sync> SharedReader<T> {
-    /// The next row that no reader of the group has been given, if it is ready.
+    /// Returns the next row that no reader of the group has received, if it is ready.
     pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
         loop {
             let ended = self.reader.frontier.is_end();
             let at = self.group.get();
-            // SAFETY: the reader stands at a place where the group was once, and the group only
-            // moves forward, so the hold is at `at` or before it.
+            // SAFETY: the reader is at a position that the group has had. The group only moves
+            // forward, so the hold is at `at` or before it.
             let Some(next) = unsafe { at.get() }.next(0) else {
                 self.reader.stand(at);
                 if ended {
@@ -68,7 +72,7 @@ impl<T: Send + Sync> SharedReader<T> {
             };
             if next.key() > self.reader.frontier.bound() {
                 if self.reader.frontier.raise(next.key(), &mut self.reader.lanes) {
-                    // Ready, but perhaps no longer the next one (R1).
+                    // The row is ready, but it may no longer be the next one (R1).
                     continue;
                 }
                 self.reader.stand(at);
@@ -76,14 +80,14 @@ impl<T: Send + Sync> SharedReader<T> {
             }
             if self.group.win(at, next) {
                 self.reader.won(next);
-                // SAFETY: the row is not the head, it was linked behind a node; and the hold stands
-                // at it while the reader is borrowed.
+                // SAFETY: the row was linked behind a node, so it is not the head. The hold is at
+                // the row while the reader is borrowed.
                 return Next::Ready(unsafe { self.reader.row() });
             }
         }
     }
 
-    /// One more reader of the group.
+    /// Creates another reader of the group.
     pub fn fork(&self) -> SharedReader<T> {
         SharedReader { reader: self.reader.fork(), group: self.group.clone() }
     }
@@ -95,7 +99,7 @@ impl<T: Send + Sync> fmt::Debug for SharedReader<T> {
     }
 }
 
-/// A consumer that gets the rows of some keys.
+/// A consumer that receives the rows of some keys.
 pub struct KeyedReader<T: Send + Sync, H> {
     reader: Reader<T>,
     part: usize,
@@ -104,7 +108,7 @@ pub struct KeyedReader<T: Send + Sync, H> {
 }
 
 impl<T: Send + Sync, H: Fn(&Row<'_, T>) -> u64> KeyedReader<T, H> {
-    /// The next row whose key belongs to this reader, if it is ready.
+    /// Returns the next row whose key belongs to this reader, if it is ready.
     pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
         loop {
             match self.reader.step() {
@@ -134,7 +138,7 @@ impl<T: Send + Sync, H> fmt::Debug for KeyedReader<T, H> {
     }
 }
 
-/// The part of `parts` to which a hash belongs: Lemire's reduction, by the upper bits.
+/// Returns the part of `parts` to which a hash belongs, using Lemire's reduction by the upper bits.
 fn part_of(hash: u64, parts: usize) -> usize {
     ((u128::from(hash) * parts as u128) >> 64) as usize
 }

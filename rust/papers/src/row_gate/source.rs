@@ -12,24 +12,24 @@ use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
-/// What a source that goes counts for in the decision to look for memory to free: often enough that
-/// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000
-/// times.
+/// The number of nodes for which a dropped source counts in the decision to check for memory to
+/// free. The number is large enough that the source's rows are freed eventually, and small enough
+/// that 60 000 sources are not each checked 60 000 times.
 const NODES_OF_A_SOURCE: usize = 16;
 
-/// Where a source stands in the list.
+/// The position of a source in the list.
 pub(super) struct ListPlace<T> {
     /// The time that the source has promised.
     promised: i64,
-    /// Levels on which the source has a finger.
+    /// The number of levels on which the source has a finger.
     levels: usize,
-    /// On each of them the last node found that sorts before the source's next row: the paper's
-    /// `update`. Later on lower levels.
+    /// On each level, the last node found that sorts before the source's next row: the paper's
+    /// `update`. Fingers on lower levels are later.
     fingers: [Finger<T>; LEVELS],
 }
 
 impl<T> ListPlace<T> {
-    /// At the head of the list.
+    /// Creates a position at the head of the list.
     pub(super) fn at(head: NodePtr<T>) -> Self {
         ListPlace { promised: i64::MIN, levels: LEVELS, fingers: [Finger::at(head); LEVELS] }
     }
@@ -39,17 +39,17 @@ impl<T> ListPlace<T> {
     }
 }
 
-/// A place on one level, with what a search asks of it so often that it is kept at hand.
+/// A position on one level, together with the values that searches need most often.
 struct Finger<T> {
     node: NodePtr<T>,
     key: Key,
-    /// The key of the node that followed when the finger was set, or `FIRST` if none did. Others
-    /// may have come in between since.
+    /// The key of the node that followed when the finger was set, or `FIRST` if there was none.
+    /// Other nodes may have been inserted in between since.
     next: Key,
 }
 
 impl<T> Finger<T> {
-    /// At the head of the list, or another node that is followed by nothing known.
+    /// Creates a finger at the head of the list, or at another node whose successor is unknown.
     fn at(node: NodePtr<T>) -> Self {
         Finger { node, key: Key::FIRST, next: Key::FIRST }
     }
@@ -73,25 +73,26 @@ impl<T> Copy for ListPlace<T> {}
 
 /// A feeder of the gate. Dropping it closes it.
 ///
-/// It can be given to another thread, and cannot be used by two: its place in the list is its own.
+/// A source can move to another thread, but two threads cannot use it at the same time, because it
+/// has a single position in the list.
 pub struct Source<T: Send + Sync> {
     shared: Arc<GateState<T>>,
     number: u16,
     position: u64,
     place: ListPlace<T>,
-    /// Stands at `held`.
+    /// The hold, which is at `held`.
     hold: Arc<Hold<T>>,
-    /// Where the topmost finger was at the end of the last `find`.
+    /// The position of the topmost finger at the end of the last `find`.
     held: NodePtr<T>,
     cell: Arc<PromiseCell>,
     last_fork: Option<Arc<Fork>>,
-    /// Made with the first row.
+    /// Created with the first row.
     chain: Option<ChainEnd<T>>,
     heights: Heights,
     not_sync: NotSync,
 }
 
-// SAFETY: a source is a place in a list of payloads that other threads read and drop.
+// SAFETY: a source is a position in a list of payloads that other threads read and drop.
 unsafe impl<T: Send + Sync> Send for Source<T> {}
 
 impl<T: Send + Sync> Source<T> {
@@ -117,20 +118,20 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Number of the source, which sorts rows of equal `ts`.
+    /// Returns the number of the source, by which rows with equal `ts` are sorted.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// The time that the source has promised: no later row may be below.
+    /// Returns the time that the source has promised. No later row may be below this time.
     pub fn promised(&self) -> i64 {
         self.place.promised
     }
 
     /// Adds a row: `addTuple`.
     ///
-    /// A row below what the source has promised, and a row for which there is no memory, is given
-    /// back, and the gate is as it was.
+    /// A row below the source's promise, or one for which there is no memory, is returned, and the
+    /// gate is unchanged.
     #[inline]
     pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejection<T>> {
         if ts < self.place.promised {
@@ -141,7 +142,7 @@ impl<T: Send + Sync> Source<T> {
         }
         let height = if self.place.levels < LEVELS { LEVELS } else { self.heights.next() }; // L47
         let key = Key { ts, id: RowId::new(self.number, self.position) };
-        let chain = self.chain.as_mut().expect("room was made");
+        let chain = self.chain.as_mut().expect("there is room for the node");
         let node = chain.node(key, payload, height); // L49
         self.find(key); // L50-56
         for level in 0..node.height() {
@@ -153,13 +154,14 @@ impl<T: Send + Sync> Source<T> {
         Ok(())
     }
 
-    /// Promises that no later row has a smaller `ts`; one that was promised already stays.
+    /// Promises that no later row has a smaller `ts`. A higher promise that was made before remains
+    /// in effect.
     ///
-    /// A source without news holds back the rows of all others; this says how far they need not
-    /// wait for it.
+    /// A source without new rows holds back the rows of all others. With this promise, the others
+    /// need not wait for its rows before `ts`.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
-            // Rows up to `ts` may be passed from now on, so the fingers must not hold them back.
+            // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.
             self.find(Key { ts, id: RowId::new(self.number, self.position) });
             if self.shared.budget.is_short() {
                 self.let_go();
@@ -168,14 +170,14 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Promises that there are no more rows, as dropping the source does.
+    /// Promises that there are no more rows, like dropping the source.
     pub fn close(self) {}
 
-    /// One more source, which begins with what this one has promised.
+    /// Creates another source, which begins with the promise of this one.
     ///
-    /// Its number is the next one that no source of the gate has had. Sources that begin at the
-    /// same time from different threads get theirs in the order of the calls; fork from one thread
-    /// if rows of equal `ts` must sort the same way in every run.
+    /// Its number is the next one that no source of the gate has had. If several threads fork
+    /// sources at the same time, the numbers follow the order of the calls. Fork from a single
+    /// thread if rows with equal `ts` must sort the same way in every run.
     pub fn fork(&mut self) -> Result<Source<T>, TooManySources> {
         let number = self.shared.number();
         if number >= MAX_SOURCES {
@@ -187,12 +189,12 @@ impl<T: Send + Sync> Source<T> {
         let (rank, from) = (Rank::from(number as u16), self.place.promised);
         let fork = Arc::new(Fork { rank, from, cell, next });
         let link = self.last_fork.as_ref().map_or(&self.cell.first_fork, |last| &last.next);
-        link.set(fork.clone()).expect("a source's forks are linked by the source alone");
+        link.set(fork.clone()).expect("only the source links its forks");
         self.last_fork = Some(fork);
         Ok(source)
     }
 
-    /// Takes memory for the next node if there is none.
+    /// Allocates memory for the next node if there is none.
     #[inline]
     fn make_room(&mut self) -> Result<(), tidegate_sync::Overrun> {
         match &self.chain {
@@ -219,15 +221,16 @@ impl<T: Send + Sync> Source<T> {
         }
         let (chain, passed) = ChainEnd::new(nodes, charge);
         self.chain = Some(chain);
-        // The reclaimer gets to know the segments with a new hold; the old one is given up after.
+        // The reclaimer learns of the segments through a new hold. The old one is given up
+        // afterwards.
         let hold = self.shared.hold(self.held, passed);
         std::mem::replace(&mut self.hold, hold).give_up();
         Ok(())
     }
 
-    /// Gives up the fingers on the upper levels, for the memory that they hold back.
+    /// Gives up the fingers on the upper levels, because they prevent memory from being freed.
     ///
-    /// The source's next row stands on all levels, and is where it begins again.
+    /// The source's next row is on all levels, and the source begins again there.
     #[cold]
     fn let_go(&mut self) {
         self.place.levels = 1;
@@ -244,15 +247,15 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Moves the fingers up to the last nodes that sort before `key`.
+    /// Moves the fingers to the last nodes that sort before `key`.
     #[inline]
     fn find(&mut self, key: Key) {
-        // SAFETY: the source's hold stands where the topmost finger was at the end of the last
-        // `find`, and fingers only move forward, higher ones no later than lower ones (F1).
+        // SAFETY: the source's hold is at the position of the topmost finger at the end of the last
+        // `find`. Fingers only move forward, and higher ones are no later than lower ones (F1).
         let mut from: Option<&Node<T>> = None;
         for level in (0..self.place.levels).rev() {
             let finger = &mut self.place.fingers[level];
-            // What was found above, if it is later than the finger.
+            // Use the node found above if it is later than the finger.
             let start = from.filter(|from| from.key() > finger.key);
             if level > 0 && start.is_none() && finger.next >= key {
                 // Nearer nodes on this level would only make the search shorter.
@@ -273,12 +276,13 @@ impl<T: Send + Sync> Source<T> {
         self.hold_top();
     }
 
-    /// Links `node` on `level`, at the finger or, if others were faster, behind it: `levelinsert`.
+    /// Links `node` on `level`, at the finger, or behind it if other threads were faster:
+    /// `levelinsert`.
     #[inline]
     fn insert(&mut self, level: usize, node: &Node<T>) {
         let mut follows = Key::FIRST;
-        // On a level without a finger the node follows nothing and nothing follows it: levels above
-        // the lowest are short cuts, and need not lead to every node that is tall enough.
+        // On a level without a finger, the node has no predecessor and no successor. The levels
+        // above the lowest are shortcuts and need not lead to every node that is tall enough.
         if level < self.place.levels {
             // SAFETY: as in `find`.
             let mut from = unsafe { self.place.fingers[level].node.get() };
@@ -299,7 +303,7 @@ impl<T: Send + Sync> Source<T> {
             Finger { node: NodePtr::of(node), key: node.key(), next: follows };
     }
 
-    /// Lets readers see what the source has promised.
+    /// Makes the source's promise visible to readers.
     #[inline]
     fn promise(&mut self, ts: i64) {
         if ts > self.place.promised {
@@ -327,12 +331,13 @@ impl<T: Send + Sync> fmt::Debug for Source<T> {
     }
 }
 
-/// Heights of a source's nodes: one more level with probability 1/4, the same in every run.
+/// The heights of a source's nodes. Each further level has a probability of 1/4, and every run
+/// generates the same heights.
 struct Heights(u64);
 
 impl Heights {
-    /// Begins differently for every source: equal heights at equal positions would make the tall
-    /// nodes of sources with equal rates neighbours.
+    /// Uses a different seed for every source. With equal heights at equal positions, the tall
+    /// nodes of sources with equal rates would be adjacent.
     fn of(source: u16) -> Self {
         Heights((u64::from(source) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

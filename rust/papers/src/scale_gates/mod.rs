@@ -1,4 +1,5 @@
-//! ScaleJoin over ScaleGates: threads that process rows run freely between two gates.
+//! ScaleJoin over ScaleGates: threads process rows between two gates, without waiting for each
+//! other.
 //!
 //! ```text
 //! left rows  ─┐            ┌─ reader 0 ─▶ thread 0, its share of the windows ─▶ source 0 ─┐
@@ -8,40 +9,45 @@
 //!
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
-//! [row gate](crate::row_gate). They, the threads and the shares last as long
-//! as the join. Each thread has a reader of its own, so that it sees all rows and waits for no
-//! other. It compares a row with its share of the other side's window (L16-18), stores it if it is
-//! its turn by its own counters (L19-20), lets go of rows that have left their window (L21-23), and
-//! adds what it found to SG_out, of which it is a source. SG_out gives matches once every thread is
-//! past their row.
+//! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join.
+//! Each thread has its own reader, so it sees all rows and waits for no other thread. A thread
+//! compares each row with its share of the other side's window (L16-18). The thread stores the row
+//! if its own counters say that it is its turn (L19-20), and drops rows that have left their window
+//! (L21-23). The thread then adds the matches to SG_out, of which it is a source. SG_out hands out
+//! the matches of a row after every thread has passed the row.
 //!
-//! The caller of the join is the paper's injecting and collecting thread. Threads go on between
-//! calls, for as long as rows are on their way. They rest where there are none.
+//! The caller of the join is the paper's injecting and collecting thread. The threads keep running
+//! between calls as long as rows are on their way, and sleep otherwise.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `pipes.rs` | the gates, and what threads tell each other |
+//! | `pipes.rs` | the gates, and the signals between threads |
 //! | `share.rs` | a thread's share of the windows |
 //!
 //! # Departures
 //!
-//! Beside the one numbered 3 of [`window::scale`](tidegate_operators::window::scale):
+//! There is another departure, numbered 3 in [`window::scale`](tidegate_operators::window::scale).
 //!
-//! 1. SG_in has two sources, one a side: the operator's own gate has put rows of several physical
-//!    streams in order before. Rows have their places in that order as times.
-//! 2. A row leaves the window before the next row is compared with it, and not after. In the paper's
-//!    order of steps a row may also meet some that are just out of its window (section III).
-//! 3. A thread that finds nothing for some rows promises SG_out to be past them. In the paper,
-//!    matches of others wait until it finds some.
-//! 4. A thread whose matches nobody takes waits once it has found many. A thread without a row
-//!    sleeps after a while (the paper's keeps trying, L10).
-//! 5. A thread compares numbers. Conditions that are not comparisons of numbers are evaluated by the
-//!    thread that takes the matches, before it gives them on.
+//! 1. SG_in has two sources, one per side, because the operator's own gate has already merged the
+//!    rows of several physical streams. A row's position in the merged order is its time.
+//!
+//! 2. A row leaves the window before the next row is compared with it, instead of afterwards. In
+//!    the paper's order of steps, a row may also meet rows that are just outside its window
+//!    (section III).
+//!
+//! 3. A thread that finds no matches for some rows promises SG_out that it has passed them. In the
+//!    paper, the matches of other threads wait until this thread finds a match.
+//!
+//! 4. A thread waits after it has found many matches that have not been taken. A thread without a
+//!    row sleeps after a while, whereas the paper's thread keeps trying (L10).
+//!
+//! 5. A thread compares numbers. The thread that takes the matches evaluates all other conditions,
+//!    before it passes the matches on.
 //!
 //! # Trade-offs
 //!
-//! Rows are compared one by one, and each costs every thread a step in a gate. The default way has
-//! neither: see BENCHMARKS.md.
+//! Rows are compared one by one, and each row costs every thread a step in a gate. The default
+//! algorithm has neither cost: see BENCHMARKS.md.
 
 mod pipes;
 mod share;
@@ -65,19 +71,19 @@ use tidegate_operators::rows::{
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
-/// Rows on their way from which on no more are taken.
+/// The number of rows on their way at which no more rows are accepted.
 const MOST_ROWS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 
-/// Rows that a call waits for, if this number is on its way.
+/// The number of rows that a call waits for, if this many are on their way.
 const STRIDE: u64 = if cfg!(test) { 4 } else { 1 << 10 };
 
-/// Pairs that are taken at a time, about.
+/// The approximate number of pairs that are taken at a time.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Pairs that a filter is given at a time.
+/// The number of pairs passed to a filter at a time.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// A window join whose threads go on between calls.
+/// A window join whose threads keep running between calls.
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -93,7 +99,7 @@ const FILTER_PAIRS: usize = 1 << 12;
 /// join.begin(&driver, vec![30, 31], vec![Side::Left, Side::Right], Some(&[]));
 /// let mut pairs = (Vec::new(), Vec::new());
 /// while !join.is_done() {
-///     let found = join.advance(&driver, None).expect("nobody asks it to stop").into_results();
+///     let found = join.advance(&driver, None).expect("the driver is not stopped").into_results();
 ///     pairs.0.extend(found.left);
 ///     pairs.1.extend(found.right);
 /// }
@@ -105,19 +111,21 @@ pub struct GatedScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that are scanned for. They know the least and the greatest number of all rows.
+    /// The conditions that are scanned, with the least and the greatest number of all rows.
     terms: Vec<Term>,
-    /// Whether they are scanned for. Not any more once a number does not fit.
+    /// True as long as all numbers fit, so that the conditions are scanned.
     compares: bool,
     entry: Mutex<Entry<Item>>,
     exit: Mutex<Exit>,
-    /// Rows that were put.
+    /// The number of rows added.
     rows: u64,
-    /// Rows whose results were given, of both sides together and of each, and the last one's time.
+    /// The number of rows whose results were returned, in total and per side, and the time of the
+    /// last one.
     given: u64,
     given_of: [u64; 2],
     last: Option<i64>,
-    /// The rows on their way, after some whose results were given.
+    /// The pieces with rows on their way. The first may also contain rows whose results were
+    /// returned.
     pieces: VecDeque<Arc<Piece>>,
     figures: Arc<Vec<ThreadFigures>>,
     workers: Workers,
@@ -173,7 +181,7 @@ impl GatedScaleJoin {
         })
     }
 
-    /// The conditions of more rows, or none from now on if some number does not fit.
+    /// Returns the conditions for more rows. Returns `None` from now on if a number does not fit.
     fn terms_of(&mut self, numbers: Operands<'_>) -> Option<Vec<Term>> {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -189,7 +197,7 @@ impl GatedScaleJoin {
         Some(self.terms.iter().zip(numbers?).map(of_rows).collect())
     }
 
-    /// Puts rows that are in the logs already.
+    /// Adds rows that are already in the logs.
     fn put(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>, are_compared: bool) {
         let terms = self.terms_of(numbers);
         if ts.is_empty() {
@@ -209,13 +217,13 @@ impl GatedScaleJoin {
         self.pieces.push_back(piece);
     }
 
-    /// The piece of a row whose results were not given.
+    /// Returns the piece of a row whose results have not been returned.
     fn piece(&self, row: u64) -> &Piece {
         let at = self.pieces.partition_point(|piece| piece.end() <= row);
         &self.pieces[at]
     }
 
-    /// Leaves the pairs alone that a filter keeps.
+    /// Keeps only the pairs that pass a filter.
     fn filter(
         &self,
         taken: WorkerMatches,
@@ -255,7 +263,7 @@ impl GatedScaleJoin {
         Ok(left)
     }
 
-    /// The results of rows whose matches are all here.
+    /// Returns the results of rows whose matches have all been found.
     fn collect(&mut self, taken: WorkerMatches) -> Results {
         let mut results = Results::default();
         let WorkerMatches { rows, mut numbers } = taken;
@@ -268,10 +276,11 @@ impl GatedScaleJoin {
             let first = self.logs[side.other() as usize].first() as u32;
             let matches = &mut numbers[start..end];
             start = end;
-            // Several threads found them.
+            // Several threads have found the matches.
             matches.iter_mut().for_each(|number| *number = number.wrapping_sub(first));
             matches.sort_unstable();
-            // Rows leave at their last matchable time: it is enough to look when a row has matches.
+            // Rows expire after their last matchable time, so it is enough to check this when a row
+            // has matches.
             if self.ordered {
                 results.add_unmatched(&mut self.logs, &self.extent, self.how, [Some(ts); 2]);
             }
@@ -280,7 +289,7 @@ impl GatedScaleJoin {
         results
     }
 
-    /// Notes that the results of all rows before `upto` were given.
+    /// Records that the results of all rows before `upto` were returned.
     fn give(&mut self, upto: u64) {
         while let Some(piece) = self.pieces.front() {
             let rows =
@@ -299,11 +308,11 @@ impl GatedScaleJoin {
         }
     }
 
-    /// How many of a side's kept rows no row at `now` or later can match.
+    /// Returns the number of kept rows of a side that no row at `now` or later can match.
     fn over(&self, side: Side, now: Option<i64>) -> usize {
         let log = &self.logs[side as usize];
         match (now, self.extent) {
-            // Rows on their way count for the rows that come after them.
+            // Rows on their way may still match the kept rows.
             (Some(_), Extent::Rows(counts)) => {
                 let first = self.given_of[side as usize].saturating_sub(counts[side as usize]);
                 first.saturating_sub(log.first()) as usize
@@ -315,8 +324,8 @@ impl GatedScaleJoin {
 
 impl RowJoin<Operands<'_>> for GatedScaleJoin {
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
-        assert!(self.takes_rows(), "no more rows are on their way than may be");
-        assert_eq!(ts.len(), sides.len(), "a side a row");
+        assert!(self.takes_rows(), "the join accepts rows");
+        assert_eq!(ts.len(), sides.len(), "one side per row");
         self.logs.iter_mut().for_each(|log| log.push(&ts, &sides));
         self.put(ts, sides, numbers, true);
     }
@@ -378,7 +387,8 @@ impl RowJoin<Operands<'_>> for GatedScaleJoin {
             let over = self.over(side, now);
             self.logs[side as usize].drop_first(over);
         }
-        // Threads let go of rows by the times of others. Of a promise they have to be told.
+        // Threads drop rows when they see the times of later rows. A promise has to be passed on to
+        // them.
         if now.is_none_or(|now| self.last.is_none_or(|last| last < now)) {
             let entry = self.entry.get_mut();
             entry.note(Item::Gone(self.logs.each_ref().map(RowLog::first)));
@@ -417,7 +427,7 @@ impl RowJoin<Operands<'_>> for GatedScaleJoin {
         let mut sides = vec![Side::Left; left.ts.len()];
         sides.resize(ts.len(), Side::Right);
         self.put(ts, sides, numbers, false);
-        // They have no results.
+        // These rows have no results.
         self.give(self.rows);
         self.last = None;
     }

@@ -1,5 +1,5 @@
-//! The way of rows through SG_in, processing threads and SG_out, and what the threads at its ends
-//! tell each other.
+//! The path of rows through SG_in, the processing threads and SG_out, and the signals between the
+//! threads.
 //!
 //! ```text
 //! put ─▶ SG_in ─┬─ reader 0 ─▶ worker 0 ─▶ source 0 ─┬─▶ SG_out ─▶ take
@@ -8,16 +8,21 @@
 //! ```
 //!
 //! # Protocol
+//! 1. Rows are numbered in the order in which they are added. A row's number is its time in both
+//!    gates.
 //!
-//! 1. Rows are numbered in the order in which they are put. A number is a row's time in both gates.
-//! 2. A worker *passes* a row: it adds to SG_out what it found of it, promises SG_out to be past it,
-//!    and then raises its mark. So a thread that sees all marks above a row finds all that was found
-//!    of the row in SG_out, and ready.
-//! 3. A worker that finds no row, or that has found more than it may before somebody takes it, waits
-//!    for the bell of all workers. It has noted the rings before it looked, so that it misses none.
-//! 4. Somebody has always something to take: all that the slowest worker has found is of rows that
-//!    all workers have passed. So workers that wait for room do not wait for ever.
-//! 5. A worker that panics leaves the panic to the thread that takes, and all workers end.
+//! 2. To *pass* a row, a worker adds the row's matches to SG_out, promises SG_out that it has
+//!    passed the row, and then raises its mark. A thread that sees all marks above a row therefore
+//!    finds all matches of the row ready in SG_out.
+//!
+//! 3. A worker waits for the bell of all workers if it finds no row, or if too many of its matches
+//!    have not been taken. The worker notes the number of rings before it checks, so it misses no
+//!    ring.
+//!
+//! 4. There is always something to take: the matches of the slowest worker belong to rows that all
+//!    workers have passed. Workers that wait for room therefore do not wait forever.
+//!
+//! 5. If a worker panics, the panic is passed on to the taking thread, and all workers end.
 
 use std::fmt;
 use std::time::Duration;
@@ -31,49 +36,50 @@ use tidegate_sync::atomic::Arc;
 use crate::threads::{Crew, Patience};
 use tidegate_operators::rows::Side;
 
-/// Rows after which workers are called, and after which a worker tells how far it is.
+/// The number of rows after which workers are woken, and after which a worker reports its progress.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// Matches that a worker may have found before they are taken. One row may have more matches.
+/// The maximum number of matches that a worker finds before it waits until they are taken. One row
+/// may have more matches.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// How long the thread that takes waits before it is content with fewer rows than it has asked for.
+/// The time that the taking thread waits before it accepts fewer rows than it requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// What a worker does with the items that come out of SG_in, all of them, in order.
+/// The processing of all items from SG_in by one worker, in order.
 pub trait Process<T>: Send {
-    /// Numbers of the rows that match a row; `None` for an item that is no row.
+    /// Returns the numbers of the rows that match a row, or `None` for an item that is not a row.
     fn process(&mut self, item: &T) -> Option<Vec<u32>>;
 
-    /// Called now and then: after some rows, and before the worker waits.
+    /// Called from time to time: after some rows, and before the worker waits.
     fn rest(&mut self) {}
 }
 
 /// The parts that threads share.
 struct PipeState {
-    /// Workers have one bell: there are more rows, or there is room for matches. The thread that
-    /// takes is told that rows are through.
+    /// The bells. Workers share one bell, which rings when there are more rows or room for matches.
+    /// The taking thread's bell rings when rows have been passed.
     crew: Arc<Crew>,
-    /// The number of rows that somebody waits for. Raised by the thread that takes.
+    /// The number of rows that the taking thread waits for. The taking thread raises it.
     wanted: HighWater,
-    /// Rows that each worker has passed.
+    /// The number of rows that each worker has passed.
     passed: Vec<HighWater>,
-    /// Matches of each worker that were taken.
+    /// The number of matches of each worker that were taken.
     taken: Vec<HighWater>,
 }
 
 /// The bell of all workers.
 const CALL: usize = 0;
 
-/// Where rows are put.
+/// The entry to which rows are added.
 pub struct Entry<T: Send + Sync> {
-    /// One a side.
+    /// One source per side.
     sources: [Source<T>; 2],
     rows: u64,
     shared: Arc<PipeState>,
 }
 
-/// A processing thread's way from SG_in to SG_out.
+/// The path of a processing thread from SG_in to SG_out.
 pub struct Passage<T: Send + Sync> {
     number: usize,
     rows: Reader<T>,
@@ -81,20 +87,21 @@ pub struct Passage<T: Send + Sync> {
     shared: Arc<PipeState>,
 }
 
-/// Where matches are taken.
+/// The exit from which matches are taken.
 pub struct Exit {
     matches: Reader<Vec<u32>>,
-    /// Of a row that not all workers have passed.
+    /// Matches of a row that not all workers have passed.
     next: Option<Matches>,
-    /// Matches of each worker that were taken.
+    /// The number of matches of each worker that were taken.
     taken: Vec<u64>,
-    /// Rows that all workers had passed when this was looked at last, and how often they had rung.
+    /// The number of rows that all workers had passed at the last check, and how often they had
+    /// rung.
     passed: u64,
     heard: u64,
     shared: Arc<PipeState>,
 }
 
-/// What a worker found of a row.
+/// The matches of a row that one worker has found.
 #[derive(Debug)]
 struct Matches {
     row: u64,
@@ -102,16 +109,16 @@ struct Matches {
     numbers: Vec<u32>,
 }
 
-/// What all workers found of some rows.
+/// The matches of some rows that all workers have found.
 #[derive(Debug, Default)]
 pub struct WorkerMatches {
-    /// Rows that have matches, and where these end.
+    /// Rows that have matches, and the ends of their matches in `numbers`.
     pub rows: Vec<(u64, usize)>,
-    /// Numbers of the rows that match, of each row in any order.
+    /// The numbers of the matching rows. For each row, they are in any order.
     pub numbers: Vec<u32>,
 }
 
-/// Both gates, and the ways of this number of workers between them.
+/// Creates both gates, and the paths of the given number of workers between them.
 pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit, Arc<Crew>) {
     let enough = "as many sources as there may be threads";
     let (sources, readers) = ScaleGate::new(2, workers).expect(enough);
@@ -155,12 +162,12 @@ impl fmt::Debug for Exit {
 const IN_ORDER: &str = "rows are in order, and nothing limits the gate";
 
 impl<T: Send + Sync> Entry<T> {
-    /// Rows that were put.
+    /// Returns the number of rows added.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Puts the next row. Workers may see it once they are [called](Self::call).
+    /// Adds the next row. Workers may see it once they are [called](Self::call).
     pub fn put(&mut self, side: Side, row: T) {
         self.sources[side as usize].push(self.rows as i64, row).expect(IN_ORDER);
         self.rows += 1;
@@ -169,13 +176,13 @@ impl<T: Send + Sync> Entry<T> {
         }
     }
 
-    /// Puts an item that is no row, before the next one.
+    /// Adds an item that is not a row, before the next row.
     pub fn note(&mut self, item: T) {
-        // Of two items with one time, the first source's is the first.
+        // If two items have the same time, the item of the first source comes first.
         self.sources[0].push(self.rows as i64, item).expect(IN_ORDER);
     }
 
-    /// Lets workers take all that was put.
+    /// Wakes the workers, so that they take everything that was added.
     pub fn call(&mut self) {
         self.sources.iter_mut().for_each(|source| source.advance(self.rows as i64));
         self.shared.crew.call(CALL).ring();
@@ -183,7 +190,7 @@ impl<T: Send + Sync> Entry<T> {
 }
 
 impl<T: Send + Sync> Passage<T> {
-    /// Works until [all is over](Crew::end).
+    /// Processes items until [the crew ends](Crew::end).
     pub fn run(mut self, mut process: impl Process<T>) {
         let crew = self.shared.crew.clone();
         crew.work(|| self.work(&mut process));
@@ -233,21 +240,22 @@ impl<T: Send + Sync> Passage<T> {
 }
 
 impl Exit {
-    /// Rows that all workers have passed.
+    /// Returns the number of rows that all workers have passed.
     fn all_passed(&self) -> u64 {
         self.shared.passed.iter().map(HighWater::get).min().expect("there are workers")
     }
 
-    /// Waits until all workers have passed the first `wanted` rows, or some beyond the first `from`
-    /// and it would take long, or a rest is asked for. Returns how many they have passed.
+    /// Waits until all workers have passed the first `wanted` rows. After a while, this method
+    /// accepts fewer rows, as long as there are some beyond the first `from`. It also stops waiting
+    /// if `is_paused` returns `true`. Returns the number of rows that all workers have passed.
     ///
     /// # Panics
     ///
-    /// When a worker has panicked, as it did.
+    /// Panics if a worker has panicked, with the payload of its panic.
     pub fn wait(&mut self, from: u64, wanted: u64, is_paused: impl Fn() -> bool) -> u64 {
         self.shared.wanted.raise(wanted);
-        // Some rows are known to be through; or a worker has rung, which it does once it has passed
-        // what is wanted, and before it waits.
+        // Settles for fewer rows if some are known to have been passed, or if a worker has rung. A
+        // worker rings after it has passed the wanted rows, and before it waits.
         let mut is_content = self.passed > from;
         loop {
             let rings = self.shared.crew.told().rings();
@@ -262,8 +270,9 @@ impl Exit {
         }
     }
 
-    /// The matches of rows before `upto`, which all workers have passed: no more than `most`, or
-    /// the matches of one row. Returns the row that they all are before.
+    /// Returns the matches of rows before `upto`, which all workers have passed: at most about
+    /// `most` matches, or the matches of one row. Also returns a row number that is above the
+    /// numbers of all these rows.
     pub fn take(&mut self, upto: u64, most: usize) -> (WorkerMatches, u64) {
         let mut all = WorkerMatches::default();
         let mut end = upto;
@@ -312,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether far more time has passed than a test takes.
+    /// Returns a function that says whether far more time has passed than a test needs.
     fn patience() -> impl Fn() -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         move || Instant::now() > until
@@ -332,7 +341,7 @@ mod tests {
     fn a_panic_ends_all_and_reaches_the_thread_that_waits() {
         let (mut entry, parts, mut exit, _) = pipes(3);
         let run = |(nth, part): (u32, Passage<u32>)| {
-            // One panics at a row that there is.
+            // One worker panics at an existing row.
             std::thread::spawn(move || part.run(Broken(2 + 10 * nth)))
         };
         let threads: Vec<_> = (0..).zip(parts).map(run).collect();
@@ -351,12 +360,12 @@ mod tests {
         let (mut entry, parts, mut exit, _) = pipes::<u32>(1);
         entry.put(Side::Left, 0);
         entry.call();
-        // Nobody works.
+        // No worker is running.
         assert_eq!(exit.wait(0, 1, || true), 0);
         drop(parts);
     }
 
-    /// Finds as many matches as a row says.
+    /// Finds as many matches for a row as its value says.
     struct Count;
 
     impl Process<u32> for Count {
@@ -383,7 +392,7 @@ mod tests {
         let is_over = patience();
         while given < 40 {
             let passed = exit.wait(given, 40, &is_over);
-            assert!(!is_over(), "{given} of 40 rows are through");
+            assert!(!is_over(), "{given} of 40 rows have been passed");
             let (taken, upto) = exit.take(passed, 5);
             let mut start = 0;
             for &(row, end) in &taken.rows {
@@ -395,7 +404,7 @@ mod tests {
             given = upto;
         }
         assert_eq!(found, wanted);
-        // All but the matches of a row were taken before the worker went on.
+        // All matches except those of one row were taken before the worker continued.
         assert_eq!(exit.taken, [wanted.len() as u64 / 2; 2]);
         crew.end();
         threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -1,4 +1,5 @@
-//! The rows that a processing thread has stored, with copies of all that it compares by.
+//! The rows that a processing thread has stored, with copies of the numbers by which it compares
+//! them.
 
 use std::ops::Range;
 
@@ -9,30 +10,31 @@ use super::pipes::Process;
 use tidegate_operators::predicate::{Ranges, ScanColumns, Term};
 use tidegate_operators::rows::{Extent, Side};
 
-/// Rows before a window is made anew, at least; it is each time it has doubled.
+/// The minimum number of rows at which a window is rebuilt. Windows are rebuilt whenever they have
+/// doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// Rows that were put together, and the numbers that they are compared by. All threads look at
-/// them, and nobody changes them.
+/// Rows that were added together, and the numbers by which they are compared. All threads read
+/// them, and no thread changes them.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// The number of the first row, of both sides together.
+    /// The number of the first row, counting both sides together.
     pub(super) first: u64,
     /// The number of the first row of each side.
     pub(super) firsts: [u64; 2],
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The place of each row among the rows of its side.
+    /// The position of each row among the rows of its side.
     pub(super) places: Vec<u32>,
-    /// The conditions that are scanned for, with the numbers of these rows; none if some row has
-    /// none.
+    /// The conditions that are scanned, with the numbers of these rows. `None` if a row has no
+    /// number.
     pub(super) terms: Option<Vec<Term>>,
-    /// Whether they are compared, and not just stored.
+    /// True if the rows are compared, in addition to being stored.
     pub(super) are_compared: bool,
 }
 
 impl Piece {
-    /// Rows of both sides, behind `first` others.
+    /// Creates a piece from rows of both sides, which follow `first` other rows.
     pub(super) fn new(
         first: u64,
         firsts: [u64; 2],
@@ -51,12 +53,12 @@ impl Piece {
         Piece { first, firsts, ts, sides, places, terms, are_compared }
     }
 
-    /// One more than the number of the last row.
+    /// Returns the number after that of the last row.
     pub(super) fn end(&self) -> u64 {
         self.first + self.ts.len() as u64
     }
 
-    /// The number of a row among the rows of its side.
+    /// Returns the number of a row among the rows of its side.
     pub(super) fn number(&self, nth: usize) -> u64 {
         self.firsts[self.sides[nth] as usize] + u64::from(self.places[nth])
     }
@@ -70,16 +72,16 @@ impl Piece {
     }
 }
 
-/// What comes out of SG_in.
+/// An item from SG_in.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     /// A row of a piece.
     Row { piece: Arc<Piece>, nth: u32 },
-    /// Rows of each side with smaller numbers can match no later row, whatever its time.
+    /// Rows of each side with smaller numbers can match no later row, regardless of its time.
     Gone([u64; 2]),
 }
 
-/// Figures of a processing thread.
+/// The figures of a processing thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadFigures {
     pub(super) compared: Counter,
@@ -92,9 +94,9 @@ pub(super) struct Processor {
     extent: Extent,
     id: u64,
     processors: u64,
-    /// Rows of each side that have come: each processor counts for itself.
+    /// The number of rows of each side that have arrived. Each processor counts for itself.
     counters: [u64; 2],
-    /// The numbers of the stored rows of both sides, those that are gone included.
+    /// The numbers of the stored rows of both sides, including removed rows.
     terms: Vec<Term>,
     halves: [Half; 2],
     figures: Arc<Vec<ThreadFigures>>,
@@ -104,20 +106,20 @@ pub(super) struct Processor {
 /// The stored rows of one side.
 #[derive(Debug)]
 struct Half {
-    /// Rows that were stored and moved out.
+    /// The number of rows that were stored and dropped when the window was rebuilt.
     moved: u64,
-    /// Rows at the front that are gone.
+    /// The number of removed rows at the front.
     gone: usize,
     len: usize,
-    /// Their times, if windows are of time.
+    /// The times of the rows, if windows are time-based.
     ts: Vec<i64>,
     window: ScanColumns,
-    /// How many rows the window had when it was made.
+    /// The number of rows in the window when it was last rebuilt.
     made_with: usize,
 }
 
 impl Processor {
-    /// A processor that has stored nothing.
+    /// Creates a processor without rows.
     pub(super) fn new(
         extent: Extent,
         id: usize,
@@ -145,26 +147,26 @@ impl Processor {
         }
     }
 
-    /// How many of the numbers before `number` are of rows that this processor stores.
+    /// Returns how many of the numbers before `number` belong to rows that this processor stores.
     fn stored_before(&self, number: u64) -> u64 {
         number.saturating_sub(self.id).div_ceil(self.processors)
     }
 
-    /// Lets go of rows of a side with smaller numbers.
+    /// Removes rows of a side with smaller numbers.
     fn leave_before(&mut self, side: Side, number: u64) {
         let stored = self.stored_before(number);
         let half = &mut self.halves[side as usize];
         half.gone = half.gone.max((stored.saturating_sub(half.moved) as usize).min(half.len));
     }
 
-    /// Lets go of rows of a side that no row of the other side can match which comes at `ts` or
+    /// Removes rows of a side that no row of the other side can match if it arrives at `ts` or
     /// later.
     fn leave(&mut self, side: Side, ts: i64) {
         match self.extent {
             Extent::Time(reach) => {
                 let first = reach.first(side.other(), ts);
                 let half = &mut self.halves[side as usize];
-                // Each row leaves once.
+                // Each row is removed once.
                 half.gone += half.ts[half.gone..].iter().take_while(|&&ts| ts < first).count();
             }
             Extent::Rows(counts) => {
@@ -174,7 +176,7 @@ impl Processor {
         }
     }
 
-    /// The numbers of the stored rows of the other side that match a row (L16-18).
+    /// Returns the numbers of the stored rows of the other side that match a row (L16-18).
     fn compare(&mut self, piece: &Piece, nth: usize) -> Vec<u32> {
         let (side, terms) = (piece.sides[nth], piece.terms.as_deref().unwrap_or_default());
         let half = &self.halves[side.other() as usize];
@@ -211,7 +213,7 @@ impl Processor {
         half.make(&mut self.terms, side);
     }
 
-    /// From now on every pair matches.
+    /// Makes every pair match from now on.
     fn forget_terms(&mut self) {
         self.terms.clear();
         for (half, side) in self.halves.iter_mut().zip([Side::Left, Side::Right]) {
@@ -231,7 +233,7 @@ impl Processor {
 }
 
 impl Half {
-    /// Makes the window anew, of the rows that have not gone.
+    /// Rebuilds the window from the rows that have not been removed.
     fn make(&mut self, terms: &mut [Term], side: Side) {
         terms.iter_mut().for_each(|term| term.drop_front(side, self.gone));
         self.ts.drain(..self.gone.min(self.ts.len()));
@@ -240,7 +242,7 @@ impl Half {
         self.len -= self.gone;
         self.gone = 0;
         self.window =
-            ScanColumns::new(terms, side, None, self.len).expect("room beside the numbers");
+            ScanColumns::new(terms, side, None, self.len).expect("there is room for the numbers");
         self.made_with = self.len;
         if let Some(term) = terms.first() {
             let new_rows = term.operand(side.other()).rows();
@@ -268,7 +270,7 @@ impl Process<Item> for Processor {
             self.forget_terms();
         }
         let (side, ts) = (piece.sides[nth], piece.ts[nth]);
-        // Of the opposite window they leave before the row is compared with it.
+        // Rows of the opposite window are removed before the row is compared with it.
         let found = if piece.are_compared {
             self.leave(side.other(), ts);
             self.compare(piece, nth)

@@ -12,21 +12,21 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{KeyedEpoch, keep_filtered};
 use tidegate_operators::rows::{Filter, FilterError, NO_KEY, Reach, Side};
 
-/// Rows that a joiner stores in a turn, and looks for: enough that turns cost little, few enough
-/// that others soon find them.
+/// The number of rows that a joiner stores and searches for in a turn. The number is large enough
+/// that turns cost little, and small enough that other joiners soon find the rows.
 const BATCH: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// Pairs that a joiner finds before it waits until they are taken.
+/// The number of pairs that a joiner finds before it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// The rows that were given to one joiner, and its work.
+/// The rows that were assigned to one joiner, and its work.
 ///
-/// Each row changes some of the fields, so that no two joiners share a line of a cache, nor a pair
-/// of lines, which processors fetch together.
+/// Each row changes some of the fields. The alignment prevents two joiners from sharing a cache
+/// line, or a pair of lines that processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Joiner {
-    /// Of each side.
+    /// The lists of each side.
     lists: [TimeTravel; 2],
     keys: [Keys; 2],
     work: Work,
@@ -36,48 +36,49 @@ pub(super) struct Joiner {
 #[derive(Debug, Default)]
 struct Keys {
     all: Vec<u32>,
-    /// Whether a key is among them.
+    /// Marks the keys that have rows.
     is_there: Vec<bool>,
-    /// Rows from this time on may have come since old rows were last cut off.
+    /// Rows from this time onwards may have arrived since old rows were last cut off.
     since: Option<i64>,
 }
 
-/// The rows of the epoch that a joiner was given, and what it found.
+/// The joiner's rows of the epoch, and the matches it has found.
 #[derive(Debug, Default)]
 struct Work {
-    /// Whether the rows were picked.
+    /// True if the rows have been selected.
     has_begun: bool,
     mine: Vec<u32>,
-    /// How many of them are stored, and looked for.
+    /// The number of rows that have been stored, and the number that have been searched for.
     stored: usize,
     looked: usize,
-    /// Numbers of matching earlier rows, one row's after the other's.
+    /// The numbers of matching earlier rows, row after row.
     numbers: Vec<u32>,
-    /// For each row looked for that has a key, its place in the epoch and where its matches end.
+    /// For each row searched for that has a key, its position in the epoch and the end of its
+    /// matches.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
     failed: Option<FilterError>,
 }
 
-/// What all joiners read of an epoch.
+/// The state of an epoch that all joiners read.
 #[derive(Debug)]
 struct EpochState<'a> {
     epoch: &'a KeyedEpoch,
     reach: &'a Reach,
     schedule: &'a Schedule,
-    /// Of each joiner, the lists of both sides.
+    /// The lists of both sides, for each joiner.
     readers: Vec<[ListReader<'a>; 2]>,
-    /// The rows of the epoch that are stored.
+    /// The rows of the epoch that have been stored.
     stored: &'a Prefix,
-    /// The low bits of the number of each side's first row: of those kept, and of the epoch.
+    /// The low bits of the number of each side's first kept row, and of its first row in the epoch.
     kept: [u32; 2],
     first: [u32; 2],
-    /// Joiners that have more to do.
+    /// The number of joiners that have more to do.
     running: Counter,
     driver: Driver,
 }
 
-/// What an epoch needs, from the operator.
+/// The operator's input for an epoch.
 pub(super) struct EpochInput<'a> {
     pub(super) epoch: &'a KeyedEpoch,
     pub(super) reach: &'a Reach,
@@ -87,7 +88,7 @@ pub(super) struct EpochInput<'a> {
     pub(super) first: [u32; 2],
 }
 
-/// The work of one joiner on an epoch, a turn at a time: see [`step`](Self::step).
+/// The work of one joiner on an epoch, which is done in turns: see [`step`](Self::step).
 pub struct JoinerWork<'a> {
     me: u16,
     writers: [ListWriter<'a>; 2],
@@ -95,11 +96,11 @@ pub struct JoinerWork<'a> {
     work: &'a mut Work,
     shared: Arc<EpochState<'a>>,
     filter: Option<&'a Filter<'a>>,
-    /// Whether it has no more to do until its pairs are taken.
+    /// True if the joiner has nothing to do until its pairs are taken.
     is_at_rest: bool,
 }
 
-/// The work of all joiners, which wait for each other.
+/// Creates the work of all joiners, which wait for each other.
 pub(super) fn works<'a>(
     joiners: &'a mut [Joiner],
     given: EpochInput<'a>,
@@ -138,15 +139,16 @@ impl fmt::Debug for JoinerWork<'_> {
 }
 
 impl JoinerWork<'_> {
-    /// Stores some rows, and looks for matches of some that have been stored, as all before them
-    /// have.
+    /// Stores some rows. Also searches for matches of rows before which all rows of the epoch have
+    /// been stored.
     pub fn step(&mut self) -> Turn {
         if self.is_at_rest {
             return if self.shared.running.get() == 0 { Turn::Finished } else { Turn::Waiting };
         }
         let has_worked = self.store() | self.look();
         let Work { mine, stored, looked, .. } = &*self.work;
-        // It rests only when all of its rows are stored: others wait for these.
+        // It stops only after all of its rows have been stored, because other joiners wait for
+        // them.
         if *stored == mine.len() && (*looked == mine.len() || self.is_enough()) {
             self.is_at_rest = true;
             self.shared.running.subtract(1);
@@ -155,21 +157,21 @@ impl JoinerWork<'_> {
         if has_worked { Turn::Worked } else { Turn::Waiting }
     }
 
-    /// The rows of the epoch that have matches, by their places, and the low bits of the numbers of
-    /// their matches.
+    /// Returns the rows of the epoch that have matches, by position, together with the low bits of
+    /// the numbers of their matches.
     pub fn matches(&self) -> Vec<(usize, Vec<u32>)> {
         let matches = self.work.matches(0).filter(|(_, numbers)| !numbers.is_empty());
         matches.map(|(row, numbers)| (row, numbers.to_vec())).collect()
     }
 
-    /// Whether its pairs should be taken first.
+    /// Returns whether the joiner's pairs should be taken before it continues.
     fn is_enough(&self) -> bool {
         self.work.numbers.len() >= MOST_PAIRS
             || self.work.failed.is_some()
             || self.shared.driver.is_paused()
     }
 
-    /// Stores some rows; whether there were any.
+    /// Stores some rows, and returns whether there were any.
     fn store(&mut self) -> bool {
         if !self.work.has_begun {
             self.begin();
@@ -185,13 +187,13 @@ impl JoinerWork<'_> {
                 self.keys[side as usize].add(key);
             }
         }
-        // Not before: who sees the edge behind a row finds it in its list.
+        // Marked only now: a thread that sees the edge behind a row finds the row in its list.
         stored.mark_all(rows.iter().map(|&row| row as usize));
         self.work.stored += rows.len();
         self.work.stored > from
     }
 
-    /// Picks the rows of the epoch that are this joiner's, and cuts rows off its lists that are too
+    /// Selects this joiner's rows of the epoch. Also cuts off the rows of its lists that are too
     /// old for all rows of the epoch.
     fn begin(&mut self) {
         let EpochState { epoch, reach, .. } = &*self.shared;
@@ -202,7 +204,8 @@ impl JoinerWork<'_> {
         for side in [Side::Left, Side::Right] {
             let oldest = reach.first(side.other(), now);
             let keys = &mut self.keys[side as usize];
-            // Once for as long as rows stay: all that were there the last time go.
+            // Once per retention time, so that each time, all rows of the previous time are cut
+            // off.
             if keys.since.is_none_or(|since| oldest > since) {
                 let writer = &mut self.writers[side as usize];
                 keys.retain(|key| writer.cut(key, oldest));
@@ -211,7 +214,7 @@ impl JoinerWork<'_> {
         }
     }
 
-    /// Looks for matches of some rows; whether there were any.
+    /// Searches for matches of some rows, and returns whether there were any.
     fn look(&mut self) -> bool {
         let before = self.work.looked;
         let mine = self.work.mine.len();
@@ -219,7 +222,7 @@ impl JoinerWork<'_> {
             return false;
         }
         if self.work.stored == mine {
-            // Threads that mark at the same time may leave the edge behind.
+            // If threads mark rows at the same time, the edge may lag behind.
             self.shared.stored.mark_all([]);
         }
         let edge = self.shared.stored.edge();
@@ -239,7 +242,7 @@ impl JoinerWork<'_> {
         self.work.looked > before
     }
 
-    /// Looks for the matches of a row among the rows that came before it.
+    /// Searches for the matches of a row among earlier rows.
     fn look_for(&mut self, row: usize) {
         let EpochState { epoch, reach, schedule, readers, kept, first, .. } = &*self.shared;
         let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
@@ -250,8 +253,8 @@ impl JoinerWork<'_> {
         let Work { numbers, rows, comparisons, .. } = &mut *self.work;
         if let Some(last) = reach.last(side, ts) {
             let (newest, oldest) = (last.min(ts), reach.first(side, ts));
-            // Rows of the other side that come before it in the epoch. Others are there, too, of
-            // the same time: they find this row.
+            // Rows of the other side that precede it in the epoch. The lists also contain later
+            // rows with the same time, which find this row themselves.
             let own = epoch.numbers[row].wrapping_sub(first[side as usize]);
             let upto = first[other].wrapping_add(row as u32 - own).wrapping_sub(kept[other]);
             let begin = numbers.len();
@@ -267,7 +270,7 @@ impl JoinerWork<'_> {
             }
             *comparisons += (numbers.len() - begin) as u64;
             if team.len() > 1 {
-                // Stable, which makes use of the order that each joiner's rows have.
+                // The sort is stable and uses the existing order of each joiner's rows.
                 numbers[begin..].sort_by_key(|number| number.wrapping_sub(kept[other]));
             }
         }
@@ -291,22 +294,23 @@ impl Joiner {
         self.keys[side as usize].add(key);
     }
 
-    /// The first row of an epoch of `rows` rows that is to be looked for here.
+    /// Returns the first row of an epoch of `rows` rows that this joiner has not searched for.
     pub(super) fn next(&self, rows: usize) -> usize {
         self.work.mine.get(self.work.looked).map_or(rows, |&row| row as usize)
     }
 
-    /// Matches of the epoch's rows from one on, by row: its place, and the numbers of its matches.
+    /// Returns the matches of the epoch's rows from `from` onwards: the position of each row, and
+    /// the numbers of its matches.
     pub(super) fn matches(&self, from: usize) -> impl Iterator<Item = (usize, &[u32])> {
         self.work.matches(from)
     }
 
-    /// How many matches were found of the epoch's rows before one.
+    /// Returns the number of matches found for the epoch's rows before `row`.
     pub(super) fn matches_before(&self, row: usize) -> usize {
         self.work.begin(row).1
     }
 
-    /// Forgets the matches of rows before this one.
+    /// Drops the matches of rows before `row`.
     pub(super) fn drop_before(&mut self, row: usize) {
         let (rows, numbers) = self.work.begin(row);
         self.work.rows.drain(..rows);
@@ -322,18 +326,18 @@ impl Joiner {
         self.work.comparisons
     }
 
-    /// Gives the memory of rows that were cut off to later rows.
+    /// Makes the memory of rows that were cut off available to later rows.
     pub(super) fn recycle(&mut self) {
         self.lists.iter_mut().for_each(TimeTravel::recycle);
     }
 
-    /// Forgets all rows.
+    /// Drops all rows.
     pub(super) fn clear(&mut self) {
         self.lists = Default::default();
         self.keys = Default::default();
     }
 
-    /// Bytes of the lists.
+    /// Returns the number of bytes used by the lists.
     pub(super) fn memory(&self) -> usize {
         let of_keys =
             |keys: &Keys| keys.all.capacity() * size_of::<u32>() + keys.is_there.capacity();
@@ -354,7 +358,7 @@ impl Keys {
         }
     }
 
-    /// Forgets the keys for which `has_rows` does not hold.
+    /// Drops the keys for which `has_rows` returns `false`.
     fn retain(&mut self, mut has_rows: impl FnMut(u32) -> bool) {
         let is_there = &mut self.is_there;
         self.all.retain(|&key| {
@@ -366,7 +370,8 @@ impl Keys {
 }
 
 impl Work {
-    /// Where the rows from one on begin among those looked for, and their matches.
+    /// Returns the positions from which the rows from `row` onwards are in `rows`, and their
+    /// matches in `numbers`.
     fn begin(&self, row: usize) -> (usize, usize) {
         let at = self.rows.partition_point(|&(other, _)| (other as usize) < row);
         (at, at.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize))
@@ -381,7 +386,7 @@ impl Work {
         })
     }
 
-    /// Drops what the filter does not keep, of the rows from `row` on.
+    /// Drops the matches that do not pass the filter, for the rows from `row` onwards.
     fn filter(&mut self, epoch: &KeyedEpoch, filter: &Filter<'_>, row: usize, first: usize) {
         let rows = &mut self.rows[row..];
         match keep_filtered(epoch, filter, rows, &mut self.numbers, first) {

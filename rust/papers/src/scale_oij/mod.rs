@@ -1,5 +1,5 @@
-//! Scale-OIJ: a row goes to one joiner of its key's team, which stores it in a list by time and
-//! looks into the lists of the whole team.
+//! Scale-OIJ: each row is assigned to one joiner of its key's team. The joiner stores the row in a
+//! list sorted by time, and searches the lists of the whole team.
 //!
 //! ```text
 //!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each looks into all lists
@@ -10,40 +10,48 @@
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
 //! Processors in OpenMLDB" (ICDE 2023), and the code that its authors have published in OpenMLDB.
 //!
-//! 1. *Partition*: a row goes to a random joiner of its key's team, and to no other.
-//! 2. *Store*: the joiner puts it into its own list of the key, in which no other thread writes
-//!    ([`TimeTravel`](crate::time_travel::TimeTravel)).
-//! 3. *Look*: it goes back through the lists that all joiners of the team have of the other side,
-//!    while they add rows. It sees the rows that came before its own.
-//! 4. *Cut*: once for as long as rows stay, a joiner cuts old rows off its lists.
-//! 5. *Schedule*: a key that makes its joiners work more than others gets a further joiner.
+//! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
+//!
+//! 2. *Store*: the joiner inserts the row into its own list for the key, which no other thread
+//!    writes ([`TimeTravel`](crate::time_travel::TimeTravel)).
+//!
+//! 3. *Search*: the joiner walks backwards through the lists of all joiners in the team for the
+//!    other side, while they add rows. The joiner sees the rows that precede its own row.
+//!
+//! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
+//!
+//! 5. *Schedule*: if a key makes its joiners work more than others, another joiner is added to its
+//!    team.
 //!
 //! # Departures
 //!
-//! 1. Rows come in merged order from the operator's gate, an epoch at a time, and not one by one
-//!    from a partitioner's queues. The joiners pick their rows out of the epoch, and rest at its
-//!    end.
-//! 2. A row sees the rows that come before it in merged order, whichever rows other threads happen
-//!    to have stored. So it waits until all earlier rows are stored: a joiner stores further rows
-//!    meanwhile, and passes over rows that come later. Comments in the published code name races in
-//!    which a pair is missed.
-//! 3. The matches of a row are put in order, and the rows of all joiners.
+//! 1. Rows arrive in merged order from the operator's gate, one epoch at a time, and not one by one
+//!    from a partitioner's queues. The joiners select their rows of the epoch, and stop at its end.
+//!
+//! 2. A row sees the rows that precede it in merged order, regardless of which rows other threads
+//!    have already stored. A search therefore waits until all earlier rows have been stored. In the
+//!    meantime, the joiner stores further rows; searches skip later rows. Comments in the published
+//!    code mention races in which a pair is missed.
+//!
+//! 3. The matches of each row, and the rows of all joiners, are sorted.
+//!
 //! 4. Teams change between two epochs, after about as much work as in the published code.
-//! 5. The authors' join makes an aggregate of the matches of each row of one side (the *base*), and
-//!    begins with the aggregate of a base row shortly before it, from which it takes what has left
-//!    the window. That is the aggregate of a left row's partners here
-//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes; this join
-//!    gives pairs.
+//!
+//! 5. For each row of one side (the *base*), the authors' join aggregates the matches. The authors'
+//!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
+//!    the window. In tidegate, this corresponds to the aggregate of a left row's partners
+//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes, while
+//!    this join returns pairs.
 //!
 //! # Trade-offs
 //!
-//! A row is stored once and shown to one thread. But that thread reads the lists of the whole team,
-//! node by node, where other threads have just written. With a team of one it is key parallelism
-//! with a slower list.
+//! A row is stored once and passed to one thread. However, this thread reads the lists of the whole
+//! team, node by node, which other threads have just written. With a team of one joiner, the
+//! algorithm is key parallelism with a slower list.
 //!
 //! # Files
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `joiner.rs` | one joiner's lists, and its work on an epoch |
 //! | `schedule.rs` | which joiners share a key |
@@ -70,8 +78,9 @@ use tidegate_operators::rows::{
     SavedRows, Side, SideWatermarks,
 };
 
-/// The bytes that a row takes in a list, about: a node, and those of the levels above it. Old rows
-/// are as many at most before they are cut off.
+/// The approximate number of bytes that a row needs in a list: a node and its share of the higher
+/// levels. The number is doubled, because a list may contain as many old rows that have not been
+/// cut off yet.
 pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 
 /// The state of a join.
@@ -105,14 +114,14 @@ pub struct ScaleOij {
     logs: [RowLog<Chunks>; 2],
     joiners: Vec<Joiner>,
     schedule: Schedule,
-    /// Rows that ever came, by which their joiners are drawn.
+    /// The number of rows that have ever arrived, which selects their joiners at random.
     come: u64,
     epoch: KeyedEpoch,
-    /// The low bits of the number of each side's first row of the epoch.
+    /// The low bits of the number of each side's first row in the epoch.
     first: [u32; 2],
     /// The rows of the epoch that are in a list.
     stored: Prefix,
-    /// The next row of the epoch whose results are to be put together.
+    /// The next row of the epoch whose results are to be collected.
     next: usize,
     key_rows: KeyRows,
 }
@@ -127,7 +136,7 @@ impl fmt::Debug for ScaleOij {
 }
 
 impl ScaleOij {
-    /// A join without rows, of this number of joiners.
+    /// Creates a join without rows, with the given number of joiners.
     pub fn new(interval: &Interval, how: How, joiners: usize) -> Self {
         let log = |side| RowLog::new(side, how, Chunks::default());
         ScaleOij {
@@ -145,7 +154,8 @@ impl ScaleOij {
         }
     }
 
-    /// The work of each joiner on the epoch, for a thread each, or for turns on fewer.
+    /// Returns the work of each joiner on the epoch, which is run by one thread per joiner, or in
+    /// turns by fewer threads.
     pub fn works<'a>(
         &'a mut self,
         driver: &Driver,
@@ -157,12 +167,12 @@ impl ScaleOij {
         works(joiners, given, driver, filter)
     }
 
-    /// The low bits of the number of the oldest row of each side.
+    /// Returns the low bits of the number of the oldest row of each side.
     fn oldest(&self) -> [u32; 2] {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
 
-    /// The results of rows of the epoch where it matters which rows have had a match.
+    /// Returns the results of rows of the epoch for a join that tracks which rows have had a match.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let kept = self.oldest();
         let (mut results, extent) = (Results::default(), Extent::Time(self.reach));
@@ -197,12 +207,12 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         assert_eq!(
             (ts.len(), ts.len()),
             (sides.len(), keys[0].len() + keys[1].len()),
-            "a side and a key a row"
+            "one side and one key per row"
         );
         self.next = 0;
         self.first = [self.logs[0].end() as u32, self.logs[1].end() as u32];
         let ScaleOij { logs, key_rows, epoch, schedule, first, come, joiners, .. } = self;
-        // 1. They go into the logs of their sides.
+        // 1. The rows are added to the logs of their sides.
         let enter = || {
             let mut times = [Vec::new(), Vec::new()];
             split(&ts, &sides, keys.map(<[u32]>::len), &mut times);
@@ -211,7 +221,8 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
                 key_rows.add(keys);
             }
         };
-        // 2. Meanwhile, each gets its joiner; one without a key, which nobody looks for, any.
+        // 2. Meanwhile, each row is assigned a joiner. A row without a key, which no row searches
+        //    for, can go to any joiner.
         let route = |row: usize, key: u32| match key {
             NO_KEY => (row % joiners.len()) as u16,
             key => schedule.joiner(key, *come + row as u64),
@@ -238,7 +249,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
     ) -> Result<Progress, JoinError> {
         let (rows, from) = (self.epoch.len(), self.next);
         self.joiners.iter_mut().for_each(|joiner| joiner.drop_before(from));
-        // 1. The joiners store and look.
+        // 1. The joiners store rows and search for matches.
         let fitting = if filter.is_some() { driver.clone() } else { driver.fit(rows - from) };
         let works = self.works(&fitting, filter);
         let turns = works.into_iter().map(|mut work| move || work.step()).collect();
@@ -246,7 +257,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         if let Some(error) = self.joiners.iter_mut().find_map(Joiner::take_failure) {
             return Err(JoinError::Filter(error));
         }
-        // 2. Results of rows that have all been looked for are put together.
+        // 2. The results of rows that have all been searched for are combined.
         let upto = self.joiners.iter().map(|joiner| joiner.next(rows)).min().unwrap_or(rows);
         self.next = upto;
         let is_outer = self.logs.iter().any(RowLog::is_outer);
@@ -289,7 +300,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for joiner in &mut self.joiners {
             match now[0] {
-                // Rows of silent keys are cut off with all others of their age.
+                // Rows of keys without new rows are cut off with all others of their age.
                 Some(_) => joiner.recycle(),
                 None => joiner.clear(),
             }
@@ -336,7 +347,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
     }
 }
 
-/// Gives rows of the epoch that have matches, each with their numbers.
+/// Calls a function for each row of the epoch that has matches, with the numbers of the matches.
 fn for_each_row(
     joiners: &[Joiner],
     epoch: &KeyedEpoch,

@@ -1,42 +1,45 @@
-//! Which joiners share the rows of a key: the dynamic balanced schedule.
+//! The dynamic balanced schedule, which determines the joiners that share the rows of a key.
 //!
-//! Keys are in partitions, by their numbers. Each partition has a team of joiners: at first one, by
-//! turns. Rows are counted by partition, and older ones fade. At times, a partition of the busiest
-//! joiner gets one more joiner, that with the least to do, as long as this makes the loads more
-//! even. A team never loses a joiner, so that all rows of its partition stay with it.
+//! Keys are divided into partitions by their numbers. Each partition has a team of joiners, which
+//! begins with one joiner, chosen in turn. Rows are counted per partition, and older rows fade. At
+//! intervals, the joiner with the least work is added to the team of a partition of the busiest
+//! joiner, as long as this makes the loads more even. A team never loses a joiner, so all rows of
+//! its partition stay with it.
 
-/// Partitions of keys.
+/// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
 
-/// Rows between two changes of teams: some milliseconds of work, as between those of the authors.
+/// The number of rows between two changes of teams. Processing them takes some milliseconds, as in
+/// the authors' code.
 const SCHEDULED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// Joiners that a partition begins with: in loom's models all, since no loads come together there.
+/// The number of joiners with which a partition begins. In loom models, it is the number of all
+/// joiners, because no loads accumulate there.
 const FIRST_JOINERS: usize = if cfg!(loom) { usize::MAX } else { 1 };
 
-/// What is left of the count of a row at the next change.
+/// The share of a row's count that remains after each change.
 const DAMPING: f64 = 0.9;
 
-/// Rows that a joiner has to be rid of for a partition to be worth another one.
+/// The number of rows by which a joiner must be relieved for another joiner to be worthwhile.
 const LEAST_RELEASE: f64 = 0.1;
 
-/// By how much the deviation of loads, as a share of their mean, has to fall.
+/// The minimum decrease in the deviation of loads, as a share of their mean.
 const LEAST_GAIN: f64 = 0.01;
 
-/// The teams of partitions.
+/// The teams of the partitions.
 #[derive(Debug)]
 pub(super) struct Schedule {
     joiners: usize,
     /// The joiners of each partition.
     teams: Vec<Vec<u16>>,
-    /// Rows of each partition, older ones faded.
+    /// The number of rows of each partition, in which older rows fade.
     counts: Vec<f64>,
-    /// Rows since the last change.
+    /// The number of rows since the last change.
     rows: u64,
 }
 
 impl Schedule {
-    /// A schedule of this number of joiners.
+    /// Creates a schedule for the given number of joiners.
     pub(super) fn new(joiners: usize) -> Self {
         let team = |partition| {
             let members = (partition..).take(FIRST_JOINERS.min(joiners));
@@ -46,28 +49,28 @@ impl Schedule {
         Schedule { joiners, teams: teams.collect(), counts: vec![0.0; PARTITIONS], rows: 0 }
     }
 
-    /// The joiners that have rows of a key.
+    /// Returns the joiners that have rows of a key.
     #[inline]
     pub(super) fn team(&self, key: u32) -> &[u16] {
         &self.teams[key as usize % PARTITIONS]
     }
 
-    /// The joiner that gets a row of a key: a random one of its team, drawn by the number of the
-    /// row.
+    /// Returns the joiner to which a row of a key is assigned: a random one of its team, selected
+    /// by the number of the row.
     #[inline]
     pub(super) fn joiner(&self, key: u32, row: u64) -> u16 {
         let team = self.team(key);
         if team.len() == 1 {
             return team[0];
         }
-        // The generator of Steele, Lea and Flood's SplitMix64.
+        // The SplitMix64 generator of Steele, Lea and Flood.
         let mixed = row.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         team[((mixed ^ (mixed >> 31)) % team.len() as u64) as usize]
     }
 
-    /// Takes note of the keys of rows that are through, and changes teams at times.
+    /// Counts the keys of processed rows, and changes teams at intervals.
     pub(super) fn observe(&mut self, keys: impl Iterator<Item = u32>) {
         for key in keys {
             self.counts[key as usize % PARTITIONS] += 1.0;
@@ -80,7 +83,7 @@ impl Schedule {
         }
     }
 
-    /// Gives partitions of busy joiners to further ones.
+    /// Adds joiners to partitions of busy joiners.
     fn balance(&mut self) {
         let mut loads = self.loads();
         let mut deviation = deviation(&loads);
@@ -95,7 +98,8 @@ impl Schedule {
         }
     }
 
-    /// The partition of a joiner that is best given to one more, if that is worth it.
+    /// Returns the partition of the busiest joiner to which it is best to add a joiner, if this is
+    /// worthwhile.
     fn relieve(&self, busiest: usize, loads: &[f64], deviation_now: f64) -> Option<Better> {
         let release = |partition: usize| {
             let team = self.teams[partition].len() as f64;
@@ -108,7 +112,7 @@ impl Schedule {
                 && release(partition) >= LEAST_RELEASE
         };
         let mut candidates: Vec<usize> = (0..PARTITIONS).filter(is_candidate).collect();
-        // The one that the joiner gets rid of most by comes first.
+        // The partition that relieves the joiner most comes first.
         candidates.sort_by(|&a, &b| release(b).total_cmp(&release(a)));
         candidates.into_iter().find_map(|partition| {
             let (team, release) = (&self.teams[partition], release(partition));
@@ -123,7 +127,8 @@ impl Schedule {
         })
     }
 
-    /// The rows of each joiner, if the rows of a partition are equally many for each of its team.
+    /// Returns the number of rows of each joiner, assuming that a partition's rows are divided
+    /// evenly among its team.
     fn loads(&self) -> Vec<f64> {
         let mut loads = vec![0.0; self.joiners];
         for (team, count) in self.teams.iter().zip(&self.counts) {
@@ -133,7 +138,7 @@ impl Schedule {
     }
 }
 
-/// A partition with a further joiner, and the loads then.
+/// A partition with an additional joiner, and the resulting loads.
 #[derive(Debug)]
 struct Better {
     partition: usize,
@@ -142,7 +147,7 @@ struct Better {
     deviation: f64,
 }
 
-/// The standard deviation of loads, as a share of their mean.
+/// Returns the standard deviation of loads, as a share of their mean.
 fn deviation(loads: &[f64]) -> f64 {
     let mean = loads.iter().sum::<f64>() / loads.len() as f64;
     if mean <= 0.0 {
@@ -156,7 +161,8 @@ fn deviation(loads: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// A schedule after rows of these keys, and the most loaded joiner's rows over the mean.
+    /// Returns a schedule after rows of these keys, and the ratio of the most loaded joiner's rows
+    /// to the mean.
     fn after(joiners: usize, rows: &[(u32, usize)]) -> (Schedule, f64) {
         let mut schedule = Schedule::new(joiners);
         for _ in 0..5 {

@@ -1,6 +1,6 @@
-//! The rows of Scale-OIJ against a loop over all pairs, which the operators have for their own
-//! join; what it does beside its rows; and threads that look while others store. The races of
-//! joiners are modelled in `loom_scale_oij.rs`.
+//! Compares Scale-OIJ with a loop over all pairs, which is also the oracle of the operators' own
+//! join. Further tests check its other figures, and run threads that search while others store
+//! rows. `loom_scale_oij.rs` models the races between joiners.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -29,7 +29,7 @@ proptest! {
     }
 }
 
-/// Time, side and key of a row.
+/// The time, side and key of a row.
 type Row = (i64, Side, u32);
 
 fn near(reach: i64) -> Interval {
@@ -43,7 +43,7 @@ fn begin(join: &mut dyn KeyedJoin, driver: &Driver, rows: &[Row]) {
     join.begin(driver, ts, sides, [&keys[0], &keys[1]]);
 }
 
-/// All results, with offsets made numbers.
+/// Returns all results, with offsets converted to numbers.
 fn run(
     join: &mut dyn KeyedJoin,
     driver: &Driver,
@@ -74,7 +74,7 @@ fn run(
     found
 }
 
-/// Rows of some keys, one of which has half of them.
+/// Rows of several keys, one of which has half of the rows.
 fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move |below: u64| {
@@ -95,7 +95,8 @@ fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Epochs of many rows, which threads share; the patterns of PPOIJ have another code for all.
+/// Uses epochs of many rows, which threads share. The oracle is a pattern of PPOIJ, which is
+/// implemented separately.
 #[test]
 fn stress_threads_find_what_replicas_find() {
     const ROWS: usize = if cfg!(miri) { 5000 } else { 12_000 };
@@ -168,7 +169,7 @@ fn the_end_leaves_no_rows_in_lists() {
     assert!(join.memory() < before / 4, "{} bytes of {before}", join.memory());
 }
 
-/// Rows of one key never end, so only cutting keeps its list short.
+/// Rows of one key keep arriving, so only cutting keeps its list short.
 #[test]
 fn old_rows_leave_the_list_of_a_key_that_goes_on() {
     let driver = Driver::new(1, Stop::default());
@@ -217,7 +218,8 @@ fn a_pause_ends_a_call_and_nothing_is_lost() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// The pairs that a step waits for are taken in the same order, whoever found them.
+    /// The pairs that a step waits for are taken in the same order, regardless of which joiner
+    /// found them.
     #[test]
     fn joiners_and_threads_do_not_show(
         seed in any::<u64>(),

@@ -1,4 +1,4 @@
-//! Index-based joins against a loop over all pairs. What this cannot catch: races, for which see
+//! Compares index-based joins with a loop over all pairs. These tests cannot detect races, see
 //! `loom_index_join.rs`.
 
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ use oracle::{
     HOWS, assert_right, assert_self_join_right, assert_stops, manner, rows, window, within,
 };
 
-/// What finds matches.
+/// An algorithm that finds matches.
 #[derive(Clone, Copy, Debug)]
 enum Finder {
     Ahead(IndexKind),
@@ -30,7 +30,7 @@ enum Finder {
 }
 
 impl Finder {
-    /// The finder of a join of `sides` sides.
+    /// Creates the finder of a join of `sides` sides.
     fn of(self, sides: usize, threads: usize) -> Box<dyn Find> {
         match self {
             Finder::Ahead(kind) => Box::new(Ahead::new(sides, || kind.index())),

@@ -1,6 +1,6 @@
-//! Joins of sliding windows against Kang's three-step procedure, row by row. All algorithms and
-//! threads give the same results; whether the work is shared well is measured elsewhere, but for
-//! its balance.
+//! Compares joins of sliding windows with Kang's three-step procedure, row by row. All algorithms
+//! and thread counts must return the same results. Except for the balance between threads, the
+//! division of work is measured elsewhere.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -25,7 +25,7 @@ use oracle::{
     rows, terms, three_steps,
 };
 
-/// Who compares the rows.
+/// An algorithm that compares the rows.
 #[derive(Clone, Copy, Debug)]
 enum Algorithm {
     ThreeStep,
@@ -44,7 +44,7 @@ const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Handshake(HandshakeAlgorithm::LowLatency),
 ];
 
-/// Those whose threads go on between calls.
+/// The algorithms whose threads keep running between calls.
 const FREE: [Algorithm; 3] = [
     Algorithm::ScaleGates,
     Algorithm::Handshake(HandshakeAlgorithm::Original),
@@ -71,8 +71,8 @@ impl Algorithm {
     }
 }
 
-/// The results of a join whose threads go on: an epoch begins as soon as the join takes it.
-/// `steps` says how often results are taken after each.
+/// Returns the results of a join whose threads keep running. An epoch begins as soon as the join
+/// accepts it. `steps` says how often results are taken after each epoch.
 fn run_ahead(
     case: &Case,
     rows: &[Row],
@@ -84,7 +84,7 @@ fn run_ahead(
     let mut results = Vec::new();
     let value = |side: Side, number: u32| {
         let of_side = rows.iter().filter(|row| row.1 == side);
-        of_side.map(|row| row.2).nth(number as usize).expect("a row of that number")
+        of_side.map(|row| row.2).nth(number as usize).expect("a row with this number")
     };
     let mut step = |join: &mut SlidingJoin| {
         let scanned = join.compares();
@@ -171,7 +171,7 @@ proptest! {
 
 #[test]
 fn rows_are_compared_while_nobody_takes_results() {
-    // Each row meets the last one of the other side. No two match, so that no thread waits for
+    // Each row meets the last row of the other side. No two rows match, so no thread waits for
     // room.
     let rows: Vec<Row> =
         (0..16).map(|n| (n, [Side::Left, Side::Right][n as usize % 2], n % 2 * 100)).collect();
@@ -190,7 +190,11 @@ fn compares_by_itself(rows: &[Row], mut join: Box<SlidingJoin>) {
     join.begin(&driver, ts, sides, Some(&numbers(rows)));
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while join.comparisons().iter().sum::<u64>() < 15 {
-        assert!(std::time::Instant::now() < until, "no row is compared: {:?}", join.comparisons());
+        assert!(
+            std::time::Instant::now() < until,
+            "no row has been compared: {:?}",
+            join.comparisons()
+        );
         std::thread::yield_now();
     }
     while !join.is_done() {
@@ -198,7 +202,8 @@ fn compares_by_itself(rows: &[Row], mut join: Box<SlidingJoin>) {
     }
 }
 
-/// So many pairs that threads share the comparisons of a step, which few rows do not come to.
+/// With so many pairs, threads share the comparisons of a step. Epochs with few rows do not have
+/// enough pairs.
 #[test]
 fn shares_have_equal_work_and_find_the_same() {
     let (rows, case) = many();

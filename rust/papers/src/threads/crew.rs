@@ -1,8 +1,9 @@
-//! What threads that go on between calls tell each other, and the thread that takes what they find.
+//! The signals between threads that keep running between calls, and the thread that takes their
+//! results.
 //!
-//! A thread of the crew that has nothing to do waits for a bell that others ring for it: its own, or
-//! one for all. The thread that takes waits for the bell that the crew rings for it. All end
-//! together: when their owner ends them, or when one panics.
+//! A thread of the crew that has nothing to do waits for a bell that others ring for it: its own
+//! bell, or one that all threads share. The taking thread waits for the bell that the crew rings
+//! for it. All threads end together, either when their owner ends them or when one panics.
 
 use std::any::Any;
 use std::fmt;
@@ -11,14 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Backoff, Bell, Lock, Stop};
 
-/// What the threads share.
+/// The state that the threads share.
 pub struct Crew {
     over: Stop,
-    /// For threads that wait for something to do.
+    /// The bells of threads that wait for work.
     calls: Vec<Bell>,
-    /// For the thread that takes what they find.
+    /// The bell of the thread that takes their results.
     told: Bell,
-    /// What a thread has panicked with.
+    /// The payload of a thread's panic.
     panic: Lock<Option<Box<dyn Any + Send>>>,
 }
 
@@ -29,7 +30,7 @@ impl fmt::Debug for Crew {
 }
 
 impl Crew {
-    /// A crew with this number of bells for its threads.
+    /// Creates a crew with the given number of bells for its threads.
     pub fn new(bells: usize) -> Arc<Self> {
         Arc::new(Crew {
             over: Stop::default(),
@@ -39,8 +40,8 @@ impl Crew {
         })
     }
 
-    /// The work of one of the threads, which lasts until [all is over](Self::is_over). A panic ends
-    /// all of them, and is left to the thread that takes.
+    /// Runs the work of one of the threads, which lasts until [the crew ends](Self::is_over). A
+    /// panic ends all threads, and is kept for the taking thread.
     pub fn work(&self, work: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
             self.panic.with(|panic| _ = panic.get_or_insert(payload));
@@ -48,33 +49,33 @@ impl Crew {
         }
     }
 
-    /// Whether the threads are to end.
+    /// Returns whether the threads should end.
     pub fn is_over(&self) -> bool {
         self.over.is_requested()
     }
 
-    /// Lets all threads end, each after what it is at.
+    /// Makes all threads end after their current step.
     pub fn end(&self) {
         self.over.request();
         self.calls.iter().for_each(Bell::ring);
         self.told.ring();
     }
 
-    /// The bell of this number, for threads that wait for something to do.
+    /// Returns the bell with this number, for threads that wait for work.
     pub fn call(&self, number: usize) -> &Bell {
         &self.calls[number]
     }
 
-    /// The bell for the thread that takes.
+    /// Returns the bell of the taking thread.
     pub fn told(&self) -> &Bell {
         &self.told
     }
 
-    /// Makes sure that the threads are at work.
+    /// Checks that the threads are running.
     ///
     /// # Panics
     ///
-    /// When a thread has panicked, as it did; or when all have ended.
+    /// Panics if a thread has panicked, with its payload, or if all threads have ended.
     pub fn check(&self) {
         if self.is_over() {
             match self.panic.with(Option::take) {
@@ -85,8 +86,9 @@ impl Crew {
     }
 }
 
-/// The way of a thread into its sleep: it looks again and again for a while, since work often comes
-/// soon; then it notes how often its bell has rung, looks once more, and waits for the bell.
+/// Determines when a thread sleeps. The thread first checks for work repeatedly, because work often
+/// arrives soon. The thread then notes how often its bell has rung, checks once more, and waits for
+/// the bell.
 #[derive(Debug, Default)]
 pub struct Patience {
     backoff: Backoff,
@@ -94,14 +96,14 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The thread has found something to do.
+    /// Records that the thread has found work.
     pub fn renew(&mut self) {
         self.backoff.reset();
         self.heard = None;
     }
 
-    /// The thread has found nothing to do, and waits before it looks again. True if it sleeps next,
-    /// unless it finds something in the look that follows.
+    /// Waits before the thread checks for work again. Returns whether the thread sleeps next,
+    /// unless the following check finds work.
     pub fn wait(&mut self, bell: &Bell) -> bool {
         match self.heard.take() {
             None if !cfg!(loom) && !self.backoff.is_completed() => self.backoff.snooze(),
@@ -138,6 +140,6 @@ mod tests {
         });
         let payload = catch_unwind(|| crew.check()).expect_err("a thread has panicked");
         assert_eq!(payload.downcast_ref(), Some(&"a broken thread"));
-        assert!(catch_unwind(|| crew.check()).is_err(), "there are no threads any more");
+        assert!(catch_unwind(|| crew.check()).is_err(), "all threads have ended");
     }
 }

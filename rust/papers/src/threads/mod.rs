@@ -1,14 +1,14 @@
-//! The threads of published algorithms: tasks that take turns, and threads that go on between
-//! calls.
+//! The threads of published algorithms: tasks that take turns, and threads that keep running
+//! between calls.
 //!
-//! The driver of the operators starts all of them. tidegate's own operators need none of this:
-//! their threads share independent parts of a call.
+//! The driver of the operators starts all of them. tidegate's own operators use none of this: their
+//! threads work on independent parts of a call.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `turns.rs` | tasks of a call that wait for each other, on as many threads as there are |
-//! | `workers.rs` | threads that go on between calls, until their owner ends them |
-//! | `crew.rs` | what these threads tell each other: when to wait, and when to end |
+//! | `turns.rs` | tasks of a call that wait for each other, on any number of threads |
+//! | `workers.rs` | threads that keep running between calls, until their owner ends them |
+//! | `crew.rs` | signals between these threads, which say when to wait and when to end |
 
 mod crew;
 mod turns;

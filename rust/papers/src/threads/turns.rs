@@ -9,28 +9,29 @@ use tidegate_sync::{Backoff, Stop};
 /// The outcome of a task's turn, see [`take_turns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Something.
+    /// The task has done some work.
     Worked,
-    /// Nothing, until another task has done something.
+    /// The task can do nothing until another task has done something.
     Waiting,
-    /// The last that all tasks together had to do.
+    /// The task has completed the last work of all tasks.
     Finished,
 }
 
-/// How long a thread sleeps whose tasks have been waiting for some time.
+/// The time that a thread sleeps when all of its tasks have been waiting for a while.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Calls tasks that wait for each other, again and again, until one of them says that all is done.
+/// Repeatedly calls tasks that wait for each other, until one of them reports that all work is
+/// done.
 ///
-/// Neighbours in `tasks` share a thread, which gives each of them its turn; a task stays on its
-/// thread, and on the same one in the next call with as many tasks if the driver's threads
-/// [last](Driver::lasting). A panic in a task ends them all and is resumed on the caller's thread.
+/// Adjacent tasks share a thread, which gives each of them its turn. A task stays on its thread. If
+/// the driver's threads [last](Driver::lasting), the next call with the same number of tasks uses
+/// the same thread for it. A panic in a task ends all tasks and is resumed on the caller's thread.
 pub fn take_turns<T: FnMut() -> Turn + Send>(
     driver: &Driver,
     tasks: Vec<T>,
 ) -> Result<(), Stopped> {
     let threads = driver.threads().min(tasks.len());
-    // Set when a thread ends, whyever: there is nothing more to wait for then.
+    // Set when a thread ends for any reason, because nothing is left to wait for then.
     let over = Stop::default();
     if threads <= 1 {
         return take_turns_here(driver, tasks, &over);
@@ -44,7 +45,8 @@ pub fn take_turns<T: FnMut() -> Turn + Send>(
     };
     let outcome = Mutex::new(Ok(()));
     driver.on_each_thread(threads, &|numbers| {
-        // Those of threads that there are not, too: tasks wait for each other.
+        // Includes the tasks of threads that could not be started, because tasks wait for each
+        // other.
         let tasks = numbers.iter().flat_map(take).collect();
         let ended = take_turns_here(driver, tasks, &over);
         let mut all = lock(&outcome);
@@ -84,12 +86,12 @@ fn take_turns_here<T: FnMut() -> Turn>(
     }
 }
 
-/// Locks what no thread holds while it may panic.
+/// Acquires a lock that is never held during a panic.
 fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that something is over when it is left, however that is.
+/// Signals the end of something when its scope is left for any reason.
 struct EndOfScope<'a>(&'a Stop);
 
 impl Drop for EndOfScope<'_> {
@@ -104,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Tasks that pass a number on in a circle until it is `upto`.
+    /// Tasks that pass a number around in a circle until it reaches `upto`.
     fn circle(
         driver: &Driver,
         tasks: usize,
@@ -160,7 +162,7 @@ mod tests {
                     circle(&driver, 3, usize::MAX, 100, || panic!("the task failed"))
                 });
                 assert!(catch_unwind(work).is_err());
-                assert_eq!(circle(&driver, 3, 10, 0, || ()), Ok(10), "the threads go on");
+                assert_eq!(circle(&driver, 3, 10, 0, || ()), Ok(10), "the threads keep running");
             }
         }
     }

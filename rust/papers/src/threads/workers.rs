@@ -1,15 +1,15 @@
-//! Threads that each have work of their own until they are told to end.
+//! Threads that each have their own work until they are told to end.
 
 use std::fmt;
 use std::thread::JoinHandle;
 
 use tidegate_operators::driver::OwnThreads;
 
-/// Threads that work beside their owner until it ends them. None outlives it.
+/// Threads that run alongside their owner until it ends them. No thread outlives its owner.
 ///
-/// A process that forked has none of them in the child, where their owner lets them be.
+/// In a forked child process, none of the threads exist, and their owner does not try to end them.
 pub(crate) struct Workers {
-    /// Tells all of them to end.
+    /// Tells all threads to end.
     tell: Box<dyn Fn() + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
     process: u32,
@@ -53,7 +53,7 @@ impl Workers {
             return;
         }
         (self.tell)();
-        // An error is a panic, which the work keeps to itself.
+        // An error is a panic, which the work has already stored.
         threads.into_iter().for_each(|thread| _ = thread.join());
     }
 }
@@ -116,7 +116,8 @@ mod tests {
         let counts: Arc<[Counter; 2]> = Arc::default();
         let (over, bell) = (Stop::default(), Arc::<Bell>::default());
         let work = [waiting(&counts, &over, &bell)].into_iter();
-        let mut workers = Workers::start(work, false, || panic!("nobody hears it")).unwrap();
+        let mut workers =
+            Workers::start(work, false, || panic!("the signal is never sent")).unwrap();
         workers.process += 1;
         drop(workers);
         over.request();

@@ -1,34 +1,34 @@
-//! The chained index: one index a stretch of the window.
+//! The chained index, with one index per section of the window.
 
 use std::collections::VecDeque;
 
 use super::CssTree;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 
-/// Rows below which no index of a chain is full.
+/// The minimum number of rows in a full index of a chain.
 const LEAST: usize = 32;
 
-/// The form of an index once it is full.
+/// The form of a full index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
-    /// It stays a B+-tree (B-chain).
+    /// A full index remains a B+-tree (B-chain).
     BPlus,
-    /// It becomes an immutable tree (IB-chain).
+    /// A full index becomes an immutable tree (IB-chain).
     Immutable,
 }
 
-/// The chained index of Lin et al., in both forms of section 5.1 of the paper: rows enter the
-/// youngest index of a chain, and the oldest is dropped as a whole when its last row has left.
-/// Every probe looks into all of them.
+/// The chained index of Lin et al., in both forms of section 5.1 of the paper. Rows are inserted
+/// into the youngest index of a chain, and the oldest index is dropped as a whole when its last row
+/// has left the window. Every probe searches all indexes.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,
-    /// Indexes that cover the window.
+    /// The number of indexes that cover the window.
     length: usize,
     active: BPlusTree,
-    /// The row that came last.
+    /// The row that was inserted last.
     last: u32,
-    /// Full ones with their last rows, oldest first.
+    /// Full indexes with their last rows, oldest first.
     archived: VecDeque<(TreePart, u32)>,
     len: usize,
 }
@@ -40,11 +40,11 @@ enum TreePart {
 }
 
 impl ChainedIndex {
-    /// An index without rows, as a chain of at least two indexes.
+    /// Creates an index without rows, as a chain of at least two indexes.
     ///
     /// # Panics
     ///
-    /// When `length` is below 2.
+    /// Panics if `length` is below 2.
     pub fn new(archive: Archive, length: usize) -> Self {
         assert!(length >= 2, "a chain has an active and an archived index");
         ChainedIndex {

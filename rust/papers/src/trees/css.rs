@@ -1,4 +1,4 @@
-//! The immutable tree: sorted rows in an array, and above them the nodes of a B+-tree in
+//! The immutable tree: an array of sorted rows, and above it the nodes of a B+-tree in
 //! breadth-first order.
 
 use std::fmt;
@@ -8,33 +8,33 @@ use tidegate_structures::index::{Entry, Probe, is_live, take_run};
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-/// Children of a node, and entries of a leaf: two cache lines of keys.
+/// The number of children of a node, and of entries in a leaf: two cache lines of keys.
 const FANOUT: usize = 16;
 
-/// Probes that go down the tree together, so that they wait for memory together.
+/// The number of probes that descend the tree together, so that their memory accesses overlap.
 pub(super) const GROUP: usize = 32;
 
-/// For each child the greatest key below it, and `i64::MAX` for the last one of a level and behind
-/// it.
+/// The greatest key below each child, or `i64::MAX` for the last child of a level and for unused
+/// places.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Node([i64; FANOUT]);
 
-/// An immutable B+-tree without references (CSS-tree): a node's place gives the places of its
-/// children.
+/// An immutable B+-tree without references (CSS-tree). The positions of a node's children follow
+/// from the position of the node.
 ///
 /// ```text
 ///   depth 0                      ┌────────────┐
 ///   depth 1      ┌───────┬───────┴───┬────────┴───┐     node n's children are the nodes 16 n .. 16 n + 16
 ///   leaves    ┌──┴──┐ ┌──┴──┐     ┌──┴──┐      ┌──┴──┐
-///   keys      │1 3 3│ │4 7 8│     │9 9 9│      │9 .. │   rows lie beside
+///   keys      │1 3 3│ │4 7 8│     │9 9 9│      │9 .. │   the rows are in a parallel array
 /// ```
 pub struct CssTree {
-    /// In order, and `i64::MAX` behind them up to a whole leaf.
+    /// The sorted keys, padded with `i64::MAX` to a whole leaf.
     keys: Pages<i64>,
     rows: Pages<u32>,
     len: usize,
-    /// Inner nodes by depth, the root's first.
+    /// The inner nodes by depth, beginning with the root.
     levels: Vec<Vec<Node>>,
 }
 
@@ -54,26 +54,26 @@ impl Default for CssTree {
 }
 
 impl CssTree {
-    /// A tree of the rows of this one that are not before `first` and of others, which are in key
-    /// order; `len` in all.
+    /// Creates a tree of this tree's rows that are not before `first` and of other rows in key
+    /// order, `len` rows in total.
     pub fn merge(&self, others: &[Entry], first: u32, len: usize) -> CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }
 
-    /// The rows that are not before `first`, counted.
+    /// Returns the number of rows that are not before `first`.
     pub(super) fn live(&self, first: u32) -> usize {
         self.rows[..self.len].iter().filter(|&&row| is_live(row, first)).count()
     }
 
     fn merged(keys: &[i64], rows: &[u32], others: &[Entry], first: u32, len: usize) -> CssTree {
-        // One more than the rows, so that there is room for one that is written over.
+        // One place more than there are rows, for a row that is overwritten.
         let padded = (len + 1).next_multiple_of(FANOUT);
         let (mut merged_keys, mut merged_rows) =
             (Pages::unwritten(padded), Pages::unwritten(padded));
         let mut into = 0;
         let mut add = |key, row| {
-            // Without a branch on whether the row is live, which nothing could predict: another is
-            // written over it.
+            // There is no branch on whether the row is live, because it could not be predicted. A
+            // row that is not live is overwritten by the next one.
             merged_keys[into].set(key);
             merged_rows[into].set(row);
             into += usize::from(is_live(row, first));
@@ -87,7 +87,7 @@ impl CssTree {
             add(other.key, other.row);
         }
         keys[at..].iter().zip(&rows[at..]).for_each(|(&key, &row)| add(key, row));
-        assert_eq!(into, len, "a tree has the live rows");
+        assert_eq!(into, len, "a tree contains the live rows");
         Slot::fill(&mut merged_keys[len..], i64::MAX);
         Slot::fill(&mut merged_rows[len..], 0);
         let (keys, rows) = (merged_keys.written(), merged_rows.written());
@@ -96,7 +96,7 @@ impl CssTree {
         merged
     }
 
-    /// Makes the inner nodes, from the leaves up.
+    /// Creates the inner nodes, from the leaves up.
     fn make_levels(&mut self) {
         let mut last: Vec<i64> =
             self.keys.iter().skip(FANOUT - 1).step_by(FANOUT).copied().collect();
@@ -113,27 +113,28 @@ impl CssTree {
         }
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The depth of the leaves.
+    /// Returns the depth of the leaves.
     pub fn height(&self) -> usize {
         self.levels.len()
     }
 
-    /// The number of nodes at a depth.
+    /// Returns the number of nodes at a depth.
     pub fn nodes(&self, depth: usize) -> usize {
         self.levels.get(depth).map_or(self.keys.len() / FANOUT, Vec::len)
     }
 
-    /// The greatest key that belongs to a node at a depth, whether or not it is there.
+    /// Returns the greatest key that belongs to a node at a depth, whether or not the tree contains
+    /// it.
     #[inline]
     pub(super) fn limit(&self, depth: usize, node: usize) -> i64 {
         match depth {
@@ -142,7 +143,7 @@ impl CssTree {
         }
     }
 
-    /// The node at depth `to` to which a key belongs, given the one at depth `from`.
+    /// Returns the node at depth `to` to which a key belongs, given its node at depth `from`.
     #[inline]
     pub(super) fn descend(&self, key: i64, from: usize, mut node: usize, to: usize) -> usize {
         for level in &self.levels[from..to] {
@@ -151,8 +152,7 @@ impl CssTree {
         node
     }
 
-    /// As [`descend`](Self::descend) for keys that all begin at the root, waiting for memory
-    /// together.
+    /// Does the same as [`descend`](Self::descend) for several keys, whose memory accesses overlap.
     #[inline]
     pub(super) fn descend_all(&self, keys: &[i64], from: usize, nodes: &mut [usize], to: usize) {
         for depth in from..to {
@@ -164,7 +164,7 @@ impl CssTree {
         }
     }
 
-    /// Asks for a node to be in a cache soon.
+    /// Prefetches a node into the cache.
     #[inline]
     fn prefetch(&self, depth: usize, node: usize) {
         match self.levels.get(depth) {
@@ -180,13 +180,13 @@ impl CssTree {
         }
     }
 
-    /// The place of the first key in a leaf, or behind it, that is not below `key`.
+    /// Returns the position of the first key in a leaf, or after it, that is not below `key`.
     #[inline]
     fn lower(&self, leaf: usize, key: i64) -> usize {
         (leaf * FANOUT + count_below(&self.keys.as_chunks::<FANOUT>().0[leaf], key)).min(self.len)
     }
 
-    /// Adds the numbers of the rows that the probe takes, given the leaf to which its low end
+    /// Appends the numbers of the rows that match the probe, given the leaf to which its low end
     /// belongs.
     #[inline]
     pub(super) fn find_from(&self, leaf: usize, probe: &Probe, found: &mut Vec<u32>) {
@@ -194,13 +194,13 @@ impl CssTree {
         take_run(&self.keys[from..self.len], &self.rows[from..self.len], probe, found);
     }
 
-    /// Adds the numbers of the rows that the probe takes, in key order.
+    /// Appends the numbers of the rows that match the probe, in key order.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let leaf = self.descend(probe.low, 0, 0, self.height());
         self.find_from(leaf, probe, found);
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub fn memory(&self) -> usize {
         let of_levels: usize = self.levels.iter().map(|level| size_of_val(&**level)).sum();
         size_of_val(&*self.keys) + size_of_val(&*self.rows) + of_levels

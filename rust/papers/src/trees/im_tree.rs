@@ -3,15 +3,15 @@
 use super::CssTree;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 
-/// The IM-Tree, section 3.2 of the paper: new rows enter a B+-tree, which is merged with the
-/// immutable tree of all others when it has the *merge ratio*'s part of the window. Rows that have
-/// left are passed over by number, and dropped then.
+/// The IM-Tree, section 3.2 of the paper. New rows are inserted into a B+-tree, and all other rows
+/// are in an immutable tree. The two are merged when the B+-tree's share of the window reaches the
+/// *merge ratio*. Rows that have left the window are skipped by number, and dropped by the merge.
 #[derive(Debug)]
 pub struct ImTree {
     mutable: BPlusTree,
     immutable: CssTree,
     merge_ratio: f64,
-    /// The oldest row's number, or one before it.
+    /// The oldest row's number, or the number before it.
     first: u32,
     len: usize,
     /// The rows of the B+-tree while they are merged.
@@ -20,12 +20,12 @@ pub struct ImTree {
 }
 
 impl ImTree {
-    /// An index without rows. It merges when the B+-tree has `merge_ratio` times the rows of the
-    /// window.
+    /// Creates an index without rows, which merges when the B+-tree contains `merge_ratio` times
+    /// the number of rows in the window.
     ///
     /// # Panics
     ///
-    /// When the merge ratio is not above 0 and at most 1.
+    /// Panics if the merge ratio is not above 0 and at most 1.
     pub fn new(merge_ratio: f64) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,

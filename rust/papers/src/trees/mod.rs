@@ -1,19 +1,19 @@
-//! Indexes of the rows of a sliding window as trees. All are
-//! [`WindowIndex`](tidegate_structures::index::WindowIndex)es and answer alike:
+//! Tree indexes for the rows of a sliding window. All of them are
+//! [`WindowIndex`](tidegate_structures::index::WindowIndex)es and return the same rows:
 //!
-//! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s, rows dealt out in
-//!   turns.
-//! - [`ChainedIndex`]: one index a stretch of time; the oldest is dropped as a whole.
-//! - [`ImTree`]: new rows in a B+-tree, all others in an immutable tree ([`CssTree`]) with which
-//!   they are merged at times.
-//! - [`PimTree`]: the same with a B+-tree for every node of the immutable tree at some depth.
-//!   [`SharedPimTree`]: one that threads share.
-//! - [`OlcTree`]: a B+-tree that threads share, with locks that readers do not take.
-//!   The folder `olc/` contains it.
+//! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s, to which rows
+//!   are assigned in turn.
+//! - [`ChainedIndex`]: one index per section of time; the oldest is dropped as a whole.
+//! - [`ImTree`]: new rows are in a B+-tree, and all others in an immutable tree ([`CssTree`]). The
+//!   two are merged from time to time.
+//! - [`PimTree`]: an `ImTree` with one B+-tree for each node of the immutable tree at some depth.
+//!   [`SharedPimTree`] is a variant that threads share.
+//! - [`OlcTree`]: a B+-tree that threads share, with locks that readers do not acquire.
+//!   Its code is in the folder `olc/`.
 //!
-//! All but `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
-//! Multicore CPU" (SIGMOD 2020), sections 2 and 3; `OlcTree` is what they compare theirs with, a
-//! tree for any use.
+//! All except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+//! Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is a general-purpose tree of the kind
+//! with which the paper compares its own trees.
 #![doc = include_str!("README.md")]
 
 mod chained;

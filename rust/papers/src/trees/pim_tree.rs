@@ -5,26 +5,26 @@ use super::css::GROUP;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use tidegate_structures::memory::gather::prefetch;
 
-/// Rows that a subindex is to have when it is merged, if the insertion depth is left to the tree:
-/// one leaf's.
+/// The number of rows in a subindex when it is merged, if the tree chooses the insertion depth: the
+/// size of one leaf.
 const ROWS_OF_SUBINDEX: usize = 20;
 
-/// The PIM-Tree, section 3.3 of the paper: an IM-Tree with a B+-tree, a *subindex*, for every node
-/// of the immutable tree at the *insertion depth*. A subindex has the keys that belong to its node,
-/// so their ranges follow the distribution of keys at every merge.
+/// The PIM-Tree, section 3.3 of the paper: an IM-Tree with one B+-tree, a *subindex*, for each node
+/// of the immutable tree at the *insertion depth*. A subindex contains the keys that belong to its
+/// node, so the ranges of the subindexes follow the distribution of the keys at every merge.
 #[derive(Debug)]
 pub struct PimTree {
     immutable: CssTree,
-    /// One a node of the immutable tree at `depth`.
+    /// One subindex per node of the immutable tree at `depth`.
     subindexes: Vec<BPlusTree>,
     depth: usize,
-    /// The insertion depth that was asked for.
+    /// The requested insertion depth.
     wanted_depth: Option<usize>,
     merge_ratio: f64,
-    /// The oldest row's number, or one before it.
+    /// The oldest row's number, or the number before it.
     first: u32,
     len: usize,
-    /// Rows in subindexes.
+    /// The number of rows in subindexes.
     mutable: usize,
     /// The rows of the subindexes while they are merged.
     delta: Vec<Entry>,
@@ -32,13 +32,13 @@ pub struct PimTree {
 }
 
 impl PimTree {
-    /// An index without rows. It merges when the subindexes have `merge_ratio` times the rows of
-    /// the window. Without an `insertion_depth` it takes the least at which a subindex has no more
-    /// than a leaf's rows.
+    /// Creates an index without rows, which merges when the subindexes contain `merge_ratio` times
+    /// the number of rows in the window. Without an `insertion_depth`, the index uses the smallest
+    /// depth at which a subindex contains at most one leaf of rows.
     ///
     /// # Panics
     ///
-    /// When the merge ratio is not above 0 and at most 1.
+    /// Panics if the merge ratio is not above 0 and at most 1.
     pub fn new(merge_ratio: f64, insertion_depth: Option<usize>) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,
@@ -58,7 +58,7 @@ impl PimTree {
         }
     }
 
-    /// The number of subindexes.
+    /// Returns the number of subindexes.
     pub fn subindexes(&self) -> usize {
         self.subindexes.len()
     }
@@ -91,8 +91,8 @@ impl PimTree {
         self.mutable as f64 >= self.merge_ratio * self.len as f64
     }
 
-    /// Adds the rows of the subindexes, beginning at the one to whose node the probe's low end
-    /// belongs.
+    /// Appends the matching rows of the subindexes, beginning with the subindex to whose node the
+    /// probe's low end belongs.
     #[inline]
     fn find_mutable(&self, mut node: usize, probe: &Probe, found: &mut Vec<u32>) {
         loop {
@@ -108,7 +108,7 @@ impl PimTree {
     }
 }
 
-/// The depth at which an immutable tree has subindexes.
+/// Returns the depth at which an immutable tree has subindexes.
 pub(super) fn insertion_depth(
     immutable: &CssTree,
     wanted: Option<usize>,
@@ -132,7 +132,7 @@ impl WindowIndex for PimTree {
                 self.first = rows[0].row;
             }
             let mut rest = rows;
-            // The merges in between make the tree anew, and with it the nodes.
+            // The merges in between rebuild the tree, and its nodes with it.
             while !rest.is_empty() {
                 let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
                 keys.iter_mut().zip(rest).for_each(|(key, row)| *key = row.key);

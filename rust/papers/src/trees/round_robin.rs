@@ -1,26 +1,27 @@
-//! Round-robin partitioning: several indexes that know nothing of values.
+//! Round-robin partitioning: several indexes to which rows are assigned regardless of their values.
 
 use tidegate_structures::index::{BPlusTree, Probe, WindowIndex};
 
-/// Rows dealt out to B+-trees in turns, as low-latency handshake join, SplitJoin and BiStream deal
-/// them out to threads; section 2.2.3 of the paper. Trees are smaller, but every probe looks into
-/// all of them.
+/// Rows are assigned to B+-trees in turn, as low-latency handshake join, SplitJoin and BiStream
+/// assign them to threads; section 2.2.3 of the paper. The trees are smaller, but every probe
+/// searches all of them.
 #[derive(Debug)]
 pub struct RoundRobin {
     trees: Vec<BPlusTree>,
-    /// The tree of the next row that enters, and that of the next one that leaves.
+    /// The tree into which the next row is inserted, and the tree from which the next row is
+    /// removed.
     enters: usize,
     leaves: usize,
 }
 
 impl RoundRobin {
-    /// An index of a number of trees, without rows.
+    /// Creates an index of `trees` trees, without rows.
     ///
     /// # Panics
     ///
-    /// When there are to be none.
+    /// Panics if `trees` is 0.
     pub fn new(trees: usize) -> Self {
-        assert!(trees > 0, "rows are dealt out to one tree or more");
+        assert!(trees > 0, "there is at least one tree");
         RoundRobin { trees: vec![BPlusTree::new(); trees], enters: 0, leaves: 0 }
     }
 }

@@ -9,22 +9,22 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 
-/// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at
-/// the same time. Each subindex has a lock; the immutable tree has none, since nothing in it
-/// changes.
+/// A PIM-Tree from one merge to the next, section 3.3.3 of the paper. Threads insert and search at
+/// the same time. Each subindex has a lock. The immutable tree has no lock, because it does not
+/// change.
 ///
-/// A merge makes another tree and leaves this one as it is, so that threads may go on searching it.
+/// A merge creates a new tree and leaves this one unchanged, so threads can continue to search it.
 #[derive(Debug)]
 pub struct SharedPimTree {
     immutable: CssTree,
-    /// One a node of the immutable tree at `depth`.
+    /// One subindex per node of the immutable tree at `depth`.
     subindexes: Vec<CachePadded<Lock<BPlusTree>>>,
     depth: usize,
-    /// Rows in subindexes.
+    /// The number of rows in subindexes.
     mutable: Counter,
 }
 
-/// Where the least key of a probe belongs in a tree.
+/// The position of a probe's least key in a tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PimPlace {
     subindex: usize,
@@ -46,9 +46,9 @@ impl SharedPimTree {
         SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
     }
 
-    /// The rows of this tree that are not before `first`, all of them in the immutable part of a
-    /// new tree, which is to get `merge_ratio` times as many rows before it is merged. Nobody may
-    /// insert meanwhile: their rows could be missing.
+    /// Creates a tree whose immutable part contains all rows of this tree that are not before
+    /// `first`. The new tree is merged when `merge_ratio` times as many rows have been inserted. No
+    /// thread may insert rows during the call, because these rows could be missing.
     pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
         let mut delta = memory::vec(self.mutable_rows());
         for subindex in &self.subindexes {
@@ -66,13 +66,13 @@ impl SharedPimTree {
         Self::over(immutable, depth)
     }
 
-    /// Adds a row. Rows with one key come in the order of their numbers only as far as threads
-    /// insert them so.
+    /// Inserts a row. Rows with equal keys are in the order of their numbers only if threads insert
+    /// them in this order.
     pub fn insert(&self, key: i64, row: u32) {
         self.insert_all(&[Entry { key, row }]);
     }
 
-    /// Adds rows, as [`insert`](Self::insert) does one after the other.
+    /// Inserts rows, like calling [`insert`](Self::insert) for each of them.
     pub fn insert_all(&self, rows: &[Entry]) {
         for rows in rows.chunks(GROUP) {
             let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
@@ -83,26 +83,27 @@ impl SharedPimTree {
             for (row, &node) in rows.iter().zip(&*nodes) {
                 self.subindexes[node].with(|tree| tree.insert(row.key, row.row));
             }
-            // Threads wait for each other here, so not a row at a time.
+            // Threads contend here, so the counter is not updated for each row.
             self.mutable.add(rows.len());
         }
     }
 
-    /// Adds the numbers of the rows that the probe takes to `found`, in any order: the numbers of
-    /// all rows whose insertion was over before, and of others that came in time.
+    /// Appends the numbers of the rows that match the probe to `found`, in any order. The result
+    /// includes all rows whose insertion finished before the call, and may include rows that are
+    /// inserted during the call.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut place = [PimPlace::default()];
         self.locate(&[probe.low], &mut place);
         self.find_at(place[0], probe, found);
     }
 
-    /// The places of the least keys of probes, which wait for memory together.
+    /// Finds the positions of the least keys of several probes, whose memory accesses overlap.
     ///
     /// # Panics
     ///
-    /// When there are not as many places as keys.
+    /// Panics if there are not as many positions as keys.
     pub fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
-        assert_eq!(lows.len(), places.len(), "each key gets a place");
+        assert_eq!(lows.len(), places.len(), "one place per key");
         for (lows, places) in lows.chunks(GROUP).zip(places.chunks_mut(GROUP)) {
             let mut nodes = [0; GROUP];
             let nodes = &mut nodes[..lows.len()];
@@ -119,8 +120,8 @@ impl SharedPimTree {
         }
     }
 
-    /// Asks for subindexes to be in a cache soon. Their locks are taken for that, except in a model,
-    /// which has no caches.
+    /// Prefetches subindexes into the cache. Prefetching acquires the locks of the subindexes,
+    /// except in a loom model, which has no caches.
     fn prefetch(&self, subindexes: &[usize]) {
         if cfg!(loom) {
             return;
@@ -131,12 +132,13 @@ impl SharedPimTree {
         }
     }
 
-    /// As [`find`](Self::find), given the place of the probe's least key in this tree.
+    /// Does the same as [`find`](Self::find), given the position of the probe's least key in this
+    /// tree.
     pub fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
         self.immutable.find_from(place.leaf, probe, found);
         let mut node = place.subindex;
-        // A row is in the subindex of its key only, so none is missed or seen twice between two
-        // locks.
+        // A row is only in the subindex of its key. No row is therefore missed or seen twice
+        // between two locks.
         loop {
             self.subindexes[node].with(|tree| tree.find(probe, found));
             if probe.high <= self.immutable.limit(self.depth, node) {
@@ -146,22 +148,22 @@ impl SharedPimTree {
         }
     }
 
-    /// Rows in the immutable part.
+    /// Returns the number of rows in the immutable part.
     pub fn immutable_rows(&self) -> usize {
         self.immutable.len()
     }
 
-    /// Rows that were inserted since the merge, about.
+    /// Returns the approximate number of rows that were inserted since the merge.
     pub fn mutable_rows(&self) -> usize {
         self.mutable.get()
     }
 
-    /// The number of subindexes.
+    /// Returns the number of subindexes.
     pub fn subindexes(&self) -> usize {
         self.subindexes.len()
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub fn memory(&self) -> usize {
         let of_subindex =
             |subindex: &CachePadded<Lock<BPlusTree>>| subindex.with(|tree| tree.memory());

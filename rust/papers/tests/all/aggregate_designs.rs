@@ -1,5 +1,6 @@
-//! The designs of the multiway aggregation paper, epoch by epoch, against whole tables. The operator
-//! that goes on from a state may be of another design than the one that saved it, or by slices.
+//! Compares the designs of the multiway aggregation paper, epoch by epoch, with aggregations of
+//! whole tables. The operator that continues from a state may use a different design than the one
+//! that saved it, or the algorithm by slices.
 
 #[path = "../../../operators/tests/all/aggregate/cases.rs"]
 mod cases;
@@ -21,13 +22,13 @@ const DESIGNS: [MultiwayDesign; 5] = [
     MultiwayDesign::WindowMerged,
 ];
 
-/// Some designs; none is the way by slices.
+/// Several designs, where `None` means the algorithm by slices.
 fn designs() -> impl Strategy<Value = Vec<Option<MultiwayDesign>>> {
     let design = prop::option::weighted(0.8, prop::sample::select(&DESIGNS[..]));
     prop::collection::vec(design, 1..4)
 }
 
-/// As [`run_streaming`], by designs in turn.
+/// Does the same as [`run_streaming`], with designs that alternate.
 fn run_by(
     designs: &[Option<MultiwayDesign>],
     sources: &[Vec<Row>],
@@ -79,8 +80,7 @@ fn many_rows() {
     }
 }
 
-/// More threads than cores, and epochs that are small: what happens seldom happens often enough
-/// here.
+/// Uses more threads than cores and small epochs, so that rare cases occur often enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_on_up_to_sixteen_threads() {

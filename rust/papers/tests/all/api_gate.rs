@@ -1,7 +1,7 @@
-//! What the row gate's handles allow and refuse, with bad input. Not: races, order (see the other
-//! files).
+//! Tests what the row gate's handles allow and reject, with invalid input. Other files test races
+//! and the order of rows.
 //!
-//! A push after close is not among them: `close` takes the source.
+//! The tests do not push after a close, because `close` consumes the source.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,7 +9,7 @@ use std::thread;
 use tidegate_papers::row_gate::{KeyedReader, Reader, Row, ScaleGate, SharedReader, Source};
 use tidegate_structures::gate::{MAX_SOURCES, Next, Rejection, TooManySources};
 
-/// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
+/// Fails to compile if `T` is `Sync`: then both implementations apply, so the call is ambiguous.
 macro_rules! assert_send_and_not_sync {
     ($($handle:ty),*) => {$({
         fn is_send<T: Send>() {}
@@ -68,7 +68,7 @@ fn ten_thousand_sources_are_merged() {
 fn time_has_two_ends() {
     let (mut sources, mut readers) = ScaleGate::new::<&str>(2, 1).unwrap();
     sources[1].push(i64::MIN, "first").unwrap();
-    assert_eq!(readers[0].next_ready(), Next::NotYet, "source 0 may bring the same time");
+    assert_eq!(readers[0].next_ready(), Next::NotYet, "source 0 may push the same time");
     sources[0].advance(i64::MAX);
     assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("first"));
     sources[1].push(i64::MAX, "last of 1").unwrap();
@@ -88,11 +88,11 @@ fn what_is_out_of_order_comes_back() {
     let rejected = sources[0].push(4, "b").unwrap_err();
     assert_eq!(
         rejected.to_string(),
-        "ts 4 is below 5, but the source has promised no earlier time"
+        "ts 4 is below 5, which the source has promised as its lower bound"
     );
     assert_eq!(rejected.into_inner(), "b");
     sources[0].advance(3);
-    assert_eq!(sources[0].promised(), 5, "a promise stays");
+    assert_eq!(sources[0].promised(), 5, "a promise is kept");
     sources[0].push(5, "c").unwrap();
     assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("a"));
     assert_eq!(
@@ -101,7 +101,8 @@ fn what_is_out_of_order_comes_back() {
     );
 }
 
-/// A reader that does not read: the source is told, before memory is taken, and may go on later.
+/// A reader does not read. Its source receives an error before memory is allocated, and can
+/// continue later.
 #[test]
 fn a_silent_reader_fills_the_gate_and_no_more() {
     const LIMIT: usize = 64 << 10;
@@ -122,7 +123,7 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
         "{pushed} rows in {} bytes",
         readers[0].memory()
     );
-    // Once it reads, the source goes on in the memory there is.
+    // Once the reader reads, the source continues in the existing memory.
     let mut read = 0;
     while pushed < 100_000 {
         match sources[0].push(pushed as i64, pushed) {
@@ -140,11 +141,12 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
     }
     drop(readers);
     for at in 0..10_000 {
-        sources[0].push(200_000 + at, 0).expect("without a reader nothing is kept");
+        sources[0].push(200_000 + at, 0).expect("without a reader no row is kept");
     }
 }
 
-/// Memory is given back while the gate runs, also when sources only promise, and to a reader alone.
+/// Memory is freed while the gate runs, even if sources only make promises, and if there is only a
+/// reader.
 #[test]
 fn the_passed_prefix_is_given_back() {
     let payload = Arc::new(());
@@ -195,7 +197,8 @@ fn handles_dropped_in_the_middle_leave_the_others_right() {
     assert_eq!(readers[0].next_ready(), Next::End);
 }
 
-/// A key's rows stay together and in order whatever part they fall to; see also `oracle_gate.rs`.
+/// A key's rows stay together and in order, regardless of the part to which they belong; see also
+/// `oracle_gate.rs`.
 #[test]
 #[should_panic(expected = "part 2 of 2 does not exist")]
 fn a_part_that_does_not_exist_is_refused() {
@@ -203,7 +206,7 @@ fn a_part_that_does_not_exist_is_refused() {
     let _ = readers.pop().unwrap().keyed(2, 2, |row| *row.payload);
 }
 
-/// A payload that counts its drops, of which one panics.
+/// A payload that counts its drops. One payload panics when it is dropped.
 #[derive(Debug)]
 struct CountedPayload {
     row: usize,
@@ -238,6 +241,6 @@ fn a_payload_whose_drop_panics_is_dropped_once() {
     call(&mut || readers.clear());
     assert_eq!(panics, 1);
     assert!(drops.iter().all(|drops| drops.get() <= 1), "no payload is dropped twice");
-    // Those of its segment are forgotten.
+    // The payloads of the same segment are leaked.
     assert!(drops.iter().filter(|drops| drops.get() == 0).count() < 256);
 }

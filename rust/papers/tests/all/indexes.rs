@@ -3,7 +3,7 @@
 use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin};
 use tidegate_structures::index::WindowIndex;
 
-/// Every index, with parameters that make it do its rare work often, seldom or never.
+/// Returns every index, with parameters that make it do its rare work often, seldom or never.
 pub(crate) fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
     let mut indexes: Vec<(String, Box<dyn WindowIndex>)> =
         vec![("OLC tree".into(), Box::new(OlcTree::new()))];

@@ -1,5 +1,5 @@
-//! Short concurrent histories of the row gate (`histories.rs` of the structures). How to run: see
-//! `stress_gate.rs`.
+//! Checks short concurrent histories of the row gate, using `histories.rs` of the structures.
+//! `stress_gate.rs` describes how to run the tests.
 
 use tidegate_papers::row_gate::{ScaleGate, Source};
 use tidegate_structures::gate::Next;

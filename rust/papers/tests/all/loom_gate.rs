@@ -1,5 +1,5 @@
-//! Every interleaving that loom models of small cases of the row gate. `loom_gate.rs` of the
-//! structures says what the models catch, and what they cannot.
+//! Explores every interleaving that loom models for small cases of the row gate. `loom_gate.rs` of
+//! the structures describes which errors the models detect, and which they cannot.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -22,12 +22,12 @@ fn push(source: &mut Source<CountedPayload>, alive: &Arc<AtomicUsize>, ts: i64) 
     assert!(source.push(ts, CountedPayload::new(alive)).is_ok());
 }
 
-/// Reads what is ready, in order after `rows`.
+/// Reads the rows that are ready, in order after `rows`.
 fn read(reader: &mut Reader<CountedPayload>, rows: &mut Vec<(i64, u16)>) -> bool {
     loop {
         match reader.next_ready() {
             Next::Ready(row) => {
-                assert!(row.payload.0.load(Ordering::Relaxed) > 0, "a row given is alive");
+                assert!(row.payload.0.load(Ordering::Relaxed) > 0, "a returned row is alive");
                 rows.push((row.ts, row.id.source()));
             }
             Next::NotYet => return false,
@@ -80,8 +80,8 @@ fn loom_push_read() {
     });
 }
 
-/// Two sources in threads of their own and a reader: what is read is a prefix of the merged order
-/// at every moment, so no row is given before one that sorts earlier is there.
+/// Two sources run in their own threads, next to a reader. At every moment, the rows read are a
+/// prefix of the merged order. No row is therefore returned before an earlier one is available.
 #[test]
 fn loom_push_push_read() {
     check(2, |alive| {
@@ -227,7 +227,8 @@ fn loom_reader_joins_and_leaves() {
     });
 }
 
-/// A reader is made from another, which goes, while a third frees what it thinks is passed.
+/// A reader is created from another one, which is dropped, while a third reader frees the rows that
+/// it considers passed.
 #[test]
 fn loom_reader_joins_while_memory_is_freed() {
     check(2, |alive| {
@@ -251,7 +252,7 @@ fn loom_reader_joins_while_memory_is_freed() {
     });
 }
 
-/// Memory is freed by a source and by a reader while the other is at work.
+/// Memory is freed by a source and by a reader while the other one is running.
 #[test]
 fn loom_reclaim() {
     check(2, |alive| {
@@ -277,10 +278,10 @@ fn loom_reclaim() {
     });
 }
 
-/// Short of memory: sources let their upper fingers go, and begin again on all levels.
+/// Memory is short: sources drop their upper fingers, and begin again on all levels.
 #[test]
 fn loom_short_of_memory() {
-    // What one row takes is asked of a gate outside the models' threads.
+    // The memory of one row is measured with a gate outside the models' threads.
     check(2, |alive| {
         let (mut sources, readers) = ScaleGate::new::<CountedPayload>(1, 1).unwrap();
         push(&mut sources[0], alive, 0);
@@ -316,7 +317,7 @@ fn read_shared(reader: &mut SharedReader<CountedPayload>) -> Vec<i64> {
     std::iter::from_fn(|| reader.next_ready().ready().map(|row| row.ts)).collect()
 }
 
-/// A reader of a group finds the group at a row that came and was won meanwhile.
+/// A reader of a group finds the group at a row that was pushed and won in the meantime.
 #[test]
 fn loom_shared_readers() {
     check(2, |alive| {

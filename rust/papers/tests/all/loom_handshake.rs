@@ -1,9 +1,9 @@
-//! Every interleaving that loom models of small handshake chains on threads.
+//! Explores every interleaving that loom models for small handshake chains on threads.
 //!
-//! `make loom` runs these. What the models catch: rows that a neighbour sees before they are
-//! written, and marks that are raised before the pairs they speak for can be seen. Which pairs are
-//! found in which order of the nodes' steps is the matter of `schedules.rs`, which tries far longer
-//! histories. Preemptions are bounded by 2: the full search would take hours.
+//! `make loom` runs these tests. The models detect two errors: rows that a neighbour sees before
+//! they are written, and marks that are raised before the corresponding pairs are visible.
+//! `schedules.rs` tests which pairs are found in which order of the nodes' steps, with far longer
+//! histories. Preemptions are bounded by 2, because the full search would take hours.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ impl Columns for Count {
     }
 }
 
-/// All pairs match.
+/// A predicate that all pairs match.
 #[derive(Debug)]
 struct Any;
 
@@ -64,8 +64,8 @@ impl Predicate for Any {
     }
 }
 
-/// Feeds a chain one row a side, and a punctuation, and steps node 0 here and the other on a thread
-/// of its own.
+/// Feeds a chain with one row per side and a punctuation. Steps node 0 on this thread and the other
+/// node on its own thread.
 fn model(algorithm: HandshakeAlgorithm, nodes: usize, sides: [Side; 2]) {
     explore(Some(2), move || {
         let window = Retention::Rows { left: 2, right: 2 };
@@ -134,11 +134,11 @@ fn loom_original() {
     model(HandshakeAlgorithm::Original, 2, [Side::Left, Side::Right]);
 }
 
-/// Puts epochs of these rows, one after the other, into a chain whose nodes have threads of their
-/// own; takes what they find, and ends them.
+/// Adds epochs of these rows, one after the other, to a chain whose nodes have their own threads.
+/// Then takes the pairs found and ends the threads.
 ///
-/// Loom fails a model in which a thread waits for ever: a node for a message or for room, or this
-/// one for what nodes have found. And it fails one in which rows wait that nobody feeds.
+/// Loom fails a model in which a thread waits forever: a node for a message or for room, or this
+/// thread for pairs. Loom also fails a model in which rows wait that no thread feeds.
 fn free(
     preemptions: usize,
     algorithm: HandshakeAlgorithm,
@@ -162,7 +162,7 @@ fn free(
         let mut found = 0;
         let mut take = |join: &mut HandshakeJoin<Any>| {
             while !join.is_done() {
-                found += join.advance(&driver).expect("nobody stops it").left.len();
+                found += join.advance(&driver).expect("the driver is not stopped").left.len();
             }
         };
         take(&mut join);
@@ -183,14 +183,14 @@ fn loom_free_chain_of_one_node() {
 
 #[test]
 fn loom_free_chain_rows_follow_while_others_are_on_their_way() {
-    // More messages than may be on their way at a time.
+    // More messages than can be on their way at the same time.
     let one: &[Side] = &[Side::Left, Side::Right];
     free(1, HandshakeAlgorithm::LowLatency, 1, Box::leak(Box::new([one, &[Side::Right], one])), 6);
 }
 
 #[test]
 fn loom_free_chain_room_for_results() {
-    // A node may have found 8 pairs before somebody takes some.
+    // A node waits after it has found 8 pairs that have not been taken.
     let sides: &[Side] = &[Side::Left, Side::Left, Side::Left];
     let others: &[Side] = &[Side::Right, Side::Right, Side::Right];
     free(

@@ -1,9 +1,10 @@
-//! Every interleaving that loom models of small cases of the hive.
+//! Explores every interleaving that loom models for small cases of the hive.
 //!
-//! `make loom` runs these, too. Under loom the list has two levels and a node of a trie two slots,
-//! so that the rare paths are taken all the time. What the models catch: a window or winset made
-//! twice or lost, one given out while it may still be updated, memory freed while it is read (the
-//! winset's cell is checked), leaks of windows. See `loom_gate.rs` for what they cannot.
+//! `make loom` also runs these tests. Under loom, the list has two levels and a node of a trie has
+//! two slots, so the rare paths are taken all the time. The models detect windows or winsets that
+//! are created twice or lost, and winsets that are handed out while they can still be updated. The
+//! models also detect memory that is freed while it is read (the winset's cell is checked), and
+//! leaks of windows. `loom_gate.rs` describes the errors that the models cannot detect.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use loom::thread;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
 use tidegate_sync::explore;
 
-/// A window that counts its updates, and those alive.
+/// A window that counts its updates, and the number of windows that are alive.
 struct Window {
     updates: AtomicUsize,
     alive: Arc<AtomicUsize>,
@@ -23,7 +24,7 @@ impl Drop for Window {
     }
 }
 
-/// Windows as plain numbers: key and updates, by key.
+/// Converts windows to numbers, sorted by key: the key and the number of updates.
 fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     let start = winset.start();
     let mut windows: Vec<_> = winset
@@ -34,7 +35,8 @@ fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     (start, windows)
 }
 
-/// Explores `model` with a hive; every window that it makes must be dropped at its end.
+/// Explores `model` with a hive. Every window that the hive creates must have been dropped at the
+/// end.
 fn check<F, R>(preemptions: usize, writers: usize, model: F)
 where
     F: Fn(Vec<Writer>, Reader) -> R + Send + Sync + 'static,
@@ -48,7 +50,7 @@ where
         };
         let (writers, reader) = Hive::new(writers, Box::new(new) as New);
         model(writers, reader);
-        assert_eq!(alive.load(Ordering::Relaxed), 0, "windows alive after the hive is gone");
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "windows alive after the hive was dropped");
     });
 }
 
@@ -62,7 +64,7 @@ fn add(writer: &mut Writer, start: i64, key: u32) {
     });
 }
 
-/// All winsets that are there now.
+/// Returns all winsets that are currently available.
 fn read(reader: &mut Reader, found: &mut Vec<(i64, Vec<(u32, usize)>)>) -> bool {
     loop {
         match reader.next_winset() {
@@ -123,7 +125,7 @@ fn create_create_of_neighbours() {
     });
 }
 
-/// A winset comes with all its updates, in order, and no earlier than both writers allow.
+/// A winset is handed out with all its updates, in order, and only after both writers allow it.
 #[test]
 fn update_get() {
     check(2, 2, |writers, mut reader| {
@@ -146,7 +148,8 @@ fn update_get() {
     });
 }
 
-/// Memory of winsets that all have passed is given back while others are made and looked for.
+/// The memory of winsets that all handles have passed is freed while other winsets are created and
+/// searched for.
 #[test]
 fn reclamation() {
     check(2, 2, |writers, mut reader| {
@@ -168,12 +171,13 @@ fn reclamation() {
         drop(behind);
         assert!(read(&mut reader, &mut found));
         assert_eq!(found, [(1, vec![(0, 1)]), (2, vec![(0, 1)]), (3, vec![(0, 2)])]);
-        // The reader stands at the last.
+        // The reader is at the last winset.
         assert_eq!(reader.unfreed(), 1);
     });
 }
 
-/// Handles may go in any order, and what was not given out goes with the last.
+/// Handles are dropped in any order. Winsets that were not handed out are dropped with the last
+/// handle.
 #[test]
 fn handles_go() {
     check(2, 2, |writers, mut reader| {

@@ -1,11 +1,11 @@
-//! Every interleaving that loom models of small cases of the index-based join by tasks.
+//! Explores every interleaving that loom models for small cases of the task-based index join.
 //!
-//! `make loom` runs these. What the models catch: a row that is in neither the part that the index
-//! is asked for nor the one that is searched row by row, or in both; rows lost or doubled while an
-//! index is merged, in both phases; results out of order, and threads that wait for ever.
-//! Subindexes are locks and the edge row is an atomic, all stepped through; what cannot be seen is
-//! a counter's staleness, which decides only when an index is merged. Preemptions are bounded by 2:
-//! the full search would take hours.
+//! `make loom` runs these tests. The models detect a row that is neither in the part that the index
+//! searches nor in the part that is compared row by row, or that is in both. The models also detect
+//! rows that are lost or duplicated in either phase of a merge, results out of order, and threads
+//! that wait forever. Subindexes are locks and the edge row is an atomic, and loom steps through
+//! all of them. The models cannot show stale values of a counter, which only decides when an index
+//! is merged. Preemptions are bounded by 2, because the full search would take hours.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ fn find(tree: &SharedPimTree, probe: Probe) -> Vec<u32> {
     found
 }
 
-/// A tree with two subindexes, of the keys up to 15 and of those above; rows 0 to 31 have keys of
-/// their numbers.
+/// Creates a tree with two subindexes, for the keys up to 15 and for those above. Rows 0 to 31 have
+/// their numbers as keys.
 fn two_subindexes() -> SharedPimTree {
     let tree = SharedPimTree::default();
     (0..32).for_each(|row| tree.insert(row.into(), row));
@@ -39,7 +39,7 @@ fn two_subindexes() -> SharedPimTree {
     tree
 }
 
-/// Rows enter on both sides of the border between two subindexes while a search goes over it.
+/// Rows are inserted on both sides of the border between two subindexes while a search crosses it.
 #[test]
 fn loom_insert_and_search_across_a_subindex_boundary() {
     explore(Some(3), || {
@@ -53,7 +53,7 @@ fn loom_insert_and_search_across_a_subindex_boundary() {
         });
         let found = find(&tree, probe(14, 17, 34));
         let (old, new): (Vec<u32>, Vec<u32>) = found.into_iter().partition(|&row| row < 32);
-        assert_eq!(old, [14, 15, 16, 17], "rows that were there are found once");
+        assert_eq!(old, [14, 15, 16, 17], "existing rows are found once");
         assert!(
             new.windows(2).all(|two| two[0] != two[1]),
             "new rows are found once, if at all: {new:?}"
@@ -63,8 +63,8 @@ fn loom_insert_and_search_across_a_subindex_boundary() {
     });
 }
 
-/// Two threads index a row each and move the edge on; whoever looks asks the index for rows before
-/// the edge, and takes the others from the window.
+/// Two threads index one row each and move the edge. A search uses the index for rows before the
+/// edge, and the window for the others.
 #[test]
 fn loom_rows_before_the_edge_are_in_the_index() {
     explore(Some(3), || {
@@ -87,8 +87,8 @@ fn loom_rows_before_the_edge_are_in_the_index() {
     });
 }
 
-/// Lets two threads do the tasks of some rows of one stream, all of them with one key: each row
-/// matches all before it.
+/// Two threads run the tasks of some rows of one stream. All rows have the same key, so each
+/// matches all earlier rows.
 fn model(rows: u32, before: u32, options: TaskOptions) {
     explore(Some(2), move || {
         let row = |number: u32| TaskRow {
@@ -99,7 +99,7 @@ fn model(rows: u32, before: u32, options: TaskOptions) {
             probe: probe(7, 7, number),
         };
         let mut join = TaskJoin::new(1, options);
-        // Some are there already, so that an index is nearly full.
+        // Some rows are added beforehand, so that an index is nearly full.
         join.queue_up((0..before).map(row).collect());
         work(join.worker(0));
         assert_eq!(join.take_matches().len(), before as usize);
@@ -118,7 +118,7 @@ fn model(rows: u32, before: u32, options: TaskOptions) {
     });
 }
 
-/// Goes on until all is done.
+/// Steps a worker until all work is done.
 fn work(mut worker: Worker<'_>) {
     loop {
         match worker.step() {
@@ -144,7 +144,7 @@ fn loom_a_blocking_merge() {
     model(3, 4, merging(true));
 }
 
-/// Tasks of a row, which merge a PIM-Tree as often as can be.
+/// Options for tasks of one row, which merge a PIM-Tree as often as possible.
 fn merging(is_blocking: bool) -> TaskOptions {
     let options = MergeOptions { merge_ratio: 1e-9, insertion_depth: None, is_blocking };
     TaskOptions { rows: 1, index: TaskIndex::PimTree(options) }
@@ -155,8 +155,8 @@ fn loom_two_tasks_in_a_tree_with_optimistic_locks() {
     model(2, 2, TaskOptions { rows: 1, index: TaskIndex::BPlusTree });
 }
 
-/// Each row looks for the last one before it, so a row leaves as soon as the two after it are
-/// through, and it has to be in the tree by then.
+/// Each row searches for the previous row. A row may therefore be removed as soon as the next two
+/// rows have been processed, and must be in the tree by then.
 #[test]
 fn loom_rows_leave_a_tree_while_others_are_looked_for() {
     explore(Some(2), || {

@@ -1,11 +1,12 @@
-//! Every interleaving that loom models of small cases of the B+-tree with optimistic locks.
+//! Explores every interleaving that loom models for small cases of the B+-tree with optimistic
+//! locks.
 //!
-//! `make loom` runs these, too. Under loom a node has four entries, and is merged with its
-//! neighbour when both have three, so that a tree of a few rows is split and merged. What the
-//! models catch: a row that is lost, doubled or found at another's place while a node is split,
-//! evened out, merged, or used again; a root that is given up while others go down from it; threads
-//! that wait for each other for ever. Every load of an atomic may give any value that the memory
-//! model allows, so an order that is too weak shows.
+//! `make loom` also runs these tests. Under loom, a node has four entries and is merged with its
+//! neighbour when they have three together, so a tree of a few rows is split and merged. The models
+//! detect a row that is lost, duplicated or found in another row's place while a node is split,
+//! balanced, merged or reused. The models also detect a root that is given up while other threads
+//! descend from it, and threads that wait for each other forever. Every atomic load can return any
+//! value that the memory model allows, so the models detect orderings that are too weak.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -13,8 +14,8 @@ use tidegate_papers::trees::OlcTree;
 use tidegate_structures::index::Probe;
 use tidegate_sync::explore;
 
-/// A tree of these rows, whose keys are their numbers, after some of them have gone. The first leaf
-/// has two rows, and the last one all others, where there are more than four.
+/// Returns a tree of these rows, with their numbers as keys, after some of them have been removed.
+/// If there were more than four rows, the first leaf has two of them, and the last leaf all others.
 fn tree(rows: &[u32], gone: &[u32]) -> Arc<OlcTree> {
     let tree = OlcTree::new();
     rows.iter().for_each(|&row| tree.insert(row.into(), row));
@@ -28,10 +29,11 @@ fn find(tree: &OlcTree, low: u32, high: u32) -> Vec<u32> {
     found
 }
 
-/// Lets a thread search for some keys while this one writes: rows that stay are found once and in
-/// order, the one that comes or goes once if at all. Loom looks for other orders from a write that
-/// is followed by a read, so this thread goes first. Every stale value that a load may give is
-/// tried, so models of more steps are allowed fewer preemptions and look for fewer keys.
+/// A thread searches for some keys while this thread writes. Rows that stay are found once and in
+/// order, and a row that is inserted or removed is found at most once. Loom searches for other
+/// orders starting from a write that is followed by a read, so this thread runs first. Every stale
+/// value that a load may return is tried, so models with more steps are allowed fewer preemptions
+/// and search for fewer keys.
 fn search_beside(
     preemptions: usize,
     (low, high): (u32, u32),
@@ -79,7 +81,7 @@ fn loom_a_search_while_a_leaf_is_split() {
     search_beside(1, (0, 9), (rows, &[]), |tree| tree.insert(6, 6), &[1, 3, 5, 6, 7, 8, 9]);
 }
 
-/// Two leaves of a row each become one, and the root goes.
+/// Two leaves with one row each are merged, and the root is replaced.
 #[test]
 fn loom_a_search_while_leaves_are_merged() {
     let (rows, gone) = (&[1, 3, 5, 7, 9], &[9, 7, 3]);
@@ -92,7 +94,7 @@ fn loom_a_search_while_rows_move_to_a_neighbour() {
     search_beside(1, (7, 7), (rows, gone), |tree| assert!(tree.remove(3, 3)), &[5, 7, 8, 9]);
 }
 
-/// Two threads write at the same time; what each did is there in the end.
+/// Two threads write at the same time. In the end, the tree contains the changes of both.
 fn write_both(
     (rows, gone): (&'static [u32], &'static [u32]),
     one: fn(&OlcTree),

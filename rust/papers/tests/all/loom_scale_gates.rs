@@ -1,15 +1,16 @@
-//! Every interleaving that loom models of rows on their way through both gates of ScaleJoin.
+//! Explores every interleaving that loom models for rows on their way through both gates of
+//! ScaleJoin.
 //!
-//! `make loom` runs these. What the models catch: a mark that is raised before what was found can be
-//! taken, and a ring that a thread misses, which would then wait for ever. Preemptions are bounded by
-//! 2, or by 1 with two workers: both gates are lock-free lists, with models of their own.
+//! `make loom` runs these tests. The models detect a mark that is raised before the matches can be
+//! taken, and a ring that a thread misses, so that it would wait forever. Preemptions are bounded
+//! by 2, or by 1 with two workers: both gates are lock-free lists, which have their own models.
 
 use loom::thread;
 use tidegate_operators::rows::Side;
 use tidegate_papers::scale_gates::{Process, pipes};
 use tidegate_sync::explore;
 
-/// Finds this number of matches of each row: its own number, again and again.
+/// Finds this number of matches for each row, each of them with the row's own number.
 struct Find(usize);
 
 impl Process<u32> for Find {
@@ -18,7 +19,7 @@ impl Process<u32> for Find {
     }
 }
 
-/// Puts rows, takes what workers find of them, and ends the workers.
+/// Adds rows, takes the workers' matches, and ends the workers.
 fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
     explore(Some(preemptions), move || {
         let (mut entry, parts, mut exit, crew) = pipes(workers);
@@ -35,7 +36,7 @@ fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
         while given < rows {
             let passed = exit.wait(given, rows, || false);
             let (taken, upto) = exit.take(passed, usize::MAX);
-            assert_eq!(taken.rows.len() as u64, upto - given, "all that was found is there");
+            assert_eq!(taken.rows.len() as u64, upto - given, "all matches are there");
             found.extend(taken.numbers);
             given = upto;
         }
@@ -53,7 +54,7 @@ fn loom_scale_gates_all_that_was_found_of_rows_that_are_passed() {
 
 #[test]
 fn loom_scale_gates_room_for_matches() {
-    // After one row there is no room before somebody takes its matches.
+    // After one row, there is no room until its matches are taken.
     model(2, 1, 2, 8);
 }
 

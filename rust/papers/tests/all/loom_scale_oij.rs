@@ -1,9 +1,10 @@
-//! Every interleaving that loom models of small epochs of Scale-OIJ.
+//! Explores every interleaving that loom models for small epochs of Scale-OIJ.
 //!
-//! `make loom` runs these. What the models catch: a row that is looked for before all rows that
-//! come before it are in their lists; a pair that both rows find, or neither; threads that wait for each
-//! other for ever. The lists and the marks of stored rows are atomics, all stepped through. A
-//! joiner's rest is not: it decides only when the turns are over.
+//! `make loom` runs these tests. The models detect a search that starts before all earlier rows are
+//! in their lists. The models also detect a pair that both rows find or that neither finds, and
+//! threads that wait for each other forever. The lists and the marks of stored rows are atomics,
+//! and loom steps through all of them. A joiner's rest is not an atomic: it only decides when the
+//! turns are over.
 
 use loom::thread;
 use tidegate_operators::driver::Driver;
@@ -12,7 +13,7 @@ use tidegate_papers::scale_oij::{JoinerWork, ScaleOij};
 use tidegate_papers::threads::Turn;
 use tidegate_sync::{Stop, explore};
 
-/// Goes on until all is done; what was found.
+/// Steps until all work is done, and returns the matches found.
 fn work(mut work: JoinerWork<'_>) -> Vec<(usize, Vec<u32>)> {
     loop {
         match work.step() {
@@ -23,15 +24,16 @@ fn work(mut work: JoinerWork<'_>) -> Vec<(usize, Vec<u32>)> {
     }
 }
 
-/// Lets two joiners do the rows of an epoch, which have one time: each has to find the rows of its
-/// key and of the other side that come before it. The two have every other row.
+/// Two joiners process the rows of an epoch, all with the same time. Each joiner must find the
+/// earlier rows of the same key on the other side. The two joiners have alternate rows.
 fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32])]) {
     explore(Some(2), move || {
         let near = Interval { lower: Some(-1), upper: Some(1), closed: Closed::Both };
-        // Loom's threads borrow nothing.
+        // Loom's threads cannot borrow.
         let join: &'static mut ScaleOij = Box::leak(Box::new(ScaleOij::new(&near, How::Inner, 2)));
         let driver = Driver::new(1, Stop::default());
-        // The memory of lists, which std hands out, is there: each joiner had a row of each side.
+        // The lists' memory, which std allocates, already exists: each joiner has had a row of each
+        // side.
         let [left, right] = [Side::Left, Side::Right];
         join.begin(&driver, vec![0; 4], vec![left, left, right, right], [&[1, 1], &[1, 1]]);
         join.advance(&driver, None).unwrap();
@@ -54,7 +56,7 @@ fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32
     });
 }
 
-/// Numbers that count from 2, where two rows of a side have gone.
+/// Numbers that count from 2, because two rows of each side have been removed.
 fn from_two(numbers: &[u32]) -> Vec<u32> {
     numbers.iter().map(|number| number + 2).collect()
 }

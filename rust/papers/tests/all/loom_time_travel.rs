@@ -1,9 +1,10 @@
-//! Every interleaving that loom models of small cases of the time-travel lists.
+//! Explores every interleaving that loom models for small cases of the time-travel lists.
 //!
-//! `make loom` runs these, too. Under loom a list has two levels, and every second row is in both.
-//! What the models catch: a node that is seen before it is whole; a way down that misses a row or
-//! leads to none; a row that is lost or doubled while others come or go. Every load of an atomic
-//! may give any value that the memory model allows, so an order that is too weak shows.
+//! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is in
+//! both. The models detect a node that is seen before it is completely written, a path down that
+//! misses a row or leads to none, and a row that is lost or duplicated while others are added or
+//! removed. Every atomic load can return any value that the memory model allows, so the models
+//! detect orderings that are too weak.
 
 use loom::thread;
 use tidegate_papers::time_travel::{ListReader, ListWriter, TimeTravel};
@@ -17,8 +18,8 @@ fn look(reader: ListReader<'_>, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
     seen
 }
 
-/// Lets a thread look while this one writes: rows that stay are found once and in order, one that
-/// comes or goes once if at all, and each with its number.
+/// A thread searches while this thread writes. Rows that stay are found once and in order, a row
+/// that is added or removed is found at most once, and each row has its number.
 fn look_beside(
     before: &'static [i64],
     (newest, oldest): (i64, i64),
@@ -26,9 +27,9 @@ fn look_beside(
     after: &'static [i64],
 ) {
     explore(Some(3), move || {
-        // Loom's threads borrow nothing.
+        // Loom's threads cannot borrow.
         let lists: &'static mut TimeTravel = Box::leak(Box::default());
-        // The memory of heads, which std hands out, is there.
+        // The memory of heads, which std allocates, already exists.
         lists.split().0.insert(KEY - 1, 0, 0);
         before.iter().for_each(|&ts| lists.split().0.insert(KEY, ts, ts as u32));
         let (mut writer, reader) = lists.split();

@@ -1,6 +1,7 @@
-//! All integration tests, in one executable: each more would be compiled and linked by itself.
+//! All integration tests, in one executable, because each further executable would be compiled and
+//! linked separately.
 //!
-//! What the structures have for the tests of their gate and their indexes is for these, too:
+//! These tests also use the helpers with which the structures test their gate and their indexes:
 //! models, histories, payloads, and the oracle of indexes.
 
 #[cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! The hive against a map of maps, and under more threads than cores.
+//! Compares the hive with a map of maps, also with more threads than cores.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::thread;
 use proptest::prelude::*;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next};
 
-/// By start and key, the numbers that were added.
+/// The numbers that were added, by start and key.
 type Windows = BTreeMap<i64, BTreeMap<u32, Vec<u32>>>;
 type New = fn() -> Mutex<Vec<u32>>;
 type Writer = HiveWriter<Mutex<Vec<u32>>, New>;
@@ -21,7 +21,7 @@ fn add(writer: &mut Writer, start: i64, key: u32, number: u32) {
     writer.update(start, key, |window| window.lock().unwrap().push(number));
 }
 
-/// Takes what is there; whether it is the end.
+/// Takes the available winsets, and returns whether the reader has reached the end.
 fn read(reader: &mut Reader, found: &mut Windows) -> bool {
     loop {
         let winset = match reader.next_winset() {
@@ -86,7 +86,8 @@ proptest! {
     }
 }
 
-/// Each writer updates windows up to ten starts ahead of its promise; the reader reads along.
+/// Each writer updates windows up to ten starts ahead of its promise, while the reader runs
+/// concurrently.
 fn stress(threads: u32, starts: i64) {
     let (writers, mut reader) = hive(threads as usize);
     let key =
@@ -125,7 +126,7 @@ fn stress(threads: u32, starts: i64) {
         }
     }
     wanted.values_mut().flat_map(BTreeMap::values_mut).for_each(|numbers| numbers.sort_unstable());
-    assert!(found == wanted, "the same windows");
+    assert!(found == wanted, "the windows are the same");
     assert_eq!(reader.unfreed(), 1, "at most {most} were held meanwhile");
 }
 
@@ -157,7 +158,7 @@ fn a_writer_far_behind_finds_its_place() {
         add(&mut writers[1], start + 499, 1, 1);
         assert!(!read(&mut reader, &mut found));
         assert_eq!(found.len() as i64, start);
-        // What holds memory back is the writer's place on the highest level.
+        // The writer's position on the highest level keeps memory from being freed.
         assert!(reader.unfreed() < 1500, "{}", reader.unfreed());
     }
     drop(writers);
@@ -167,7 +168,7 @@ fn a_writer_far_behind_finds_its_place() {
 }
 
 #[test]
-#[should_panic(expected = "no window before what was promised is updated")]
+#[should_panic(expected = "no window before the promise is updated")]
 fn a_promise_is_kept() {
     let (mut writers, _reader) = hive(1);
     writers[0].advance(5);

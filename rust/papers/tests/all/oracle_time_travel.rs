@@ -1,8 +1,9 @@
-//! Time-travel lists against vectors of rows, newest first, by one thread and beside readers.
+//! Compares time-travel lists with vectors of rows, newest first, on one thread and with concurrent
+//! readers.
 //!
-//! Rows come in any order of time, at ends of 64 bits, too; lists are cut, and their memory is used
-//! again. What this cannot catch: orders of memory that this machine's processor does not need, for
-//! which see `loom_time_travel.rs`.
+//! Rows are added in any order of time, including both ends of the 64-bit range. Lists are cut, and
+//! their memory is reused. These tests cannot detect missing memory orderings that this machine's
+//! processor does not need, see `loom_time_travel.rs`.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -90,14 +91,15 @@ fn memory_of_rows_that_went_is_used_again() {
     assert!(lists.memory() <= 2 * after_first, "{} bytes", lists.memory());
 }
 
-/// Readers look while rows come at the front and in between, and old ones are cut off: all that
-/// were there before, and are not cut off, are found once and in order.
+/// Readers search while rows are added at the front and in between, and old ones are cut off. All
+/// existing rows that are not cut off are found once and in order.
 #[test]
 fn stress_readers_find_what_is_there_while_rows_come_and_go() {
     const ROWS: i64 = if cfg!(miri) { 40 } else { 30_000 };
     for threads in [1, 3] {
         let mut lists = TimeTravel::default();
-        // Even times are there before, odd ones come.
+        // Rows with even times are added beforehand, and rows with odd times are added during the
+        // searches.
         (0..ROWS).for_each(|ts| lists.split().0.insert(1, 4 * ts, ts as u32));
         let (mut writer, reader) = lists.split();
         let over = Stop::default();
@@ -106,7 +108,7 @@ fn stress_readers_find_what_is_there_while_rows_come_and_go() {
                 scope.spawn(|| {
                     loop {
                         let is_last = over.is_requested();
-                        // Rows of the older half may be cut off meanwhile.
+                        // Rows of the older half may be cut off in the meantime.
                         let (newest, oldest) = (3 * ROWS, 2 * ROWS);
                         let seen = look(reader, 1, newest, oldest);
                         assert!(seen.windows(2).all(|two| two[0].0 > two[1].0), "in order");

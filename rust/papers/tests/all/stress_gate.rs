@@ -1,6 +1,6 @@
-//! The row gate under real threads, more of them than cores: what every reader got is compared with
-//! the sorted rows, and payloads are counted. `stress_gate.rs` of the structures says how to run
-//! it, and what it can catch.
+//! Tests the row gate with more threads than cores. The rows of every reader are compared with the
+//! sorted rows, and payloads are counted. `stress_gate.rs` of the structures describes how to run
+//! the test, and which errors it can detect.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,7 +12,8 @@ use tidegate_sync::Counter;
 use crate::payloads::{CountedPayload, Row, rise};
 use crate::random::Random;
 
-/// Pushes `rows` rows with promises and forks in between; what was pushed, forks' rows included.
+/// Pushes `rows` rows with promises and forks in between. Returns the rows pushed, including those
+/// of forks.
 fn feed(
     mut source: Source<CountedPayload>,
     rows: u64,
@@ -93,8 +94,8 @@ fn stress_rows() {
                     })
                 })
                 .collect();
-            // A reader that comes and goes: forks itself, reads on with the fork, and stops in the
-            // middle.
+            // A reader that joins and leaves: it forks itself, continues reading with the fork, and
+            // stops in the middle.
             let short = scope.spawn(move || {
                 let (mut reader, mut rows) = (short, Vec::new());
                 while rows.len() < 4000 {
@@ -125,7 +126,7 @@ fn stress_rows() {
         for rows in &read[..3] {
             assert!(*rows == pushed, "seed {seed}: {} rows read of {}", rows.len(), pushed.len());
         }
-        assert_eq!(alive.get(), 0, "seed {seed}: payloads alive after the gate is gone");
+        assert_eq!(alive.get(), 0, "seed {seed}: payloads alive after the gate was dropped");
     }
 }
 
@@ -179,6 +180,6 @@ fn stress_shared() {
         all.sort_unstable();
         pushed.sort_unstable();
         assert!(all == pushed, "seed {seed}: {} rows read of {}", all.len(), pushed.len());
-        assert_eq!(alive.get(), 0, "seed {seed}: payloads alive after the gate is gone");
+        assert_eq!(alive.get(), 0, "seed {seed}: payloads alive after the gate was dropped");
     }
 }

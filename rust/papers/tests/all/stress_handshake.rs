@@ -1,9 +1,9 @@
-//! Long histories of handshake chains on more threads than cores: feed, nodes and collector each
-//! where they happen to be.
+//! Tests long histories of handshake chains on more threads than cores. The feed, the nodes and the
+//! collector run on any of the threads.
 //!
-//! What it catches is what short histories and single steps do not: queues that fill and wrap
-//! around, results that pile up, windows that are dropped and dropped again. What it cannot: see
-//! `loom_handshake.rs` for rare interleavings.
+//! These tests detect errors that short histories and single steps do not show: queues that fill up
+//! and wrap around, results that accumulate, and windows that are dropped repeatedly. For rare
+//! interleavings, see `loom_handshake.rs`.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ const ROWS: usize = 40_000;
 const LEFT: usize = 300;
 const RIGHT: usize = 700;
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Rows with a value each, in merged order, and those of either side.
+/// Rows with one value each, in merged order, and the rows of each side.
 struct Rows {
     sides: Vec<Side>,
     values: [Vec<u32>; 2],
@@ -44,7 +44,7 @@ struct Rows {
 impl Rows {
     fn new(random: &mut Random) -> Self {
         let mut rows = Rows { sides: Vec::new(), values: [Vec::new(), Vec::new()] };
-        // Stretches in which one side is much faster than the other.
+        // In some sections, one side is much faster than the other.
         let mut share = 5;
         for row in 0..ROWS {
             if row % 5000 == 0 {
@@ -63,7 +63,7 @@ impl Rows {
         NumberRows::new(values.len(), vec![NumberColumn { values, takes }], keyed)
     }
 
-    /// The pairs by the three-step procedure.
+    /// Returns the pairs found by the three-step procedure.
     fn expected(&self) -> Vec<(u64, u64)> {
         let mut next = [0; 2];
         let mut pairs = Vec::new();
@@ -83,7 +83,7 @@ impl Rows {
     }
 }
 
-/// Feeds all rows in bursts of random lengths, with punctuations here and there, then lets all rows
+/// Feeds all rows in bursts of random lengths, with punctuations in between, and then lets all rows
 /// expire.
 fn run(
     rows: &Rows,
@@ -94,8 +94,8 @@ fn run(
 ) -> Vec<(u64, u64)> {
     let Chain { feed, mut nodes, mut collector } = chain;
     let (left, right) = (rows.columns(Side::Left, keyed), rows.columns(Side::Right, keyed));
-    // The collector asks the feed whether all is through, so they share it; tasks may be on two
-    // threads.
+    // The collector checks with the feed whether all messages have passed, so they share it. The
+    // tasks may be on two threads.
     let feed = Mutex::new((feed, 0, [0; 2], 3));
     let mut feeding = || {
         let (feed, fed, of_side, ends) = &mut *feed.lock().unwrap();

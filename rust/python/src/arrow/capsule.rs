@@ -1,4 +1,4 @@
-//! Arrow's capsules. Only this file believes a pointer from Python.
+//! Arrow's capsules. Only this file trusts pointers from Python.
 //!
 //! `tidegate-import` checks the structure behind the pointer, as far as this is possible.
 
@@ -18,7 +18,7 @@ use tidegate_import::{UnopenedStream, UnreadBatch};
 use crate::interpreter::error::{error, raise};
 use crate::interpreter::threads::calling;
 
-/// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
+/// Returns the stream of an object with `__arrow_c_stream__`; messages call it `name`.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     const METHOD: &str = "__arrow_c_stream__";
     let capsule = call(name, ob, || ob.call_method0(METHOD))?;
@@ -29,7 +29,7 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStre
     imported(name, || unsafe { UnopenedStream::take(pointer) })
 }
 
-/// The rows of an object with `__arrow_c_array__`.
+/// Returns the rows of an object with `__arrow_c_array__`.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> {
     const METHOD: &str = "__arrow_c_array__";
     let capsules = call(name, ob, || ob.call_method0(METHOD))?;
@@ -42,7 +42,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
     imported(name, || unsafe { UnreadBatch::take(schema, array) })
 }
 
-/// The schema of an object with `__arrow_c_schema__`.
+/// Returns the schema of an object with `__arrow_c_schema__`.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     let capsule = call(name, ob, || ob.call_method0("__arrow_c_schema__"))?;
     let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
@@ -50,7 +50,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     imported(name, || unsafe { tidegate_import::schema(pointer) })
 }
 
-/// The schema that a consumer of rows asks for.
+/// Returns the schema that a consumer of rows requests.
 pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<SchemaRef> {
     let pointer = capsule.pointer_checked(Some(c"arrow_schema")).map_err(|_| {
         PyTypeError::new_err("requested_schema: expected a capsule that is an `arrow_schema`")
@@ -60,7 +60,7 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
 }
 
 /// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
-/// the objects' addresses as if they were values.
+/// the addresses of Python objects as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());
@@ -127,7 +127,7 @@ fn pointer<T>(
     })
 }
 
-/// What `import` gives; no panic leaves it.
+/// Returns the result of `import`, and converts a panic to an error.
 fn imported<T>(name: &str, import: impl FnOnce() -> tidegate_import::Result<T>) -> PyResult<T> {
     let imported = catch_unwind(AssertUnwindSafe(import))
         .map_err(|panic| raise(Error::from_panic(&*panic)))?;

@@ -1,7 +1,8 @@
-//! Arrow data out: objects of pyarrow, and streams for any consumer.
+//! Exports Arrow data as pyarrow objects, or as streams for any consumer.
 //!
-//! pyarrow takes over the data of an object that has the methods of Arrow's PyCapsule interface. The
-//! classes in this file have only these, and an object of them lives for one call of pyarrow.
+//! pyarrow takes ownership of data from an object that has the methods of Arrow's PyCapsule
+//! interface. The classes in this file have only these methods, and each object exists only for one
+//! call to pyarrow.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub(crate) fn table(
     batches: Vec<RecordBatch>,
     schema: SchemaRef,
 ) -> PyResult<Bound<'_, PyAny>> {
-    // The consumer reads the memory of each batch by the types of the table.
+    // The consumer interprets the memory of each batch with the types of the table.
     let fits =
         |batch: &RecordBatch| structure(batch.schema_ref()).equals_datatype(&structure(&schema));
     if !batches.iter().all(fits) {
@@ -52,8 +53,8 @@ pub(crate) fn table(
     pyarrow("table", Bound::new(py, ExportedTable { batches, schema })?.as_any())
 }
 
-/// A stream of batches of this schema, in the types that the consumer asks for if they can be cast
-/// to these.
+/// Returns a stream of batches with this schema. The batches are cast to the types that the
+/// consumer requests, if this is possible.
 pub(crate) fn stream<'py>(
     py: Python<'py>,
     batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,
@@ -67,7 +68,7 @@ pub(crate) fn stream<'py>(
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
-/// What a function of pyarrow makes of an object.
+/// Calls a pyarrow function with an exported object.
 fn pyarrow<'py>(function: &str, exported: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = exported.py();
     calling(py, || py.import("pyarrow")?.call_method1(function, (exported,)))
@@ -86,7 +87,8 @@ fn structure(schema: &Schema) -> DataType {
     DataType::Struct(schema.fields().clone())
 }
 
-/// arrow-rs has no way to hand out a type, or to cast what it said it can cast.
+/// Converts an error that occurs if arrow-rs cannot export a type, or cannot cast values as it
+/// claimed.
 fn failed(error: ArrowError) -> PyErr {
     raise(Error::data(error.to_string()))
 }
@@ -94,13 +96,13 @@ fn failed(error: ArrowError) -> PyErr {
 /// The schema of exported batches.
 struct Shape {
     schema: SchemaRef,
-    /// The types that they are cast to, if the consumer asked for others.
+    /// The types to which the batches are cast, if the consumer requested different ones.
     cast_to: Option<DataType>,
 }
 
 impl Shape {
-    /// The schema that is asked for, or this one if its batches cannot be cast: so says Arrow's
-    /// PyCapsule interface.
+    /// Uses the requested schema or, if the batches cannot be cast to it, their own schema, as
+    /// Arrow's PyCapsule interface specifies.
     fn new(schema: SchemaRef, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<Self> {
         let Some(requested) = requested.map(capsule::requested_schema).transpose()? else {
             return Ok(Shape { schema, cast_to: None });

@@ -17,11 +17,11 @@ const FEW_ROWS: usize = 10_000;
 /// The maximum number of cached schemas. When the cache is full, it is cleared.
 const KEPT_SCHEMAS: usize = 64;
 
-/// Converts a short frame as pandas itself would, but on this thread. With only a few rows,
-/// pyarrow's thread pool takes several times as long.
+/// Converts a short frame in the same way as pandas, but on the current thread. For only a few
+/// rows, pyarrow's thread pool takes several times as long.
 ///
-/// It returns `None` for frames that pandas should convert: long ones, those whose index would
-/// become a column, those that cannot be converted here, and those that contain times with a time
+/// Returns `None` for frames that pandas should convert: long ones, those whose index would become
+/// a column, and those that cannot be converted here. It also returns `None` for times with a time
 /// zone, for which pandas suppresses one of its own warnings.
 pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_short = frame.len()? <= FEW_ROWS;
@@ -42,7 +42,7 @@ pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
     unless_refused(frame.py(), of_pyarrow(frame))
 }
 
-/// The values of a column, by how they are converted.
+/// The values of a column, classified by how they are converted.
 enum Values {
     /// NumPy numbers or times, which pyarrow converts quickly as a NumPy array.
     Numpy,
@@ -74,7 +74,7 @@ impl Values {
     }
 }
 
-/// Returns `None` for a frame that cannot be converted; pandas' own conversion then reports the
+/// Returns `None` for a frame that cannot be converted; the conversion in pandas then reports the
 /// reason. An exception raised by a signal handler in the meantime is still returned as an error.
 fn unless_refused<T>(py: Python<'_>, made: PyResult<T>) -> PyResult<Option<T>> {
     match made {
@@ -101,8 +101,8 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("pyarrow")?.getattr("Table")
 }
 
-/// Returns a table made from the columns of a frame, all of which are plain. It returns `None` if
-/// the schema depends on more than the names and types of the columns.
+/// Returns a table built from the columns of a frame, all of which are plain. Returns `None` if the
+/// frame's schema depends on more than the names and types of its columns.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;
@@ -134,8 +134,8 @@ fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
     pyarrow_table(py)?.call_method("from_arrays", (arrays,), Some(&arguments)).map(Some)
 }
 
-/// Returns the schema that pyarrow assigns to such a frame. The schema is computed from a frame
-/// with no rows.
+/// Returns the schema that pyarrow assigns to a frame with these columns. The schema is computed
+/// from an empty frame.
 fn schema<'py>(frame: &Bound<'py, PyAny>, key: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     static SCHEMAS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let py = frame.py();

@@ -45,8 +45,9 @@ impl UncheckedRows {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Returns about how many bytes the rows have, by their unchecked offsets; at least that many
-    /// for nested values and views, which may share buffers with other rows.
+    /// Returns the approximate number of bytes in the rows, computed from their unchecked offsets.
+    /// For nested values and views, which can share buffers with other rows, this is at least the
+    /// actual number.
     pub(crate) fn bytes(&self) -> usize {
         let columns = self.batches.iter().flat_map(RecordBatch::columns);
         columns.map(claimed_bytes).fold(0, usize::saturating_add)
@@ -79,7 +80,7 @@ impl UncheckedRows {
     }
 }
 
-/// Returns the bytes of a column whose values have not been checked.
+/// Returns the number of bytes in a column whose values have not been checked.
 fn claimed_bytes(column: &ArrayRef) -> usize {
     fn between<O: OffsetSizeTrait>(offsets: &[O]) -> usize {
         let place = |end: Option<&O>| end.map_or(0, |end| end.as_usize());
@@ -111,19 +112,19 @@ const IN_MEMORY: [&str; 4] =
 pub(crate) struct Input {
     name: String,
     rows: Rows,
-    /// Whether reading may block or need the GIL.
+    /// True if reading can block or need the GIL.
     pub(crate) waits: bool,
 }
 
 enum Rows {
     Stream(UnopenedStream),
     Batch(UnreadBatch),
-    /// One of our own readers, and the thread that passed it in.
+    /// One of the package's own readers, and the thread that passed it in.
     Reader(SharedStream, SchemaRef, u64),
 }
 
 /// Imports the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is read
-/// yet. A stream may wait for a thread that needs the GIL, so streams are read without the GIL.
+/// yet. A stream can wait for a thread that needs the GIL, so streams are read without the GIL.
 pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let input = |rows, waits| Ok(Input { name: name.to_owned(), rows, waits });
     if let Ok(reader) = ob.cast::<BatchReader>() {
@@ -133,7 +134,7 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let kind = ob.get_type().fully_qualified_name()?;
     let kind = kind.to_string_lossy();
     refuse_collected(name, &kind)?;
-    // Rows are often pushed as small Arrow tables, which have no index to look for.
+    // Rows are often pushed as small Arrow tables, which have no index to check for.
     let converted = if kind.starts_with("pyarrow.") {
         check_lengths(name, ob)?;
         None
@@ -179,8 +180,8 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns whether [`take`] should import the object directly. This would also work for a DuckDB
-/// relation, but DuckDB itself can read just the requested columns.
+/// Returns whether [`take`] should import the object directly. Importing a DuckDB relation directly
+/// would also work, but DuckDB itself can read just the requested columns.
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     if ob.is_instance_of::<BatchReader>() {
         return Ok(true);
@@ -192,7 +193,7 @@ pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 impl Input {
-    /// Requests the schema, which may take as long as reading the data.
+    /// Requests the schema, which can take as long as reading the data.
     pub(crate) fn open(self) -> tidegate::Result<Batches> {
         let name = self.name;
         let (rows, schema) = match self.rows {
@@ -246,7 +247,7 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
 
 /// Returns the rows of a single batch, checked on this thread, or `None` if there are no rows.
 ///
-/// This is intended for rows from Python code, in places that must not block.
+/// Intended for rows from Python code, in places that must not block.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     let rows = read(name, ob, &Stop::default())?;
     let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
@@ -256,7 +257,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Rejects rows with malformed values. Python code calls this before it processes rows.
+/// Rejects rows with malformed values. Python code calls this function before it processes rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -268,7 +269,7 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
 /// The batches of another library's stream, each checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
-    /// `None` while a batch is being read, because the stream may run Python code that requests
+    /// `None` while a batch is being read, because the stream can run Python code that requests
     /// another batch.
     batches: Mutex<Option<Batches>>,
     schema: SchemaRef,
@@ -329,9 +330,9 @@ pub(crate) struct Batches {
     schema: SchemaRef,
     /// The positions of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
-    /// Ends the wait for a batch from one of our own readers.
+    /// Ends the wait for a batch from one of the package's own readers.
     stop: Stop,
-    /// Where to record the identifier of the reading thread.
+    /// The place where the reading thread's identifier is recorded.
     user_thread: Option<UserThread>,
 }
 
@@ -369,8 +370,8 @@ impl Batches {
         Ok(None)
     }
 
-    /// Returns the batches for a merge. Their rows are checked later, when the merge pushes them
-    /// into a source.
+    /// Returns the batches for a merge. The rows are checked later, when the merge pushes them into
+    /// a source.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }
@@ -402,8 +403,8 @@ impl Batches {
     }
 }
 
-/// Returns the schema without the pandas index, and the positions of the remaining columns. Our own
-/// readers do not have an index.
+/// Returns the schema without the pandas index, and the positions of the remaining columns. The
+/// package's own readers do not have an index.
 fn plain(schema: SchemaRef, rows: &OpenInput) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
         Some((schema, kept)) if !matches!(rows, OpenInput::Reader(..)) => (schema, Some(kept)),
@@ -428,8 +429,8 @@ impl RecordBatchReader for ForSources {
     }
 }
 
-/// Returns this thread's Python identifier, or `None` if Python is not running. The identifier is
-/// looked up only once.
+/// Returns this thread's Python identifier, or `None` if Python is not running. The thread's
+/// identifier is looked up only once.
 fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };

@@ -30,7 +30,8 @@ struct IteratedBatches {
 }
 
 struct ReaderState {
-    /// Returns batches from `__next__`, and occasionally None, so that a closed reader is noticed.
+    /// Returns batches from `__next__`, and occasionally `None`, so that a closed reader is
+    /// noticed.
     rows: Py<PyAny>,
     schema: SchemaRef,
     state: Mutex<State>,
@@ -67,7 +68,7 @@ impl ReaderState {
                 return;
             }
             drop(state);
-            // If the interpreter has shut down, nobody reads any more.
+            // If the interpreter has shut down, there are no more readers.
             let step = check_call().map(|()| attached(|py| self.step(py)));
             let step = match step {
                 Ok(Some(step)) => step,
@@ -101,7 +102,7 @@ impl ReaderState {
                 return Ok(Step::NotYet);
             }
             let Some(batch) = import::batch("the result", &item)? else { return Ok(Step::NotYet) };
-            // Consumers read the buffers as the types that the reader has promised.
+            // Consumers interpret the buffers with the types that the reader has promised.
             if !has_types(&batch, &self.schema) {
                 return Err(raise(Error::bug("a batch has other types than its reader")));
             }

@@ -1,7 +1,8 @@
 //! Arrow data between Python and the crate `tidegate`, in both directions.
 //!
-//! `import.rs` depends on `reader.rs`, because a reader returned by one call may be an input to the
-//! next. Such a reader is read directly, without Arrow's interfaces in between.
+//! `import.rs` depends on `reader.rs`, because a reader returned by one call can be an input to the
+//! next. A reader that this package returned is read directly, without Arrow's interfaces in
+//! between.
 //!
 //! | file | what is in it |
 //! | --- | --- |

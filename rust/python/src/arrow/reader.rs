@@ -1,4 +1,4 @@
-//! The reader of a result's batches.
+//! The reader that returns the batches of a result.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -19,39 +19,41 @@ use crate::interpreter::error::{of_python, raise};
 use crate::interpreter::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
 use crate::interpreter::threads::{self, attached, check_call_to, released, this_thread};
 
-/// Numbers that describe the work so far, which become a dict once the GIL is held again.
+/// Statistics about the work so far, which are converted to a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
-/// Batches that are made while they are read. Threads may share it; none of the methods waits for
-/// user code, but for `next_within`, and that one without a lock.
+/// Batches that are built while they are read. Threads can share the stream. Only `next_within` can
+/// wait for user code, and it does so without holding a lock.
 pub(crate) trait BatchStream: Send + Sync {
-    /// The next batch, if it comes within `patience`.
+    /// Returns the next batch if it is available within `patience`.
     fn next_within(&self, patience: Duration) -> tidegate::Result<Next>;
 
-    /// Numbers that describe the work so far.
+    /// Returns statistics about the work so far.
     fn stats(&self) -> Numbers;
 
-    /// Ends the work; reads fail from now on.
+    /// Ends the work; later reads fail.
     fn close(&self);
 
-    /// What lives as long as this, and as long as threads of it hold inputs.
+    /// Returns a reference that stays alive as long as this stream or any of its threads that hold
+    /// inputs.
     fn held(&self) -> HeldInputs;
 
-    /// The thread, by Python's number, that runs user code to make batches, if there is one.
+    /// Returns the Python identifier of the thread that runs user code to build batches, if there
+    /// is one.
     fn user_thread(&self) -> Option<u64> {
         None
     }
 
-    /// Whether making a batch may need the GIL.
+    /// Returns whether building a batch may require the GIL.
     fn needs_gil(&self) -> bool {
         false
     }
 }
 
-/// A stream that a reader shares with the thread that reads on.
+/// A stream that a reader shares with the thread that continues reading.
 pub(crate) type SharedStream = Arc<ReaderStream>;
 
-/// The finished batches, after the batches that were handed out and did not arrive.
+/// The finished batches, preceded by batches that were returned but not delivered.
 pub(crate) struct ReaderStream {
     batches: Box<dyn BatchStream>,
     returned: Mutex<Vec<RecordBatch>>,
@@ -70,7 +72,7 @@ impl ReaderStream {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch, if it comes within `patience`.
+    /// Returns the next batch if it is available within `patience`.
     pub(crate) fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
         let object = self.number();
         check_call_to(object, "reader")?;
@@ -80,9 +82,9 @@ impl ReaderStream {
         WorkOf::one(object, || self.batches.next_within(patience))
     }
 
-    /// Hands out a batch, or keeps it for the next read where that fails: it may run Python code,
-    /// in which a signal handler raises. A signal that has come meanwhile is told here, and not
-    /// once the batch is nobody's.
+    /// Returns a batch or, if this fails, keeps it for the next read. Returning a batch can run
+    /// Python code, in which a signal handler can raise an exception. A signal that has arrived in
+    /// the meantime is reported here, before the batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,
@@ -110,22 +112,22 @@ impl ReaderStream {
     }
 }
 
-/// Lives while threads hold inputs.
+/// A reference that is alive while threads hold inputs.
 pub(crate) type HeldInputs = Weak<dyn Any + Send + Sync>;
 
-/// A stream, what lives while threads of it hold inputs, and the process that these threads belong
-/// to.
+/// An open stream: the process to which its threads belong, the stream, and a reference that is
+/// alive as long as its threads hold inputs.
 type OpenStream = (u32, Weak<ReaderStream>, HeldInputs);
 
-/// Streams that may have threads.
+/// Streams that may have running threads.
 static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 
-/// Ends all readers, and calls that go on after Ctrl-C, before the interpreter ends.
+/// Ends all readers, and calls that continue after Ctrl-C, before the interpreter shuts down.
 ///
-/// A thread that dropped an input later would ask for the GIL, to give memory back to NumPy, say;
-/// it would be ended in the middle of that, and with it, by C++'s rules, the process. The wait lasts
-/// while threads compute, however slowly a busy machine lets them. It ends soon after they stand
-/// still, for a thread may sleep in user code.
+/// A thread that dropped an input later could request the GIL, for example to return memory to
+/// NumPy. Python would then terminate the thread, and under the rules of C++ this would terminate
+/// the process. The wait continues while threads compute, however slowly on a busy machine. The
+/// wait ends soon after all threads become inactive, because a thread may be sleeping in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -136,7 +138,7 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     released(py, || {
         readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close())
     });
-    // A stream whose reader is not gone lives with it, too.
+    // A stream whose reader still exists is also kept alive by that reader.
     let own = |reader: &Weak<ReaderStream>| usize::from(reader.strong_count() > 0);
     let is_at_work = || {
         let mut readers = readers.iter();
@@ -152,20 +154,21 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     threads::end(py, || patience.is_out().map(|is_out| !is_out))
 }
 
-/// How long the end of the interpreter waits for other threads.
+/// Limits how long the interpreter's shutdown waits for other threads.
 struct Patience<'py> {
     time: Bound<'py, PyModule>,
     begun: Instant,
-    /// When other threads were last seen to have computed, and for how many seconds until then.
+    /// The time when other threads were last seen computing, and their processor time in seconds at
+    /// that point.
     moved: Instant,
     computed: f64,
 }
 
 impl<'py> Patience<'py> {
-    /// How long all other threads may stand still.
+    /// The maximum time that all other threads can be inactive.
     const STILL: Duration = Duration::from_secs(2);
 
-    /// How long they may compute: a thread of the user may never end.
+    /// The maximum time for which other threads can compute, because a user's thread may never end.
     const MOST: Duration = Duration::from_secs(60);
 
     fn new(py: Python<'py>) -> PyResult<Self> {
@@ -176,14 +179,14 @@ impl<'py> Patience<'py> {
         Ok(patience)
     }
 
-    /// The processor time of all threads but this one.
+    /// Returns the processor time of all threads except this one.
     fn seconds(&self) -> PyResult<f64> {
         let clock = |name| self.time.call_method0(name)?.extract::<f64>();
         Ok(clock("process_time")? - clock("thread_time")?)
     }
 
     fn is_out(&mut self) -> PyResult<bool> {
-        // Below this, it may be the difference of two clocks.
+        // Smaller differences may result from comparing two clocks.
         const LEAST: f64 = 1e-4;
         let seconds = self.seconds()?;
         if seconds > self.computed + LEAST {
@@ -198,7 +201,7 @@ impl<'py> Patience<'py> {
 pub(crate) struct BatchReader {
     batches: SharedStream,
     schema: SchemaRef,
-    /// The function that made the reader.
+    /// The name of the function that created the reader.
     made_by: Box<str>,
     /// The process that the reader's threads belong to.
     process: u32,
@@ -219,7 +222,7 @@ impl BatchReader {
         BatchReader { batches, schema, made_by: made_by.into(), process }
     }
 
-    /// What the reader reads, for another call to read on.
+    /// Returns the stream and its schema, from which another call can continue reading.
     pub(crate) fn shared(&self) -> PyResult<(SharedStream, SchemaRef)> {
         self.check_process()?;
         Ok((self.batches.clone(), self.schema.clone()))
@@ -236,8 +239,8 @@ impl BatchReader {
     }
 }
 
-/// Fails if the user code that `batches` waits for waits for the thread `caller`, which waits for a
-/// batch: for ever.
+/// Returns an error if the user code that `batches` waits for is itself waiting for the thread
+/// `caller`. The thread `caller` waits for a batch, so neither could continue.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
     if !waits_for(py, user, caller)? {
@@ -249,8 +252,8 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
     )))
 }
 
-/// Waits for the next batch as long as it takes, without the GIL, for the thread `caller`. Looks at
-/// `go_on` meanwhile.
+/// Waits for the next batch without a time limit and without the GIL, for the thread `caller`.
+/// Checks `go_on` in the meantime.
 pub(crate) fn next(
     batches: &ReaderStream,
     caller: u64,
@@ -264,7 +267,7 @@ pub(crate) fn next(
         }
         go_on()?;
         if batches.user_thread().is_some() {
-            // There is no Python any more where this gives nothing, and so nobody who waits.
+            // `None` means that Python has shut down, so no thread is waiting any more.
             let checked = attached(|py| {
                 check_wait(py, &**batches, caller)
                     .map_err(|error| Error::argument(error.value(py).to_string()))
@@ -285,7 +288,7 @@ impl BatchReader {
     #[doc = manual!(BatchReader.stats)]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
-        // Without the GIL, which a thread may need that is about to let go of a lock.
+        // Release the GIL, because a thread that is about to release a lock may need it.
         let numbers = released(py, || self.batches.stats());
         numbers(py)
     }
@@ -304,8 +307,8 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         loop {
-            // A signal that has come is told before a batch is taken, and not while it is handed
-            // out.
+            // Report a pending signal before a batch is taken, rather than while the batch is
+            // returned.
             py.check_signals()?;
             match detached(py, || self.batches.next_within(PATIENCE))? {
                 Next::Batch(batch) => return self.batches.hand_out(py, batch),
@@ -353,8 +356,8 @@ impl BatchReader {
     }
 }
 
-/// The next batch for C code, which may hold the GIL: it is let go where threads may need it to
-/// make the batch.
+/// Returns the next batch for C code that may hold the GIL. The GIL is released if threads may need
+/// it to build the batch.
 fn next_for_c(batches: &ReaderStream, signals: &Signals) -> tidegate::Result<Option<RecordBatch>> {
     signals.look()?;
     let go_on = || signals.look();
@@ -368,9 +371,10 @@ fn next_for_c(batches: &ReaderStream, signals: &Signals) -> tidegate::Result<Opt
     attached.unwrap_or_else(|| Err(Error::closed("the interpreter is shutting down")))
 }
 
-/// Looks for signals while C code reads, which does not.
+/// Checks for signals while C code reads, because C code does not.
 struct Signals {
-    /// Python's main thread, if it has asked for the stream: no other may look.
+    /// Python's main thread, if that thread requested the stream; no other thread can check for
+    /// signals.
     main: Option<ThreadId>,
     looked: Mutex<Instant>,
 }
@@ -383,7 +387,8 @@ impl Signals {
         Ok(Signals { main, looked: Mutex::new(Instant::now()) })
     }
 
-    /// An error if a handler raises, on the main thread. C code makes an error of its own of it.
+    /// Returns an error if a signal handler raises an exception on the main thread. C code converts
+    /// it to an error of its own.
     fn look(&self) -> tidegate::Result<()> {
         if self.main != Some(std::thread::current().id()) {
             return Ok(());

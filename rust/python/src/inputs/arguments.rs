@@ -9,10 +9,10 @@ use tidegate::{Bound as Duration, End, Error, MAX_THREADS, parse_duration, shown
 use crate::inputs::expression;
 use crate::interpreter::error::raise;
 
-/// An argument as it came.
+/// An argument, as it was passed.
 pub(crate) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
-/// A name for each side: one for both, or a pair.
+/// Returns one name per side, from a single name for both sides or a pair.
 pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(String, String)> {
     if let Ok(name) = ob.extract::<String>() {
         return Ok((name.clone(), name));
@@ -25,7 +25,8 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
     })
 }
 
-/// Key columns: a name, a list of names or pairs, or a mapping from left to right names.
+/// Returns the key columns, from a name, a list of names or pairs, or a mapping from left to right
+/// names.
 pub(crate) fn name_pairs(
     argument: &str,
     ob: Option<&Bound<'_, PyAny>>,
@@ -63,7 +64,8 @@ pub(crate) fn name_pairs(
     items.map(|item| name_pair(argument, &item?)).collect()
 }
 
-/// An end of an interval join's intervals: as for [`bound`], or an expression over columns.
+/// Returns an end of an interval join's intervals: an argument of [`bound`], or an expression over
+/// columns.
 pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>> {
     match expression::extract_end(argument, ob)? {
         Some(expr) => Ok(Some(End::Computed(expr))),
@@ -81,12 +83,13 @@ pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>
     }
 }
 
-/// The same error, with more text.
+/// Returns the same error with additional text.
 fn with_hint(py: Python<'_>, error: &PyErr, hint: &str) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("{}{hint}", error.value(py)))
 }
 
-/// How far rows of each source may be out of order: one duration, or a list with one for each.
+/// Returns how far out of order the rows of each source can be: one duration, or a list with one
+/// per source.
 pub(crate) fn lateness(ob: Option<&Bound<'_, PyAny>>) -> PyResult<Lateness> {
     let Some(ob) = ob else { return Ok(Lateness::All(None)) };
     match ob.cast::<PyList>() {
@@ -99,7 +102,7 @@ pub(crate) fn lateness(ob: Option<&Bound<'_, PyAny>>) -> PyResult<Lateness> {
     }
 }
 
-/// An end of an interval: a duration, an integer of integer times, or `None` for no bound.
+/// Returns an end of an interval: a duration, an integer for integer times, or `None` for no bound.
 pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if ob.is_none() {
         return Ok(None);
@@ -135,7 +138,8 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
 /// Returns the length of a timedelta, or `None` for any other object.
 ///
 /// This reads the object's attributes rather than its C fields, because a subclass may leave the C
-/// fields at 0. Before pandas 3, `pandas.Timedelta` does so for units other than nanoseconds.
+/// fields at 0. Before pandas 3, this applies to `pandas.Timedelta` with units other than
+/// nanoseconds.
 fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     if !ob.is_instance_of::<PyDelta>() {
         return Ok(None);
@@ -148,7 +152,7 @@ fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     Ok(Some(whole + rest))
 }
 
-/// The length of an offset of pandas, if it is one.
+/// Returns the length of a pandas offset, or `None` for any other object.
 fn offset(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     let is_of_pandas = ob.get_type().module()?.to_str()?.starts_with("pandas");
     if !is_of_pandas || !ob.hasattr("is_on_offset")? {
@@ -179,7 +183,7 @@ fn not_a_duration(argument: &str) -> PyErr {
     raise(Error::argument(format!("{argument}: NaT is not a duration; give None for no bound")))
 }
 
-/// A numpy scalar: timedelta64 of a fixed unit, or an integer.
+/// Returns the value of a NumPy scalar: a timedelta64 with a fixed unit, or an integer.
 fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
     if ob.getattr_opt("ndim")?.is_none_or(|ndim| !ndim.eq(0).unwrap_or(false)) {
         return Err(wrong_bound(argument, ob));
@@ -268,13 +272,13 @@ pub(crate) fn count(
     }
 }
 
-/// The number of threads that work.
+/// Returns the number of worker threads.
 pub(crate) fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let threads = count("threads", threads, 1, MAX_THREADS as i64)?;
     Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
 
-/// A number of bytes: an integer, or a text such as "2GB" or "512 MiB".
+/// Returns a number of bytes, from an integer or a string such as "2GB" or "512 MiB".
 pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
     let Some(ob) = ob else { return Ok(None) };
     let Ok(text) = ob.extract::<String>() else {
@@ -289,7 +293,7 @@ pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<O
     match bytes {
         Some(bytes) if bytes < i64::MAX as f64 => Ok(Some(bytes as usize)),
         _ => Err(raise(Error::argument(format!(
-            "{argument}: `{}` is no number of bytes; write for instance \"2GB\", \"512MiB\" or \
+            "{argument}: `{}` is not a number of bytes; write for instance \"2GB\", \"512MiB\" or \
              2_000_000_000",
             shown(&text)
         )))),
@@ -305,7 +309,7 @@ pub(crate) fn byte_count(
     bytes(argument, given)
 }
 
-/// Units of memory, in lower case, with their bytes.
+/// Units of memory in lower case, with their sizes in bytes.
 const BYTES: [(&str, f64); 9] = [
     ("b", 1.0),
     ("kb", 1e3),
@@ -318,7 +322,7 @@ const BYTES: [(&str, f64); 9] = [
     ("tib", 1_099_511_627_776.0),
 ];
 
-/// The value that a word stands for.
+/// Returns the value that a word represents.
 pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -332,7 +336,7 @@ pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) ->
     })
 }
 
-/// The word here for what pandas, Polars, Spark or SQL call so.
+/// Returns this package's word for a term from pandas, Polars, Spark or SQL.
 pub(crate) fn of_other_libraries(given: &str) -> &str {
     let plain = given.to_lowercase().replace(['_', ' '], "");
     match plain.as_str() {

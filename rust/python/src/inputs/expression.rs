@@ -1,4 +1,4 @@
-//! The expressions that Python gives: the `where`, and ends of intervals.
+//! Reads expressions passed from Python: conditions, and ends of intervals.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -8,17 +8,19 @@ use tidegate::columns::expression::{Expr, parse_row_sql, parse_sql};
 
 use crate::interpreter::error::raise;
 
-/// Reads SQL text or a `tidegate.Expr`, which is its own SQL text: one parser serves both.
+/// Reads SQL text or a `tidegate.Expr`. The same parser handles both, because a `tidegate.Expr`
+/// contains its SQL text.
 pub(crate) fn extract(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
     parse_sql(&text(ob, "tidegate.left and tidegate.right")?).map_err(raise)
 }
 
-/// As [`extract`], for an expression over single rows.
+/// Like [`extract`], but for an expression over single rows.
 pub(crate) fn extract_row(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
     parse_row_sql(&text(ob, "tidegate.row")?).map_err(raise)
 }
 
-/// The end of an interval that is an expression: a `tidegate.Expr`, or SQL text that names a column.
+/// Returns the end of an interval if it is an expression: a `tidegate.Expr`, or SQL text that names
+/// a column.
 pub(crate) fn extract_end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Expr>> {
     let is_text = ob.is_instance_of::<PyString>();
     if !is_text && !is_expr(ob)? {

@@ -1,4 +1,4 @@
-//! The functions of `aggs`, which aggregations and joins have.
+//! Reads the functions in `aggs`, an argument of aggregations and joins.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::inputs::arguments::word;
 use crate::inputs::expression::extract_row;
 use crate::interpreter::threads::{attached, called};
 
-/// The columns of the result, from names to `tidegate.agg` functions.
+/// Returns the aggregates, from a mapping of result columns to `tidegate.agg` functions.
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
     let mapping = aggs.cast::<PyMapping>().map_err(|_| {
@@ -48,7 +48,7 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     mapping.items()?.iter().map(one).collect()
 }
 
-/// The call of a function whose name was given in its place.
+/// Returns the function call to suggest if only the function's name was passed.
 fn function_named(given: &Bound<'_, PyAny>) -> Option<String> {
     let name: String = given.extract().ok()?;
     let known = Function::ALL.iter().any(|function| function.name() == name);
@@ -56,7 +56,7 @@ fn function_named(given: &Bound<'_, PyAny>) -> Option<String> {
     known.then(|| format!("tidegate.agg.{name}({columns})"))
 }
 
-/// The function of an aggregate, with its parameters.
+/// Returns the function of an aggregate, with its parameters.
 fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let name: String = given.getattr("function")?.extract()?;
     match &*name {
@@ -66,7 +66,7 @@ fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     }
     let names = Function::ALL.map(|function| function.name());
     let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
-    // They are known, too: a message names all.
+    // These names are also known, so messages list them.
     known.extend([("quantile", 0), ("udf", 0)]);
     Ok(Function::ALL[word("aggs", &name, &known)?].clone())
 }
@@ -87,7 +87,7 @@ const INTERPOLATIONS: [(&str, Interpolation); 5] = [
     ("midpoint", Interpolation::Midpoint),
 ];
 
-/// A function of one's own, which has the interpreter's lock only while it runs.
+/// Returns a user-defined function, which holds the GIL only while it runs.
 fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let udf = given.getattr("udf")?;
     let fields = [udf.getattr("field")?];
@@ -107,7 +107,7 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                     return Error::stopped("the function was interrupted");
                 }
                 let text = error.value(py).to_string();
-                // The function's own exception, where that is told.
+                // Use the exception that the function itself raised, if there is one.
                 Error::data(text).caused_by(error.cause(py).unwrap_or(error))
             })?;
             Ok(found.map_or_else(|| new_empty_array(&of_none), |batch| batch.column(0).clone()))

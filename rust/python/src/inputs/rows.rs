@@ -1,4 +1,4 @@
-//! The inputs of native calls: Arrow data that is read in full and checked later.
+//! Reads the inputs of native calls: Arrow data is read in full and checked later.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ pub(crate) struct InputRows {
 
 #[pymethods]
 impl InputRows {
-    /// Reads all rows of Arrow data. Error messages about this input begin with `name`.
+    /// Reads all rows of Arrow data. Error messages refer to this input as `name`.
     #[new]
     fn new(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         Ok(InputRows { rows: import::read(name, data, &Stop::default())? })
@@ -47,7 +47,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     }
 }
 
-/// Returns the streams that the argument `streams` lists. A single input is one stream.
+/// Returns the streams in the argument `streams`. A single input counts as one stream.
 pub(crate) fn listed<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if ob.is_instance_of::<PyList>() || ob.is_instance_of::<PyTuple>() {
         return ob.try_iter()?.collect();

@@ -1,4 +1,4 @@
-//! A time that an argument says, in the unit of a column.
+//! Converts a time argument to the unit of a column.
 
 use arrow_schema::{DataType, Field};
 use pyo3::exceptions::PyTypeError;
@@ -10,8 +10,8 @@ use crate::arrow::export;
 use crate::interpreter::error::raise;
 use crate::interpreter::threads::calling;
 
-/// A time in steps of the unit of a column: an integer, or a date or time of the column's kind,
-/// without loss.
+/// Returns a time as steps of a column's unit. The argument is an integer, or a date or time of the
+/// column's kind, and is converted without loss.
 pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
         let (name, data_type) = (field.name(), TypeName(field.data_type()));
@@ -44,7 +44,7 @@ pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyRe
     }
 }
 
-/// What an object says about time.
+/// The temporal information that an object contains.
 enum TimeKind {
     Date,
     Time { zoned: bool },
@@ -68,7 +68,7 @@ impl TimeKind {
     }
 }
 
-/// A date or time in the unit of a column.
+/// Converts a date or time to the unit of a column.
 fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     calling(ob.py(), || steps_of(ob, field))
 }

@@ -2,7 +2,7 @@
 //!
 //! The columns of such an input have the Arrow type `null`. While the input has no rows, each
 //! column can adopt the type of the column that it is compared or combined with. A `null` column
-//! that has rows keeps its type and is rejected where values are needed.
+//! that has rows keeps its type, and is rejected if values are needed.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate::Table;
 use tidegate::query::aggregate::Aggregation;
 
-/// The types to try for a time column that is untyped in every input. Which one fits depends on the
-/// arguments.
+/// The types to try for a time column that is untyped in every input. Which of these types fits
+/// depends on the arguments.
 static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
 
 /// Returns the types to try for times and values. Sums need numbers, while most other functions

@@ -1,7 +1,7 @@
 //! Functions of the package that native code calls.
 //!
 //! The package passes them in when it is imported, so that the native module imports nothing from
-//! the package. Each is called where no lock is held.
+//! the package. Callbacks are called while no lock is held.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct Callbacks {
 
 static CALLBACKS: PyOnceLock<Callbacks> = PyOnceLock::new();
 
-/// Stores the functions. If the package is imported again, the first ones remain.
+/// Stores the functions. If the package is imported again, the first callbacks remain.
 #[pyfunction]
 pub(crate) fn set_callbacks(
     py: Python<'_>,
@@ -55,12 +55,13 @@ pub(crate) fn tell<T: ?Sized>(py: Python<'_>, of: &Arc<T>, kind: &str, text: &st
     let number = Arc::as_ptr(of).addr();
     let tell = || callbacks(py)?.tell.bind(py).call1((kind, number, text)).map(drop);
     if let Err(error) = calling(py, tell) {
-        // An error in a user's log handler ends no push and no poll.
+        // An error in a user's log handler must not end a push or a poll.
         error.write_unraisable(py, None);
     }
 }
 
-/// Returns whether a thread waits for another one, possibly through threads and futures in between.
+/// Returns whether a thread waits for another thread, possibly through threads and futures in
+/// between.
 pub(crate) fn waits_for(py: Python<'_>, thread: u64, other: u64) -> PyResult<bool> {
     calling(py, || callbacks(py)?.waits_for.bind(py).call1((thread, other))?.is_truthy())
 }

@@ -1,4 +1,4 @@
-//! The exceptions, and the exception that each kind of error becomes.
+//! The exception classes, and the mapping from kinds of errors to them.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -23,7 +23,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ClosedError", py.get_type::<ClosedError>())
 }
 
-/// The exception of an error, with its text unchanged, and the exception that has brought it about.
+/// Converts an error to an exception with the same text, and sets the exception that caused it.
 pub(crate) fn raise(error: Error) -> PyErr {
     let raised = of_kind(&error);
     if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<PyErr>()) {
@@ -51,7 +51,8 @@ fn of_kind(error: &Error) -> PyErr {
     }
 }
 
-/// The error that an exception of Python code becomes: of its own kind if it is one of ours.
+/// Converts an exception from Python code to an error, keeping its kind if it is one of the
+/// package's own exceptions.
 pub(crate) fn of_python(py: Python<'_>, error: PyErr) -> Error {
     let text = error.value(py).to_string();
     let is = |kind: Bound<'_, pyo3::types::PyType>| error.matches(py, kind).unwrap_or(false);
@@ -74,7 +75,7 @@ pub(crate) fn of_python(py: Python<'_>, error: PyErr) -> Error {
     }
 }
 
-/// Why the data of the argument `name` was not taken.
+/// Returns the reason why the data of the argument `name` was rejected.
 pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
     use tidegate_import::Error as Failure;
     let text = format!("{name}: {}", failure.text(with_type_names));

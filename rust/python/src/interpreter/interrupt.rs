@@ -15,7 +15,8 @@ use crate::interpreter::callbacks::waits_for;
 use crate::interpreter::error::raise;
 use crate::interpreter::threads::{callers_for, released, this_thread, within_itself};
 
-/// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
+/// The longest time that a signal can go unnoticed; well below the 0.2 s within which a response
+/// feels immediate.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Calls `work` on this thread without the GIL; a panic becomes an error.
@@ -28,14 +29,14 @@ pub(crate) fn detached<T: Send>(
     outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
 }
 
-/// A call whose work runs on another thread: the process it is in, how to stop it, and what lives
-/// while it holds inputs.
+/// A call whose work runs on another thread: its process, the means to stop it, and a reference
+/// that is alive while it holds inputs.
 type Call = (u32, Stop, Weak<()>);
 
-/// Calls that run, or ended with Ctrl-C while their work goes on.
+/// Calls that are running, or that were interrupted by Ctrl-C while their work continues.
 static CALLS: Mutex<Vec<Call>> = Mutex::new(Vec::new());
 
-/// Counts a call among those that run, for as long as what is returned lives.
+/// Registers a running call, for as long as the returned value is alive.
 fn begin(stop: &Stop) -> Arc<()> {
     let alive = Arc::new(());
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +45,7 @@ fn begin(stop: &Stop) -> Arc<()> {
     alive
 }
 
-/// Stops all calls; what lives as long as they hold inputs.
+/// Stops all calls, and returns references that are alive as long as the calls hold inputs.
 pub(crate) fn end_calls() -> Vec<Weak<()>> {
     let calls = std::mem::take(&mut *CALLS.lock().unwrap_or_else(PoisonError::into_inner));
     let here = calls.into_iter().filter(|(process, ..)| *process == std::process::id());
@@ -55,10 +56,10 @@ pub(crate) fn end_calls() -> Vec<Weak<()>> {
     .collect()
 }
 
-/// Calls `work` on another thread and waits for it, looking for signals meanwhile.
+/// Calls `work` on another thread and waits for it, checking for signals in the meantime.
 ///
-/// When a signal handler raises, `stop` is requested and the exception returned at once; the thread
-/// ends by itself.
+/// When a signal handler raises an exception, `stop` is requested and the exception is returned
+/// immediately; the thread ends by itself.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -67,17 +68,17 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
-/// How much there is to do for tables.
+/// The amount of work on tables.
 #[derive(Clone, Copy)]
 pub(crate) enum Size {
-    /// So little that it is over before another thread would have begun.
+    /// The work would be finished before another thread could start.
     Short,
     /// The tables have this many rows in total.
     Rows(usize),
 }
 
-/// Gets tables from `check` and passes them to `work`, either on another thread as [`run`] does, or
-/// on this thread if there is little to do.
+/// Gets tables from `check` and passes them to `work`. If there is little to do, this happens on
+/// the current thread, otherwise on another thread, as in [`run`].
 pub(crate) fn run_on_tables<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -88,7 +89,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
 ) -> PyResult<T> {
     let checking = stop.clone();
     match size {
-        // A thread of a pool, on which a caller's function may run, would share its other work.
+        // A pool's thread, on which a caller's function may run, would take part in the pool's
+        // other work.
         Size::Short if !is_in_pool() => {
             detached(py, move || work(&check(&Driver::new(1, checking))?))
         }
@@ -100,18 +102,18 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
     }
 }
 
-/// A driver that provides the thread for the work, and the number and name of the object that the
-/// work is for.
+/// A driver that provides the thread for the work, and the number and name of the object for which
+/// the work is done.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
-/// As [`run`], on one of the threads of a driver.
+/// Like [`run`], but on one of the driver's threads.
 pub(crate) fn run_on<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
     worker: Option<Worker<'_>>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    // With what says that inputs are held.
+    // The second value shows that inputs are held.
     type Place<T> = Mutex<Option<(Result<T>, Arc<()>)>>;
     let place: Arc<Place<T>> = Arc::default();
     let (alive, found) = (begin(stop), place.clone());
@@ -125,22 +127,23 @@ pub(crate) fn run_on<T: Send + 'static>(
     outcome.map_err(raise)
 }
 
-/// Not generic, or each call would have its own copy of all that waits.
+/// Waits for the work to finish. The function is not generic, so that its code is not duplicated
+/// for each caller.
 fn wait_for(
     py: Python<'_>,
     stop: &Stop,
     worker: Option<Worker<'_>>,
     work: Box<dyn FnOnce() + Send>,
 ) -> PyResult<()> {
-    // A thread that is started may be waited for until it has begun.
+    // Starting a thread can block until the thread is running.
     let outcome = released(py, || match worker {
         Some((driver, object, _)) => in_background_of(driver, move || WorkOf::one(object, work)),
         None => in_background(work),
     });
     let mut outcome = outcome.map_err(raise)?;
     loop {
-        // The receiver moves through the closure, since it cannot be shared with the thread that
-        // waits.
+        // The receiver is moved through the closure because it cannot be shared with the waiting
+        // thread.
         let (receiver, received) = released(py, move || {
             let received = outcome.recv_timeout(PATIENCE);
             (outcome, received)
@@ -160,7 +163,7 @@ fn wait_for(
 }
 
 /// Returns an error if a function that was called on behalf of the object waits for this thread.
-/// This thread waits for the object's work, so neither would ever finish.
+/// The current thread waits for the object's work, so neither would ever finish.
 pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
     let callers = callers_for(object);
     if callers.is_empty() {

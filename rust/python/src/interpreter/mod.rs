@@ -1,11 +1,12 @@
-//! What all calls need of the interpreter: threads, exceptions, signals, functions of the package.
+//! Everything that calls need from the interpreter: threads, exceptions, signals, and functions of
+//! the package.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `threads.rs` | how threads detach from the interpreter and reattach to it |
 //! | `error.rs` | errors as Python exceptions |
 //! | `callbacks.rs` | functions of the package that native code calls |
-//! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
+//! | `interrupt.rs` | native work without the GIL, which Ctrl-C can end |
 
 pub(crate) mod callbacks;
 pub(crate) mod error;

@@ -1,10 +1,10 @@
 //! Detaches threads from the interpreter and reattaches them. No other code does this.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
-//! reattach, by unwinding its stack. Rust code cannot be unwound this way, so the process would
+//! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would
 //! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
 //! last step before shutdown. After that, threads created by Python wait forever, as they do in
-//! Python itself since 3.14. By then, our own threads have stopped using the interpreter.
+//! Python 3.14 and later. By then, the package's own threads have stopped using the interpreter.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,14 +14,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 use tidegate::{Door, Error, WorkOf};
 
-/// The threads inside are those that are reattaching and those in which native code has called
-/// Python.
+/// The threads inside the door are those that are reattaching and those in which native code has
+/// called Python.
 static DOOR: Door = Door::new();
 
 thread_local! {
-    /// Whether this thread is shutting down the interpreter.
+    /// True if this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread has entered without leaving, since calls may be nested.
+    /// The number of times this thread has entered the door without leaving, since calls can be
+    /// nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -61,15 +62,15 @@ pub(crate) fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send)
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Calls Python code that may detach from the interpreter and reattach while native code is on the
+/// Calls Python code that can detach from the interpreter and reattach while native code is on the
 /// stack.
 pub(crate) fn calling<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     let _inside = enter().unwrap_or_else(|| py.detach(|| wait_for_ever()));
     code()
 }
 
-/// Parks this thread forever and leaves its work unfinished. The thread leaves the door first so
-/// that shutdown does not wait for it.
+/// Parks this thread forever, leaving its work unfinished. The thread leaves the door first so that
+/// shutdown does not wait for it.
 fn wait_for_ever() -> ! {
     for _ in 0..INSIDE.take() {
         DOOR.leave();
@@ -86,8 +87,8 @@ pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(work)
 }
 
-/// Calls `release`, which frees another library's memory. This may need the interpreter, so the
-/// memory is leaked once the interpreter shuts down.
+/// Calls `release`, which frees another library's memory. Releasing the memory may require the
+/// interpreter, so it is leaked once the interpreter shuts down.
 pub(crate) fn release(release: &mut dyn FnMut()) {
     if let Some(_inside) = enter() {
         release();

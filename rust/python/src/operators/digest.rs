@@ -25,14 +25,15 @@ pub(crate) fn digest(
 #[doc = manual!(Digest)]
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Digest {
-    /// Locked for moments only, in which nobody needs the GIL.
+    /// The lock is held only briefly, by threads that do not need the GIL.
     rows: Mutex<Rows>,
-    /// The digest of no rows of these columns.
+    /// The digest of an empty input with these columns.
     nothing: Rows,
 }
 
 impl From<(Rows, Rows)> for Digest {
-    /// The digest of rows, and of none of the same columns.
+    /// Creates a digest from the digest of some rows and that of an empty input with the same
+    /// columns.
     fn from((rows, nothing): (Rows, Rows)) -> Self {
         Digest { rows: Mutex::new(rows), nothing }
     }
@@ -89,8 +90,8 @@ impl Digest {
     }
 }
 
-/// The digest of all rows of an input, which is read batch by batch; if `like` is given, its
-/// columns must be those.
+/// Returns the digest of all rows of an input, which is read batch by batch. If `like` is given,
+/// the input must have its columns.
 fn read(
     data: &Bound<'_, PyAny>,
     threads: Option<&Bound<'_, PyAny>>,
@@ -105,7 +106,7 @@ fn read(
         let mut batches = input.open_until(&running)?;
         let own = Rows::new(batches.columns());
         let mut rows = like.unwrap_or_else(|| own.clone());
-        // Without a batch the columns count, too.
+        // The columns count even if there is no batch.
         rows.append(&own)?;
         while let Some(batch) = batches.next_batch(&driver)? {
             rows.add(&batch, &driver)?;

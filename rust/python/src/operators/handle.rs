@@ -1,10 +1,10 @@
-//! A streaming operator as Python holds it: who may use it when, and how Ctrl-C ends a call.
+//! A streaming operator as a Python object: it controls concurrent use, and lets Ctrl-C end a call.
 //!
-//! A call waits for its turn. Work of milliseconds is then done on the caller's thread; otherwise
-//! one of the operator's threads works, and the call looks for signals. If a signal handler raises,
-//! the call asks the work to rest, and ends at once. The work goes on to the end of its step, or to
-//! the next place where it can rest. It keeps its results: nothing is lost, and the next call goes
-//! on from there.
+//! A call waits until the operator is free. Work that takes milliseconds is then done on the
+//! caller's thread. Longer work is done by one of the operator's threads while the call checks for
+//! signals. If a signal handler raises an exception, the call asks the work to pause, and returns
+//! immediately. The work continues to the end of its step, or to the next point at which it can
+//! pause. The results are kept, so nothing is lost, and the next call resumes the work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{PATIENCE, check_wait_for, run_on};
 use crate::interpreter::threads::{check_call_to, released};
 
-/// A source that says nothing for so long while rows wait for it is told of.
+/// The time after which a warning is logged for a silent source, while rows wait for it.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Calls `work` with something on this thread, without the GIL, once it is its turn. For work of
-/// milliseconds.
+/// Calls `work` with a shared value on this thread, without the GIL, once the value is free.
+/// Intended for work that takes only milliseconds.
 pub(crate) fn briefly<T: Send + 'static, R: Send>(
     py: Python<'_>,
     shared: &Arc<Mutex<T>>,
@@ -63,7 +63,7 @@ pub(crate) fn in_turn<T, R>(
             return work(&mut guard);
         }
         if stop.is_requested() {
-            return Err(Error::stopped("the call was stopped before it could begin"));
+            return Err(Error::stopped("the call was stopped before it could start"));
         }
     }
 }
@@ -73,19 +73,19 @@ pub(crate) fn number_of<T>(shared: &Arc<Mutex<T>>) -> usize {
     Arc::as_ptr(shared).addr()
 }
 
-/// An operator as the objects of its class hold it.
+/// The shared state of an operator's Python objects.
 pub(crate) struct Handle {
     operator: Arc<Mutex<Operator>>,
     driver: Driver,
     news: Arc<News>,
-    /// What a poll that works is asked to rest by.
+    /// Requests that a running poll pause.
     polling: Mutex<Stop>,
     process: u32,
-    /// What the operator is called.
+    /// The name of the operator.
     name: &'static str,
-    /// When silent sources were looked for last.
+    /// The time of the last check for silent sources.
     looked: Mutex<Instant>,
-    /// The reader whose handle this is, if it is one's.
+    /// The reader to which this handle belongs, if any.
     reader: Option<Arc<ResultReader>>,
 }
 
@@ -103,7 +103,7 @@ impl Handle {
         }
     }
 
-    /// The handle of one more reader of the operator.
+    /// Returns a handle for another reader of the operator.
     pub(crate) fn reader(&self, py: Python<'_>) -> PyResult<Handle> {
         let reader = self.briefly(py, Operator::reader)?;
         Ok(Handle {
@@ -118,15 +118,15 @@ impl Handle {
         })
     }
 
-    /// Closes the reader whose handle this is.
+    /// Closes the reader to which this handle belongs.
     pub(crate) fn close_reader(&self) -> PyResult<()> {
         self.check()?;
         self.reader.iter().for_each(|reader| reader.close());
         Ok(())
     }
 
-    /// What is lost if the operator is dropped now, for people; `None` if nothing is, or if another
-    /// thread uses it.
+    /// Describes what would be lost if the operator were dropped now. Returns `None` if nothing
+    /// would be lost, or if another thread uses the operator.
     pub(crate) fn lost(&self) -> Option<String> {
         if self.process != std::process::id() {
             return None;
@@ -148,7 +148,7 @@ impl Handle {
         })
     }
 
-    /// Tells of a source that holds others back, once a while.
+    /// Logs a warning, from time to time, about a source that holds up the others.
     fn look_for_silence(&self, py: Python<'_>) {
         let mut looked = self.looked.lock();
         if looked.elapsed() < SILENCE {
@@ -168,7 +168,7 @@ impl Handle {
         }
     }
 
-    /// Tells that the operator goes on from a snapshot.
+    /// Logs that the operator has been restored from a snapshot.
     pub(crate) fn tell_restored(&self, py: Python<'_>) -> PyResult<()> {
         let stats = self.briefly(py, |operator| Ok(operator.stats()))?;
         let rows: u64 = stats.sources.iter().map(|source| source.rows_in).sum();
@@ -177,13 +177,14 @@ impl Handle {
         Ok(())
     }
 
-    /// Refuses an operator of a process that has forked: the child has neither its threads nor its
-    /// locks.
+    /// Returns an error if the process has forked since the operator was created: a child process
+    /// has neither the operator's threads nor its locks.
     pub(crate) fn check(&self) -> PyResult<()> {
         check_process(self.process, self.name)
     }
 
-    /// Calls `work` with the operator on this thread. For work of milliseconds.
+    /// Calls `work` with the operator on this thread. Intended for work that takes only
+    /// milliseconds.
     pub(crate) fn briefly<R: Send>(
         &self,
         py: Python<'_>,
@@ -193,8 +194,8 @@ impl Handle {
         briefly(py, &self.operator, self.name, work)
     }
 
-    /// Calls `work` with the operator on one of its threads. It should end early once the stop is
-    /// requested that it is given, and leave the operator as it was or such that it can go on.
+    /// Calls `work` with the operator on one of the operator's threads. The work should end early
+    /// once the given stop is requested, leaving the operator unchanged or able to continue.
     pub(crate) fn at_length<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -212,8 +213,8 @@ impl Handle {
 
     fn find(&self, py: Python<'_>) -> PyResult<Poll> {
         loop {
-            // A signal that has come is told before a batch is taken, and not while it is handed
-            // out.
+            // Report a pending signal before a batch is taken, rather than while the batch is
+            // returned.
             py.check_signals()?;
             let by = self.reader.as_deref();
             if let Some(polled) = self.briefly(py, |operator| operator.poll_shortly(by))? {
@@ -230,9 +231,9 @@ impl Handle {
         }
     }
 
-    /// Hands out a batch, or takes it back where that fails: it may run Python code, in which a
-    /// signal handler raises. A signal that has come meanwhile is told here, and not once the batch
-    /// is nobody's.
+    /// Returns a batch or, if this fails, takes it back. Returning a batch can run Python code, in
+    /// which a signal handler can raise an exception. A signal that has arrived in the meantime is
+    /// reported here, before the batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,
@@ -247,22 +248,22 @@ impl Handle {
         handed_out.map(Some)
     }
 
-    /// From now on a thread drives the operator, or none does any more; whether one did before.
+    /// Sets whether a thread drives the operator, and returns whether one did before.
     pub(crate) fn set_driven(&self, driven: Option<DriverWork>) -> bool {
         self.news.set_driven(driven).is_some()
     }
 
-    /// Somebody is about to poll, and pushes may wait for that.
+    /// Records that the operator is about to be polled, so that pushes can wait for the poll.
     pub(crate) fn go_on(&self) {
         self.news.go_on();
     }
 
-    /// The thread that drove the operator has ended with an error.
+    /// Records that the driving thread ended with an error.
     pub(crate) fn leave(&self) {
         self.news.leave();
     }
 
-    /// Takes a batch back that was handed out last.
+    /// Takes back the last returned batch.
     pub(crate) fn take_back(&self, py: Python<'_>, batch: RecordBatch) -> PyResult<()> {
         self.briefly(py, move |operator| {
             operator.take_back(batch, self.reader.as_deref());
@@ -270,7 +271,7 @@ impl Handle {
         })
     }
 
-    /// Hands out the next batch, if it is there.
+    /// Returns the next batch if it is available.
     pub(crate) fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.find(py)? {
             Poll::Batch(batch) => self.hand_out(py, batch),
@@ -278,7 +279,7 @@ impl Handle {
         }
     }
 
-    /// Hands out the next batch, and waits until there is one, or the end.
+    /// Returns the next batch, waiting until there is one or the operator reaches its end.
     pub(crate) fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
             let seen = self.news.count();
@@ -292,8 +293,8 @@ impl Handle {
         }
     }
 
-    /// Does what is to be done before the next batch, and leaves it: true once it is there, `None` if
-    /// it is not there soon, or false at the end.
+    /// Does the work required before the next batch, but does not return the batch. Returns true
+    /// once the batch is available, `None` if it is not available soon, or false at the end.
     pub(crate) fn is_ready_within(
         &self,
         py: Python<'_>,
@@ -332,8 +333,8 @@ impl Handle {
         }
     }
 
-    /// Returns the late rows. Once they have been exported, `arrived` is called with the number of
-    /// batches.
+    /// Returns the late rows. Once the late rows have been exported, `arrived` is called with the
+    /// number of batches.
     pub(crate) fn late<'py>(
         &self,
         py: Python<'py>,
@@ -345,7 +346,7 @@ impl Handle {
             let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
             let count = batches.len();
             let late = export::table(py, batches, schema)?;
-            // If another call was faster, the rows belong to that call.
+            // If another call was faster, that call has the rows.
             let settle = move |operator: &mut Operator| {
                 let are_ours = operator.late_version() == version;
                 if are_ours {
@@ -359,7 +360,8 @@ impl Handle {
         }
     }
 
-    /// Drops what is held. A poll of another thread rests first.
+    /// Drops everything that the operator holds. If another thread is polling, that poll pauses
+    /// first.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_call_to(number_of(&self.operator), self.name).map_err(raise)?;
         self.polling.lock().request();
@@ -370,8 +372,8 @@ impl Handle {
     }
 }
 
-/// Refuses handles of a process that has forked: the child has neither their threads nor their
-/// locks.
+/// Returns an error if the process has forked since a handle was created: a child process has
+/// neither the handle's threads nor its locks.
 pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
     if made_in == std::process::id() {
         return Ok(());

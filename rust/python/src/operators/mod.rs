@@ -1,14 +1,15 @@
-//! What is given rows piece by piece: the parts that the classes of all operators share.
+//! The parts that the classes of all operators share. An operator receives its rows incrementally.
 //!
-//! The class of one kind of operator lies with the functions of its query, in `queries/`.
+//! The class for one kind of operator is in the same file as the functions of its query, in
+//! `queries/`.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
+//! | `handle.rs` | controls concurrent use of an operator, and lets Ctrl-C end a call to it |
 //! | `source.rs` | the class `Source`: rows in |
 //! | `operator.rs` | the class `Operator`: rows out, snapshots |
 //! | `stream_join.rs` | the class `StreamJoin`: an operator with two sides, and its options |
-//! | `stats.rs` | the numbers that describe an operator |
+//! | `stats.rs` | the statistics of an operator |
 //! | `digest.rs` | the class `Digest`, of rows or of an operator's results; the function `digest` |
 
 pub(crate) mod digest;

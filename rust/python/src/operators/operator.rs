@@ -1,4 +1,4 @@
-//! The class `Operator`, which has everything of an operator except its constructor.
+//! The class `Operator`, with everything that operators share except the constructor.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -31,13 +31,13 @@ const RESULT_TIME: [(&str, ResultTime); 2] =
 pub(crate) struct Operator {
     pub(crate) handle: Handle,
     pub(crate) schema: SchemaRef,
-    /// A copy, so that they are found while the operator works.
+    /// A copy of the sources, which can be read while the operator works.
     sources: Mutex<Vec<Source>>,
     memory: Memory,
 }
 
 impl Operator {
-    /// An operator, which makes a digest of its results if that is asked for.
+    /// Creates an operator; if requested, it computes a digest of its results.
     pub(crate) fn new(operator: stream::Operator, digest: bool) -> Self {
         let operator = if digest { operator.with_digest() } else { operator };
         Operator {
@@ -48,7 +48,7 @@ impl Operator {
         }
     }
 
-    /// The sources, by number; left ones first.
+    /// Returns the sources by number, with left sources first.
     fn all_sources(&self) -> PyResult<Vec<Source>> {
         self.handle.check()?;
         Ok(self.sources.lock().clone())
@@ -62,7 +62,7 @@ impl Operator {
         }
     }
 
-    /// The sources of a side, by number.
+    /// Returns the sources of a side, by number.
     pub(crate) fn sources_of(&self, side: Side) -> PyResult<Vec<Source>> {
         let mut sources = self.all_sources()?;
         sources.retain(|source| source.side == Some(side));
@@ -76,11 +76,12 @@ fn sources(operator: &stream::Operator) -> Vec<Source> {
     with_sides.map(|(source, side)| Source::new(source, side)).collect()
 }
 
-/// Tells of rows that were pushed in vain. Python shows it in its development mode.
+/// Warns about pushed rows whose results were never read. Python shows this warning in its
+/// development mode.
 impl Drop for Operator {
     fn drop(&mut self) {
         let Some(lost) = self.handle.lost() else { return };
-        // Not where Python has ended.
+        // This does nothing once Python has shut down.
         attached(|py| {
             let kind = py.get_type::<PyResourceWarning>();
             if let Ok(text) = CString::new(lost)
@@ -167,7 +168,7 @@ impl Operator {
     }
 
     /// Like `late`, but the operator keeps the rows until `_settle_late` reports that they were
-    /// taken.
+    /// accepted.
     fn _lend_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.handle.late(py, stream::Operator::lend_late)
     }
@@ -205,7 +206,7 @@ impl Operator {
     #[doc = manual!(Operator.snapshot)]
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let snapshot = self.handle.at_length(py, &Stop::default(), stream::Operator::snapshot)?;
-        // Python's error where it has no memory for them.
+        // Python raises its own error if it has no memory for the bytes.
         PyBytes::new_with(py, snapshot.len(), |bytes| {
             bytes.copy_from_slice(&snapshot);
             Ok(())
@@ -245,9 +246,9 @@ impl Operator {
         )))
     }
 
-    /// From now on the rows of a source are the results of this operator. Returns the name of the
-    /// source's time column, and the columns of which it is to be made, if the results do not have
-    /// it.
+    /// Makes a source follow this operator, so that its rows are the operator's results. Returns
+    /// the name of the source's time column, and the columns from which it is computed if it is not
+    /// a column of the results.
     fn _feed(
         &self,
         py: Python<'_>,
@@ -261,7 +262,7 @@ impl Operator {
         Ok((source.time_field.name().clone(), source.briefly(py, follow)?))
     }
 
-    /// Promises a source what this operator does, unless results of it wait.
+    /// Makes a source promise what this operator has promised, unless results are waiting.
     fn _promise(&self, py: Python<'_>, source: &Source) -> PyResult<()> {
         match self.handle.briefly(py, |operator| Ok(operator.promised()))? {
             None => Ok(()),
@@ -269,13 +270,13 @@ impl Operator {
         }
     }
 
-    /// Takes a batch back that was polled last, for a sink that has not taken it.
+    /// Takes back the last polled batch because the sink did not accept it.
     fn _take_back(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
         import::batch("batch", batch)?.map_or(Ok(()), |batch| self.handle.take_back(py, batch))
     }
 
-    /// From now on a thread drives the operator, or none does any more; whether one did before. One
-    /// that has failed makes no more room for pushes that wait.
+    /// Sets whether a thread drives the operator, and returns whether one did before. A driving
+    /// thread that has failed no longer makes room for waiting pushes.
     #[pyo3(signature = (*, is_driven, fetches_late = false, has_failed = false))]
     fn _set_driven(&self, is_driven: bool, fetches_late: bool, has_failed: bool) -> PyResult<bool> {
         self.handle.check()?;
@@ -285,7 +286,7 @@ impl Operator {
         Ok(self.handle.set_driven(is_driven.then_some(DriverWork { fetches_late })))
     }
 
-    /// Somebody is about to poll, as a chain does that hands rows on before.
+    /// Records that a poll is about to start, for example when a chain first passes on rows.
     fn _go_on(&self) {
         self.handle.go_on();
     }
@@ -298,8 +299,8 @@ impl Operator {
         tidegate::refusal::after(after)
     }
 
-    /// Does what is to be done before the next batch: true once it is there, `None` if it is not
-    /// within these seconds, or false at the end.
+    /// Does the work required before the next batch. Returns true once the batch is available,
+    /// `None` if it is not available within this many seconds, or false at the end.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

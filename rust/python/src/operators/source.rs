@@ -1,4 +1,4 @@
-//! The class `Source`: what a thread pushes rows into.
+//! The class `Source`, into which a thread pushes rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::interpreter::threads::released;
 use crate::interpreter::{callbacks, interrupt};
 use crate::operators::handle::{briefly, check_process, in_turn, number_of};
 
-/// The time between two looks for room within the memory limit.
+/// The time between two checks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// Rows that a source puts in order within a moment.
+/// The maximum number of rows that a source sorts without noticeable delay.
 const FEW_ROWS: usize = 1 << 17;
 
 #[doc = manual!(Source)]
@@ -44,7 +44,7 @@ impl Source {
         Source { source: source.clone(), side, number, time_field, process: std::process::id() }
     }
 
-    /// Rows that are dicts or tuples, as a table.
+    /// Converts rows given as dicts or tuples to a table.
     fn table<'py>(&self, rows: &Bound<'py, PyList>, extra: Extra) -> PyResult<Bound<'py, PyAny>> {
         let py = rows.py();
         let (name, schema) =
@@ -53,8 +53,8 @@ impl Source {
         callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore)
     }
 
-    /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
-    /// order, those that the source holds back and so many more.
+    /// Calls `work` with the source once the source is free. The call runs in the background if
+    /// many rows have to be sorted: the rows that the source holds back and `extra` new ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -106,7 +106,7 @@ impl Source {
     ) -> PyResult<()> {
         check_process(self.process, "source")?;
         let extra = word("extra", extra, &EXTRA)?;
-        // All is read before the source is touched, so that a stream may use the source itself.
+        // Read everything before accessing the source, so that a stream can use the source itself.
         if data.is_instance_of::<PyDict>() || data.is_instance_of::<PyTuple>() {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!(
@@ -145,19 +145,21 @@ impl Source {
             if is_full && !std::mem::replace(&mut waits, true) {
                 callbacks::tell(py, &self.source, "full", &error.value(py).to_string());
             }
-            // A thread that drives the operator would wait for itself.
+            // A thread that drives the operator must not wait, because it would wait for itself.
             let waits_for_polls =
                 block.unwrap_or(news.driven().is_some()) && !news.is_driven_here();
             if !is_full || !waits_for_polls {
                 return Err(error);
             }
-            // Nothing tells of room: it comes with the next results, a millisecond's work.
+            // There is no notification when room becomes available, but the next results make room
+            // within about a millisecond.
             released(py, || std::thread::sleep(ROOM));
             py.check_signals()?;
         }
     }
 
-    /// Whether the last push was refused by the memory limit, and would fit if less were held.
+    /// Returns whether the last push was refused by the memory limit and would fit if less memory
+    /// were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         self.briefly(py, |source| Ok(source.is_full()))
     }
@@ -193,7 +195,7 @@ impl Source {
         })
     }
 
-    /// Views of one source are equal.
+    /// Two views of the same source are equal.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Source>().is_ok_and(|other| Arc::ptr_eq(&self.source, &other.get().source))
     }

@@ -1,10 +1,10 @@
-//! The numbers that describe an operator and its sources, as dicts.
+//! Statistics about an operator and its sources, as dicts.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::stream::{Figure, SourceStats, Stats};
 
-/// Numbers that describe an operator, and each of its sources.
+/// Returns statistics about an operator and each of its sources.
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let sources = source_stats(py, &stats.sources, &dict)?;
@@ -32,7 +32,7 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     Ok(dict)
 }
 
-/// Numbers that describe sources, one dict a source, and their sums into `total`.
+/// Returns statistics about sources, with one dict per source, and adds their sums to `total`.
 fn source_stats<'py>(
     py: Python<'py>,
     sources: &[SourceStats],

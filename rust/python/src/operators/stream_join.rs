@@ -16,13 +16,13 @@ use crate::operators::source::Source;
 pub(crate) struct StreamJoin;
 
 impl StreamJoin {
-    /// A join, which makes a digest of its results if that is asked for.
+    /// Creates a join; if requested, it computes a digest of its results.
     pub(crate) fn of(join: stream::Operator, digest: bool) -> PyClassInitializer<StreamJoin> {
         PyClassInitializer::from(Operator::new(join, digest)).add_subclass(StreamJoin)
     }
 }
 
-/// The arguments of all streaming joins, beside the arguments of the query.
+/// Reads the arguments that all streaming joins have in addition to those of the query.
 pub(crate) fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
@@ -39,7 +39,7 @@ pub(crate) fn options(
     })
 }
 
-/// The same of a join of one stream with itself, which has left sources alone.
+/// Reads the arguments of a join of one stream with itself, which has only left sources.
 pub(crate) fn options_of_one(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
@@ -66,8 +66,8 @@ pub(crate) fn options_of_one(
     Ok(StreamOptions { sources, lateness, memory_limit, ordered, pin })
 }
 
-/// The number of sources of each side; a right side has at least `least`, and as many if nothing is
-/// said.
+/// Returns the number of sources on each side. The right side has at least `least` sources, which
+/// is also its default.
 fn sources_of(sources: Option<&Bound<'_, PyAny>>, least: usize) -> PyResult<(usize, usize)> {
     let Some(sources) = sources else { return Ok((1, least)) };
     let wrong = || {
@@ -87,7 +87,7 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>, least: usize) -> PyResult<(usi
     Ok((number(0, 1)?, number(1, least)?))
 }
 
-/// How late rows of each side may be: one duration, or a pair, of which each may be a list.
+/// Returns the lateness of each side, from a single duration or a pair whose items can be lists.
 fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Lateness, Lateness)> {
     let of = |lateness: &Bound<'_, PyAny>| lateness_of_each(Some(lateness));
     let Some(given) = lateness else { return Ok((None.into(), None.into())) };

@@ -274,7 +274,7 @@ const ALGORITHMS: [(&str, Option<Design>); 7] = [
     ("wiml", Some(Design::WindowMerged)),
 ];
 
-/// The keyword arguments as they came.
+/// The keyword arguments, as they were passed.
 struct Arguments<'a, 'py> {
     on: &'a str,
     size: Option<&'a Bound<'py, PyAny>>,

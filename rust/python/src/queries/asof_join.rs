@@ -28,7 +28,7 @@ pairs! { tidegate::AsofJoin {
     }
 } }
 
-/// The join that the arguments ask for.
+/// Builds the join that the arguments describe.
 fn read(
     on: Argument<'_, '_>,
     strategy: &str,

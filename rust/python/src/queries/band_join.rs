@@ -60,7 +60,7 @@ fn ask(
     JoinRequest::new(query, functions, PartnerJoin::Band)
 }
 
-/// The join that the arguments ask for.
+/// Builds the join that the arguments describe.
 fn read(
     on: Argument,
     within: Argument,
@@ -132,7 +132,7 @@ fn open(
     })
 }
 
-/// An algorithm by name, with its settings; `threads` may use it.
+/// Returns an algorithm by name, with its settings, for use by up to `threads` threads.
 fn algorithm(name: &str, settings: Option<Argument>, threads: usize) -> PyResult<BandAlgorithm> {
     let index = BandAlgorithm::Index;
     let name = word("algorithm", name, &ALGORITHMS.map(|name| (name, name)))?;
@@ -202,16 +202,16 @@ const ALGORITHMS: [&str; 12] = [
     "ibwj-bplus-tree",
 ];
 
-/// A tree of four billion rows has fewer levels.
+/// A tree with four billion rows has fewer levels.
 const MOST_DEPTH: i64 = 32;
 
-/// Every index of a chain is searched for each row.
+/// Every index in a chain is searched for each row.
 const MOST_CHAINED: i64 = 1 << 10;
 
-/// More rows than come at a time would leave threads without a task.
+/// With larger tasks, some threads would have nothing to do.
 const MOST_TASK_ROWS: i64 = 1 << 16;
 
-/// The settings of an algorithm: each is taken by the algorithm that has it.
+/// The settings of an algorithm; each algorithm reads those that apply to it.
 struct Settings<'a, 'py> {
     algorithm: &'static str,
     given: Option<&'a Bound<'py, PyDict>>,
@@ -259,7 +259,7 @@ impl<'a, 'py> Settings<'a, 'py> {
         ))))
     }
 
-    /// Refuses settings that the algorithm has not.
+    /// Rejects settings that do not apply to the algorithm.
     fn check_all_known(&self) -> PyResult<()> {
         let Some(given) = self.given else { return Ok(()) };
         for name in given.keys() {
@@ -268,7 +268,7 @@ impl<'a, 'py> Settings<'a, 'py> {
             }
             let (algorithm, name) = (self.algorithm, name.repr()?);
             let known = match &self.known[..] {
-                [] => "it has no settings; leave them out, or give another algorithm".to_owned(),
+                [] => "it has no settings; leave them out, or choose another algorithm".to_owned(),
                 known => format!("it has {}", known.join(", ")),
             };
             return Err(raise(Error::argument(format!(
@@ -279,8 +279,8 @@ impl<'a, 'py> Settings<'a, 'py> {
     }
 }
 
-/// How far apart values may be: one for all columns, a list with one for each, or a mapping from
-/// left names.
+/// Returns the distances within which values match: one for all columns, a list with one per
+/// column, or a mapping from left column names.
 fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<Within>> {
     if let Ok(list) = within.cast::<PyList>() {
         return list.iter().map(|within| one_within(&within)).collect();
@@ -306,7 +306,7 @@ fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<W
     on.iter().map(of).collect()
 }
 
-/// One distance, or how far below and above.
+/// Returns one distance, or the distances below and above.
 fn one_within(within: &Bound<'_, PyAny>) -> PyResult<Within> {
     let both = || {
         let distance = distance(within)?.ok_or_else(|| wrong(within))?;
@@ -319,7 +319,7 @@ fn one_within(within: &Bound<'_, PyAny>) -> PyResult<Within> {
     Ok(Within { below: distance(&pair.get_item(0)?)?, above: distance(&pair.get_item(1)?)? })
 }
 
-/// A number or a duration; `None` for no bound.
+/// Returns a number or a duration, or `None` for no bound.
 fn distance(given: &Bound<'_, PyAny>) -> PyResult<Option<Distance>> {
     if given.is_instance_of::<PyFloat>() {
         return Ok(Some(Distance::Float(given.extract()?)));

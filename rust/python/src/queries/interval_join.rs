@@ -65,7 +65,7 @@ fn ask(
     })
 }
 
-/// The join that the arguments ask for.
+/// Builds the join that the arguments describe.
 fn read(
     on: Argument,
     lower: Argument,

@@ -1,5 +1,5 @@
-//! The options that all joins share. They are declared only in this file, both for queries of
-//! tables and for the classes that join push sources.
+//! The options that all joins share. These options are declared only in this file, both for queries
+//! on tables and for the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -131,12 +131,12 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// The same join as an operator that receives its rows over time.
+    /// Returns the same join as an operator that receives its rows over time.
     fn operator(
         &self,
         left: SchemaRef,
@@ -309,8 +309,8 @@ macro_rules! join_query {
 pub(crate) use join_query;
 
 /// Defines the function that builds the query of a join that matches each left row with one right
-/// row. All left rows are kept unless `how` says otherwise. `$read` takes the arguments specific to
-/// this kind of join and the [`Options`], and returns the join.
+/// row. All left rows are kept unless `how` specifies otherwise. `$read` takes the arguments
+/// specific to this kind of join and the [`Options`], and returns the join.
 macro_rules! asof_query {
     ($name:ident($function:literal) = $read:ident) => {
         #[doc = manual!($name)]
@@ -413,7 +413,7 @@ macro_rules! asof_class {
 }
 pub(crate) use asof_class;
 
-/// Defines the class for a kind of join with push sources. It takes the same lists as
+/// Defines the class for a kind of join with push sources. The macro takes the same lists as
 /// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and
 /// returns the join.
 macro_rules! join_class {

@@ -35,7 +35,7 @@ pub(crate) fn merge<'py>(
     let threads = threads_of(threads)?;
     let streams = listed(streams)?;
     let stop = Stop::default();
-    // Tables lie in memory, and all of the result will: so streams are read to their ends first.
+    // Tables are in memory, and the whole result will be, so streams are read completely first.
     let named = streams.iter().enumerate();
     let read: Vec<UncheckedRows> = named
         .map(|(at, stream)| read(&format!("streams[{at}]"), stream, &stop))
@@ -107,8 +107,8 @@ impl MergeArguments {
         Ok(MergeArguments { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
     }
 
-    /// Asks the streams for their schemas. A stream that may wait is read by another thread, and
-    /// says by which.
+    /// Requests the schemas of the streams. Streams that can block are read by another thread,
+    /// whose identifier is recorded.
     fn open(self, user_thread: &UserThread) -> tidegate::Result<MergeStreams> {
         let open = |input: Input| {
             let waits = input.waits;
@@ -123,7 +123,7 @@ impl MergeArguments {
     }
 }
 
-/// A merge of streams, of which one thread reads those that may wait.
+/// A merge of streams in which one thread reads the streams that can block.
 struct RunningMerge {
     merge: MergeStreams,
     user_thread: UserThread,
@@ -155,7 +155,7 @@ impl BatchStream for RunningMerge {
     }
 
     fn needs_gil(&self) -> bool {
-        // Streams may run Python code, and rows may lie in memory of Python's objects.
+        // Streams can run Python code, and rows can be stored in the memory of Python objects.
         true
     }
 }
@@ -222,7 +222,7 @@ impl MergeReader {
         self.handle.close_reader()
     }
 
-    /// As that of an operator, for asyncio.
+    /// Like the method of an operator with this name, for asyncio.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

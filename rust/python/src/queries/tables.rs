@@ -22,7 +22,8 @@ use crate::queries::plan::JoinPlan;
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Which unmatched rows the result keeps, as the caller would write it.
+    /// Returns which unmatched rows the result keeps, in the form in which the caller would write
+    /// it.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -31,17 +32,17 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether each pair takes only a short, bounded time because no expression is evaluated and
-    /// nothing is aggregated.
+    /// Returns whether each pair takes only a short, bounded time because no expression is
+    /// evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower and upper ends of intervals vary from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// The same join as an operator that receives its rows over time. `max_width` limits ends
-    /// that are computed from columns.
+    /// Returns the same join as an operator that receives its rows over time. `max_width` limits
+    /// ends that are computed from columns.
     fn operator(
         &self,
         left: SchemaRef,
@@ -53,7 +54,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
 
 /// Tables with at most this many rows and bytes are joined or merged on the caller's thread.
 ///
-/// Such a call takes about as long as starting a thread, so it ends soon enough after Ctrl-C.
+/// A call on such small tables takes about as long as starting a thread, so it ends soon enough
+/// after Ctrl-C.
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
@@ -95,7 +97,7 @@ pub(crate) fn to_reader<'py>(
     Ok(BatchReader::new(join.into_batches(), schema, made_by))
 }
 
-/// Plans the join of two inputs. Only their schemas are read.
+/// Plans the join of two inputs. Only the schemas of the inputs are read.
 pub(crate) fn to_plan(
     left: &Bound<'_, PyAny>,
     right: &Bound<'_, PyAny>,
@@ -114,7 +116,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs, and calls `work` with them so that Ctrl-C can stop it.
+/// Reads and checks two inputs, and calls `work` with them in such a way that Ctrl-C can stop it.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,

@@ -63,7 +63,7 @@ fn ask(
     JoinRequest::new(read(on, window, algorithm, options)?, functions, PartnerJoin::Window)
 }
 
-/// The join that the arguments ask for.
+/// Builds the join that the arguments describe.
 fn read(
     on: Argument,
     window: Argument,
@@ -99,7 +99,7 @@ fn open(
     })
 }
 
-/// A window for both sides, or a pair.
+/// Returns the windows of both sides, from one window for both or a pair.
 pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     let Ok(pair) = ob.cast::<PyTuple>() else {
         let both = window(ob)?;
@@ -113,7 +113,7 @@ pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     }
 }
 
-/// A length of time, or `tidegate.rows(n)`.
+/// Returns a window, from a length of time or `tidegate.rows(n)`.
 fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
     static ROWS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     if ob.is_instance(ROWS.import(ob.py(), "tidegate.windows", "Rows")?)? {

@@ -1,14 +1,14 @@
-//! The merged order: a row's time, rank and position as one key.
+//! The merged order: a row's time, rank and position, combined into one key.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Says that a handle may move to another thread and not be used by two at once.
+/// Marks a handle that can move to another thread but not be used by two threads at the same time.
 pub type NotSync = PhantomData<Cell<()>>;
 
-/// Sources a gate may have had in its life.
+/// The maximum number of sources that a gate can have during its lifetime.
 pub const MAX_SOURCES: usize = 1 << 16;
 
 /// The number of bits in a [`RowId`] that hold the position. A source can push 2^47 rows, which
@@ -62,8 +62,8 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// The rank of a row's source and the row's position in that source. Both are packed into one word,
-/// which sorts by rank, then by position.
+/// The rank of a row's source and the row's position in that source, packed into one word that
+/// sorts by rank, then by position.
 ///
 /// ```text
 /// tier (1 bit), source (16 bits), position (47 bits)
@@ -92,31 +92,31 @@ impl RowId {
         Rank((self.0 >> POSITION_BITS) as u32)
     }
 
-    /// Number of the source.
+    /// Returns the number of the source.
     #[inline]
     pub fn source(self) -> u16 {
         self.rank().number()
     }
 
-    /// Position within the source, from 0.
+    /// Returns the position within the source, which begins at 0.
     #[inline]
     pub fn position(self) -> u64 {
         self.0 & POSITION_MASK
     }
 
-    /// The id `rows` further in the same source.
+    /// Returns the id of the row `rows` positions later in the same source.
     #[inline]
     pub fn plus(self, rows: usize) -> Self {
         RowId::ranked(self.rank(), self.position() + rows as u64)
     }
 
-    /// The word.
+    /// Returns the packed word.
     #[inline]
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The id whose [`to_bits`](Self::to_bits) gave `bits`.
+    /// Returns the id for which [`to_bits`](Self::to_bits) returns `bits`.
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         RowId(bits)
@@ -132,7 +132,7 @@ impl fmt::Debug for RowId {
 /// A row's key. Keys sort by `(ts, rank, position)`, which is the merged order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Event time.
+    /// The event time.
     pub ts: i64,
     /// The source's rank and the row's position.
     pub id: RowId,
@@ -146,8 +146,8 @@ impl PartialOrd for Key {
 }
 
 impl Ord for Key {
-    /// As one number of 128 bits: keys are compared at every step of a search, and a branch on
-    /// equal times is one too many.
+    /// Compares keys as numbers of 128 bits. Every step of a search compares keys, and a branch on
+    /// equal times would be too expensive.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let number = |key: &Key| i128::from(key.ts) << 64 | i128::from(key.id.0);
@@ -156,9 +156,9 @@ impl Ord for Key {
 }
 
 impl Key {
-    /// Before every row.
+    /// A key before every row.
     pub const FIRST: Key = Key { ts: i64::MIN, id: RowId(0) };
-    /// After every row.
+    /// A key after every row.
     pub const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
 
     /// Returns the first possible key of a row at `ts` from the source with this rank.

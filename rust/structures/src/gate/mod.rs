@@ -1,5 +1,5 @@
-//! A gate merges sorted sources into one stream, and hands out a row once no source can come before
-//! it.
+//! A gate merges sorted sources into one stream, and hands out a row as soon as no source can push
+//! an earlier one.
 //!
 //! ```text
 //! source 0 ── 3 ── 7 ── 9 ─┐                          ready ┊ not yet
@@ -7,28 +7,28 @@
 //! source 1 ── 4 ── 8 ──────┘                                ┊
 //! ```
 //!
-//! Row 8 is ready although it is source 1's last: source 0 has moved past it, and source 1's next
-//! row cannot sort before it. Row 9 is not: source 1 may still bring another 8, or a 9 after this
-//! one.
+//! Row 8 is ready although it is the last row of source 1: source 0 has moved past it, and the next
+//! row of source 1 cannot sort before it. Row 9 is not ready: source 1 may still push another 8, or
+//! a 9 that sorts after this one.
 //!
-//! [`BlockGate`] is such a gate: sorted column runs in, blocks of rows out. Another gate may keep
-//! the same contract, row by row the same stream, with the keys of this module and the promises of
-//! [`promise`].
+//! [`BlockGate`] is such a gate: sources push sorted column runs, and readers receive blocks of
+//! rows. Another gate can fulfil the same contract, and return the same stream row by row, with the
+//! keys of this module and the promises of [`promise`].
 //!
 //! The folder `block/` contains this gate.
 //!
 //! # Trade-offs
 //!
-//! - **A silent source holds everything back**: until it pushes, says `advance`, or is closed. A
-//!   gate never looks at a clock.
-//! - **A silent reader holds memory**: rows are kept for the slowest reader. A gate with a memory
-//!   limit refuses rows instead, and says so to the source.
-//! - **Polling**: a reader is told "not yet" and comes again; waiting is the caller's business.
+//! - **An idle source holds back all rows** until it pushes rows, calls `advance`, or is closed. A
+//!   gate never reads a clock.
+//! - **An idle reader keeps memory in use**, because rows are kept for the slowest reader. A gate
+//!   with a memory limit rejects further rows instead, and returns an error to the source.
+//! - **Polling**: a reader that receives "not yet" tries again later. Waiting is up to the caller.
 //!
 //! # When to use something else
 //!
-//! Sort or merge complete tables: no stream is as fast. Use a channel for sources whose order does
-//! not matter. Sort rows that arrive out of order before they get here.
+//! Sort or merge complete tables, which is faster than any stream. Use a channel for sources whose
+//! order does not matter. Sort rows that arrive out of order before you push them.
 #![doc = include_str!("README.md")]
 
 mod block;
@@ -43,22 +43,22 @@ pub use block::{
 pub use key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use tidegate_sync::Overrun;
 
-/// A new gate: its sources and its readers.
+/// The sources and readers of a new gate.
 pub type Handles<S, R> = Result<(Vec<S>, Vec<R>), TooManySources>;
 
 /// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<R> {
-    /// The next of the stream.
+    /// The next item of the stream.
     Ready(R),
-    /// Nothing is ready; there may be more later.
+    /// Nothing is ready, but more items may follow.
     NotYet,
-    /// All sources have closed and everything was given.
+    /// All sources have closed, and everything has been handed out.
     End,
 }
 
 impl<R> Next<R> {
-    /// The item that is ready, if there is one.
+    /// Returns the item that is ready, if there is one.
     pub fn ready(self) -> Option<R> {
         match self {
             Next::Ready(found) => Some(found),
@@ -67,12 +67,13 @@ impl<R> Next<R> {
     }
 }
 
-/// Why a source's row or run was not taken; it comes back, and the gate is as it was.
+/// The reason why a source's row or run was rejected. The row or run is returned, and the gate is
+/// unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Rejection<R> {
-    /// It begins below what the source has promised.
+    /// The row or run begins below the source's promise.
     Late {
-        /// Its smallest event time.
+        /// The smallest event time of the row or run.
         ts: i64,
         /// The time that the source has promised.
         promised: i64,
@@ -81,7 +82,7 @@ pub enum Rejection<R> {
     },
     /// The memory limit would be exceeded.
     Full {
-        /// The bytes that were asked for, and the bytes that there are.
+        /// The bytes requested, and the bytes available.
         overrun: Overrun,
         /// The row, or the run of rows, that was pushed.
         row: R,
@@ -89,7 +90,7 @@ pub enum Rejection<R> {
 }
 
 impl<R> Rejection<R> {
-    /// The row, or the run of rows, that was pushed.
+    /// Returns the row, or the run of rows, that was pushed.
     pub fn into_inner(self) -> R {
         match self {
             Rejection::Late { row, .. } | Rejection::Full { row, .. } => row,
@@ -103,7 +104,7 @@ impl<R> fmt::Display for Rejection<R> {
             Rejection::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, but the source has promised no earlier time"
+                    "ts {ts} is below {promised}, which the source has promised as its lower bound"
                 )
             }
             Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {
@@ -125,13 +126,13 @@ impl<R> fmt::Debug for Rejection<R> {
 
 impl<R> std::error::Error for Rejection<R> {}
 
-/// More than 65 536 sources were asked for in the life of one gate.
+/// The error that a gate would have more than 65 536 sources during its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySources;
 
 impl fmt::Display for TooManySources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a gate has at most {MAX_SOURCES} sources in its life")
+        write!(f, "a gate can have at most {MAX_SOURCES} sources during its lifetime")
     }
 }
 

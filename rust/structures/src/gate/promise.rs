@@ -1,4 +1,4 @@
-//! The promises of sources, and how far they make the merged stream ready.
+//! The promises of sources, and the part of the merged stream that they make ready.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,27 +10,27 @@ use tidegate_sync::atomic::{Arc, AtomicBool, AtomicI64, Ordering};
 
 use super::key::{Key, Rank};
 
-/// The promise of a source about its future rows. It only ever rises.
+/// The promise of a source about its future rows, which only rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// None has a smaller `ts` than this.
+    /// No future row has a smaller `ts`.
     From(i64),
-    /// There are none.
+    /// There are no future rows.
     Closed,
 }
 
-/// A source's promise where readers can see it: the paper's `written` array, one element.
+/// A source's promise as readers see it: one element of the paper's `written` array.
 #[derive(Debug)]
 pub struct PromiseCell {
-    /// No later row has a smaller `ts`. Written by the source, only upward.
+    /// No later row has a smaller `ts`. Only the source writes it, and it only increases.
     ts: CachePadded<AtomicI64>,
-    /// Whether there are no later rows; looked at only when `ts` stands at its maximum.
+    /// True if there are no later rows. Readers check this only if `ts` is at its maximum.
     closed: AtomicBool,
-    /// The first source that began beside this one. Written by the source.
+    /// The first source that was forked from this one. Written by the source.
     pub first_fork: OnceLink<Fork>,
 }
 
-/// A source that began beside another one while the gate was running.
+/// A source that was forked from another one while the gate was running.
 #[derive(Debug)]
 pub struct Fork {
     /// The rank of the source.
@@ -39,12 +39,12 @@ pub struct Fork {
     pub from: i64,
     /// The fork's current promise.
     pub cell: Arc<PromiseCell>,
-    /// The next one beside the same source. Written by that source.
+    /// The next fork of the same source. Written by that source.
     pub next: OnceLink<Fork>,
 }
 
 impl PromiseCell {
-    /// The promise of a source whose first row is not below `from`.
+    /// Creates the promise of a source whose first row is not below `from`.
     pub fn new(from: i64) -> Self {
         PromiseCell {
             ts: CachePadded::new(AtomicI64::new(from)),
@@ -56,8 +56,8 @@ impl PromiseCell {
     /// Promises that no later row is below `ts`.
     #[inline]
     pub fn raise(&self, ts: i64) {
-        // Release: a thread that sees the promise with `get` sees every row that was linked under
-        // an earlier one, and every fork (P2).
+        // Release: a thread that reads the promise with `get` sees every row that was linked under
+        // an earlier promise, and every fork (P2).
         self.ts.store(ts, Ordering::Release);
     }
 
@@ -68,13 +68,13 @@ impl PromiseCell {
         self.raise(i64::MAX);
     }
 
-    /// The promise at some moment during the call.
+    /// Returns the promise at some moment during the call.
     #[inline]
     pub fn get(&self) -> Promise {
         // Acquire: pairs with the Release of `raise`.
         let ts = self.ts.load(Ordering::Acquire);
-        // Relaxed: written before the Release store of the maximum that `close` makes. A source
-        // that pushes at the maximum and has not closed is seen as open, which it was.
+        // Relaxed: written before the Release store of the maximum in `close`. A source that pushes
+        // at the maximum and has not closed is seen as open, which it was.
         if ts == i64::MAX && self.closed.load(Ordering::Relaxed) {
             Promise::Closed
         } else {
@@ -89,25 +89,26 @@ impl Drop for PromiseCell {
     }
 }
 
-/// A reader's view of the sources, from which the frontier asks what it needs.
+/// A reader's view of the sources, which the frontier queries.
 pub trait Sources {
     /// Rereads the promise of the source with this rank. Calls `joined` for each fork of that
     /// source that has not been seen before, with the fork's initial promise and its rank.
     fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
 }
 
-/// The place in the merged order up to which rows are ready, as far as one reader knows.
+/// The place in the merged order up to which rows are ready, according to what one reader has seen.
 ///
-/// A row `(ts, s)` is ready when for every other source `j` the pair `(promise(j), j)` sorts after
-/// `(ts, s)`; its own source's promise never holds it back. So the ready rows are those that sort
-/// no later than the smallest `(promise(j), j)`, ties at it included, and that place is the
-/// frontier. Promises only rise, so a stale one gives a frontier that is too low, never too high:
-/// the heap keeps what was last seen of each source and looks again at its top only.
+/// A row `(ts, s)` is ready if, for every other source `j`, the pair `(promise(j), j)` sorts after
+/// `(ts, s)`. The promise of its own source never holds it back. The ready rows are therefore those
+/// that do not sort after the smallest `(promise(j), j)`, including ties, and this place is the
+/// frontier. Promises only rise, so a stale promise produces a frontier that is too low, never one
+/// that is too high. The heap keeps the promise last seen of each source, and only the promise at
+/// its top is read again.
 #[derive(Clone, Debug)]
 pub struct Frontier {
-    /// Open sources by the promise last seen, smallest first.
+    /// The open sources by the promise last seen, smallest first.
     heap: BinaryHeap<Reverse<(i64, Rank)>>,
-    /// Rows that sort no later are ready.
+    /// Rows that do not sort after this key are ready.
     bound: Key,
 }
 
@@ -124,23 +125,23 @@ impl Frontier {
         self.heap.peek().map_or(Key::LAST, |&Reverse((ts, source))| Key::last_of(ts, source))
     }
 
-    /// Rows that sort no later are ready.
+    /// Returns the bound: rows that do not sort after it are ready.
     #[inline]
     pub fn bound(&self) -> Key {
         self.bound
     }
 
-    /// Whether every source is known to have closed.
+    /// Returns whether every source is known to have closed.
     #[inline]
     pub fn is_end(&self) -> bool {
         self.heap.is_empty()
     }
 
-    /// Looks at every source.
+    /// Reads the promise of every source.
     pub fn look_at_all(&mut self, sources: &mut impl Sources) {
         let mut open = std::mem::take(&mut self.heap).into_vec();
         let mut at = 0;
-        // Sources that join are put at the end, and looked at in their turn.
+        // Sources that join are appended, and read in turn.
         while let Some(&Reverse((_, source))) = open.get(at) {
             match sources.look(source, |from, fork| open.push(Reverse((from, fork)))) {
                 Promise::From(ts) => {
@@ -156,8 +157,8 @@ impl Frontier {
         self.bound = self.top();
     }
 
-    /// Raises the bound until it covers `key` or is exact: `false` means that at some moment during
-    /// the call the row at `key` was not ready.
+    /// Raises the bound until it covers `key` or is exact. `false` means that the row at `key` was
+    /// not ready at some moment during the call.
     #[cold]
     pub fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {
         while self.bound < key {
@@ -174,12 +175,12 @@ impl Frontier {
                     PeekMut::pop(top);
                 }
             }
-            // A fork goes in before the bound moves: the promise just seen may be one that its
-            // parent made after it began (P2).
+            // A fork is added before the bound moves, because its parent may have made the promise
+            // that was just read after the fork began (P2).
             self.heap.extend(joined);
             if promise == Promise::From(seen) {
-                // Exact: the others' promises are no lower than what was seen of them, and this
-                // one still stands where it was seen.
+                // The bound is exact: the other promises are at least as high as when they were
+                // last seen, and this one has not changed.
                 return false;
             }
             self.bound = self.top();

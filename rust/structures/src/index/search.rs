@@ -1,4 +1,4 @@
-//! Search within a node: how many of its keys are below a given key.
+//! Search within a node: counts its keys below a given key.
 
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::instructions::Instructions;
 
-/// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
+/// Returns the number of keys below `key` among `N` sorted ones. `N` must be a multiple of 8.
 #[inline]
 pub fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -30,7 +30,7 @@ pub fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     count_portable(keys, key)
 }
 
-/// The number of keys up to `key` among `N` sorted ones.
+/// Returns the number of keys up to `key` among `N` sorted ones.
 #[inline]
 pub(crate) fn count_upto<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     key.checked_add(1).map_or(N, |above| count_below(keys, above))
@@ -46,7 +46,7 @@ fn count_avx512<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     let wanted = _mm512_set1_epi64(key);
     let mut below = 0;
     for eight in keys.as_chunks::<8>().0 {
-        // SAFETY: eight keys are 64 bytes.
+        // SAFETY: eight keys have 64 bytes.
         let some = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
         below += _mm512_cmplt_epi64_mask(some, wanted).count_ones();
     }
@@ -59,7 +59,7 @@ fn count_avx2<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     let wanted = _mm256_set1_epi64x(key);
     let mut below = 0;
     for four in keys.as_chunks::<4>().0 {
-        // SAFETY: four keys are 32 bytes.
+        // SAFETY: four keys have 32 bytes.
         let some = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
         below +=
             _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wanted, some))).count_ones();
@@ -72,13 +72,13 @@ fn count_avx2<const N: usize>(keys: &[i64; N], key: i64) -> usize {
 #[inline]
 fn count_neon<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     let wanted = vdupq_n_s64(key);
-    // Two sums, so that an addition need not wait for the one before.
+    // Two sums, so that an addition need not wait for the previous one.
     let mut below = [vdupq_n_u64(0); 2];
     for four in keys.as_chunks::<4>().0 {
         for (sum, two) in below.iter_mut().zip(four.as_chunks::<2>().0) {
-            // SAFETY: two keys are 16 bytes.
+            // SAFETY: two keys have 16 bytes.
             let some = unsafe { vld1q_s64(two.as_ptr()) };
-            // A key below is all ones, which is -1.
+            // The result for a key below is all ones, which is -1.
             *sum = vsubq_u64(*sum, vcltq_s64(some, wanted));
         }
     }

@@ -1,14 +1,16 @@
-//! The allocator of a process: the pool for large requests, the system for small ones.
+//! The process's allocator, which serves large requests from the pool and small ones from the
+//! system.
 //!
-//! A vector of rows comes and goes with each call, as [`Pages`](super::pages::Pages) do. The heap
-//! gives it back to the system and clears new pages for the next one, which costs more than the rows
-//! in it. So a request of [`SMALL`] bytes or more gets an extent of the pool. In its first bytes, a
-//! [`Header`] says where it is from. Where addresses are limited, it is from the system unless the
-//! pool has what fits: the heap packs what it has into few of them. One that asks for more than a
-//! cache line's alignment is the system's, too.
+//! Each call allocates and frees vectors of rows, like [`Pages`](super::pages::Pages). The heap
+//! returns such memory to the system and clears new pages for the next vector, which costs more
+//! than filling it with rows. A request of [`SMALL`] bytes or more is therefore served with an
+//! extent of the pool. A [`Header`] in its first bytes records its origin. If the address space is
+//! limited, the request is served by the system, unless the pool has a suitable extent, because the
+//! heap packs its allocations into few addresses. Requests with an alignment above a cache line are
+//! also served by the system.
 //!
-//! Where the system refuses memory, what is kept for later arrays is given back, then the reserve
-//! is.
+//! If the system refuses memory, the allocator first frees the memory that is kept for later
+//! arrays, and then the reserve.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
@@ -18,25 +20,25 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// Where large memory is from. It lies before the memory.
+/// The origin of large memory, which is stored before the memory.
 enum Header {
     Pool(Extent),
     System,
 }
 
-/// The bytes of a header: a cache line.
+/// The number of bytes of a header: a cache line.
 const HEADER: usize = 64;
 
-/// The allocator. Where the system refuses, what is kept for later arrays is given back, then the
-/// reserve is.
+/// The allocator. If the system refuses memory, the allocator first frees the memory that is kept
+/// for later arrays, and then the reserve.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-/// Allocates again after giving back memory.
+/// Frees memory that is kept for later arrays, and allocates again.
 #[cold]
 fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     for give_back in GIVE_BACK {
-        // Try again even if there was nothing to give back: another thread may have just done it.
+        // Try again even if there was nothing to free: another thread may have just freed memory.
         give_back();
         let memory = allocate();
         if !memory.is_null() {
@@ -52,25 +54,25 @@ fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { again(allocate) } else { memory }
 }
 
-/// Whether a request is large. Sanitizers see the borders of the system's memory only.
+/// Returns whether a request is large. Sanitizers only check the bounds of the system's memory.
 #[inline]
 fn is_large(layout: Layout) -> bool {
     layout.size() >= SMALL && layout.align() <= HEADER && !cfg!(tidegate_stress)
 }
 
-/// The layout of a request that the system serves, with its header.
+/// Returns the layout of a request that the system serves, including its header.
 fn with_header(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(HEADER)?, HEADER).ok()
 }
 
-/// Puts a header at the start of memory, and returns what is behind it.
+/// Writes a header to the start of memory, and returns the address after it.
 ///
 /// # Safety
 ///
-/// The memory is longer, aligned as a header's size, and only the caller's.
+/// The memory is longer than a header, aligned to a header's size, and owned by the caller.
 unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
     const { assert!(size_of::<Header>() <= HEADER && align_of::<Header>() <= HEADER) };
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         start.cast::<Header>().write(header);
         start.add(HEADER)
@@ -81,13 +83,14 @@ unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory is from [`put`], and the header is not taken again until it is put back.
+/// The memory is from [`put`], and its header is not taken again before it is put back.
 unsafe fn header(memory: *mut u8) -> Header {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { memory.sub(HEADER).cast::<Header>().read() }
 }
 
-/// Memory for a large request, and whether it is all zeros; null where there is none.
+/// Allocates memory for a large request, which is all zeros if `zeroed` is set. Returns null if
+/// there is no memory.
 fn large(layout: Layout, zeroed: bool) -> *mut u8 {
     let Some(whole) = with_header(layout) else { return ptr::null_mut() };
     let found = Extent::free(whole.size());
@@ -99,10 +102,10 @@ fn large(layout: Layout, zeroed: bool) -> *mut u8 {
             if start.is_null() {
                 return start;
             }
-            // SAFETY: this is memory of the layout, which has room for a header.
+            // SAFETY: this memory has the layout, which has room for a header.
             return unsafe { put(Header::System, start) };
         }
-        // Who needs much has asked beforehand whether it is there.
+        // Callers that need much memory have checked beforehand whether there is enough.
         None => Extent::take(whole.size(), false).ok(),
         found => found,
     };
@@ -111,7 +114,8 @@ fn large(layout: Layout, zeroed: bool) -> *mut u8 {
         extent.bytes_mut()[..whole.size()].fill(0);
     }
     let start = extent.start();
-    // SAFETY: the extent begins at a page's start, is as long as the layout, and goes with the memory.
+    // SAFETY: the extent begins at the start of a page, is as long as the layout, and is freed with
+    // the memory.
     unsafe { put(Header::Pool(extent), start) }
 }
 
@@ -120,23 +124,23 @@ fn take(layout: Layout, zeroed: bool) -> *mut u8 {
     or_again(|| large(layout, zeroed))
 }
 
-/// Gives large memory back.
+/// Frees large memory.
 ///
 /// # Safety
 ///
-/// The memory is from [`large`] for this layout, and nobody uses it any more.
+/// The memory is from [`large`] for this layout, and is not used any more.
 #[cold]
 unsafe fn give_back(memory: *mut u8, layout: Layout) {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     match (unsafe { header(memory) }, with_header(layout)) {
         (Header::Pool(extent), _) => extent.give_back(),
-        // SAFETY: this is the system's memory of this layout.
+        // SAFETY: this is the system's memory for this layout.
         (Header::System, Some(whole)) => unsafe { System.dealloc(memory.sub(HEADER), whole) },
         (Header::System, None) => unreachable!("it was allocated"),
     }
 }
 
-/// Makes large memory longer or shorter, if it can be done where it lies.
+/// Resizes large memory in place, and returns whether that was possible.
 ///
 /// # Safety
 ///
@@ -145,7 +149,7 @@ unsafe fn give_back(memory: *mut u8, layout: Layout) {
 unsafe fn is_resized(memory: *mut u8, layout: Layout, bytes: usize) -> bool {
     let wanted = Layout::from_size_align(bytes, layout.align()).ok().filter(|&it| is_large(it));
     let Some(whole) = wanted.and_then(with_header) else { return false };
-    // SAFETY: as the caller says, and the header is put back.
+    // SAFETY: guaranteed by the caller, and the header is put back.
     unsafe {
         let mut header = header(memory);
         let is_resized = match &mut header {
@@ -157,27 +161,28 @@ unsafe fn is_resized(memory: *mut u8, layout: Layout, bytes: usize) -> bool {
     }
 }
 
-// SAFETY: each call is handed on with the caller's arguments to the system's allocator or, by its
-// layout alone, to `large`, once or, where that gave nothing, several times; what it gives is returned.
-// Large memory is from behind a header on, at a multiple of its size, which no alignment that is asked
-// of it exceeds. Nothing in between unwinds: maps are removed, and locks only tried.
+// SAFETY: each call is passed on with the caller's arguments to the system's allocator or,
+// depending only on its layout, to `large`. The call is repeated if it returned no memory, and its
+// result is returned. Large memory begins after a header, at a multiple of the header's size, which
+// no requested alignment exceeds. Nothing in between unwinds: mappings are removed, and locks are
+// only tried.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_large(layout) {
             return take(layout, false);
         }
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         or_again(|| unsafe { System.alloc(layout) })
     }
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if is_large(layout) {
-            // SAFETY: of this layout, memory is large; the caller does not use it again.
+            // SAFETY: memory of this layout is large, and the caller does not use it again.
             return unsafe { give_back(memory, layout) };
         }
-        // SAFETY: as the caller says; of this layout, memory is the system's.
+        // SAFETY: guaranteed by the caller; memory of this layout belongs to the system.
         unsafe { System.dealloc(memory, layout) }
     }
 
@@ -186,27 +191,27 @@ unsafe impl GlobalAlloc for Allocator {
         if is_large(layout) {
             return take(layout, true);
         }
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         or_again(|| unsafe { System.alloc_zeroed(layout) })
     }
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller says that the size, rounded up to the alignment, is one.
+        // SAFETY: the caller guarantees that the size, rounded up to the alignment, is valid.
         let wanted = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
         if !is_large(layout) && !is_large(wanted) {
-            // SAFETY: as the caller says; memory that could not be grown is as it was.
+            // SAFETY: guaranteed by the caller; memory that could not be grown is unchanged.
             return or_again(|| unsafe { System.realloc(memory, layout, bytes) });
         }
-        // SAFETY: of such a layout, memory is large.
+        // SAFETY: memory of such a layout is large.
         if is_large(layout) && unsafe { is_resized(memory, layout, bytes) } {
             return memory;
         }
-        // SAFETY: the layout is not empty, as the caller says.
+        // SAFETY: the caller guarantees that the layout is not empty.
         let other = unsafe { self.alloc(wanted) };
         if !other.is_null() {
-            // SAFETY: both are at least as long as what is copied, the new one is nobody else's, and
-            // the caller does not use the old one again.
+            // SAFETY: both allocations are at least as long as the copied bytes. The new one is not
+            // shared, and the caller does not use the old one again.
             unsafe {
                 ptr::copy_nonoverlapping(memory, other, bytes.min(layout.size()));
                 self.dealloc(memory, layout);
@@ -236,7 +241,7 @@ mod tests {
         assert!(tries.get() >= 2 && !is_whole());
         renew().unwrap();
         assert!(is_whole());
-        assert!(or_again(std::ptr::null_mut).is_null(), "there is nothing left to give");
+        assert!(or_again(std::ptr::null_mut).is_null(), "there is nothing left to free");
         tries.set(0);
         let given_back_by_another_thread = || {
             tries.set(tries.get() + 1);
@@ -247,19 +252,19 @@ mod tests {
         assert!(is_whole());
     }
 
-    /// Bytes that say where they are.
+    /// Returns a byte that depends on its position.
     fn pattern(at: usize) -> u8 {
         (at % 251) as u8
     }
 
-    /// Grows and shrinks memory, and looks at what stays.
+    /// Grows and shrinks memory, and checks the bytes that remain.
     #[test]
     fn memory_keeps_its_bytes_when_it_is_resized() {
         let sizes = [100, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 40 * SMALL, SMALL, 9 << 20, 10];
         for align in [1, 8, 64, 128] {
             let mut layout = Layout::from_size_align(7, align).unwrap();
-            // SAFETY: layouts are not empty, memory is asked for with the layout that it has, and
-            // written before it is read.
+            // SAFETY: layouts are not empty, memory is passed with the layout that it has, and it
+            // is written before it is read.
             unsafe {
                 let mut memory = Allocator.alloc(layout);
                 (0..layout.size()).for_each(|at| memory.add(at).write(pattern(at)));
@@ -281,7 +286,7 @@ mod tests {
         for size in [10, SMALL, 5 * SMALL + 1, 3 << 20] {
             let layout = Layout::from_size_align(size, 8).unwrap();
             for _ in 0..3 {
-                // SAFETY: the layout is not empty, and the same throughout.
+                // SAFETY: the layout is not empty, and is the same throughout.
                 unsafe {
                     let memory = Allocator.alloc_zeroed(layout);
                     let bytes = std::slice::from_raw_parts_mut(memory, size);

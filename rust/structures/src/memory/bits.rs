@@ -1,4 +1,4 @@
-//! A set of row numbers, one bit each.
+//! A set of row numbers, with one bit per number.
 
 /// A set of numbers below a fixed length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,18 +8,18 @@ pub struct BitSet {
 }
 
 impl BitSet {
-    /// The empty set of numbers below `len`.
+    /// Creates an empty set of numbers below `len`.
     pub fn new(len: usize) -> Self {
         BitSet { words: vec![0; len.div_ceil(64)], len }
     }
 
-    /// Puts `number` in the set.
+    /// Adds `number` to the set.
     pub fn insert(&mut self, number: usize) {
         debug_assert!(number < self.len);
         self.words[number / 64] |= 1 << (number % 64);
     }
 
-    /// Puts all numbers of `start..end` in the set, a word at a time.
+    /// Adds all numbers of `start..end` to the set, one word at a time.
     pub fn insert_range(&mut self, start: usize, end: usize) {
         debug_assert!(start <= end && end <= self.len);
         if start == end {
@@ -37,18 +37,18 @@ impl BitSet {
         }
     }
 
-    /// Whether `number` is in the set.
+    /// Returns whether `number` is in the set.
     pub fn contains(&self, number: usize) -> bool {
         self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Takes out the numbers that are not in `other`, which has the same length.
+    /// Removes the numbers that are not in `other`, which must have the same length.
     pub fn intersect(&mut self, other: &BitSet) {
-        assert_eq!(self.len, other.len, "sets of numbers below one length");
+        assert_eq!(self.len, other.len, "both sets have the same length");
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
-    /// The numbers in the set, ascending.
+    /// Returns the numbers in the set, in ascending order.
     pub fn present(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             let mut rest = word;
@@ -60,7 +60,7 @@ impl BitSet {
         })
     }
 
-    /// The numbers below the length that are not in the set, ascending.
+    /// Returns the numbers below the length that are not in the set, in ascending order.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
         (0..self.len).filter(|number| !self.contains(*number))
     }

@@ -1,33 +1,33 @@
-//! Copies values given by their places.
+//! Copies values, given their positions.
 //!
-//! The loads are plain ones. The processor's gather instructions save little where they are fast,
-//! and where a processor is mended against "gather data sampling" they wait for all earlier stores:
-//! 22 ns a value beside streaming stores, where plain loads take 1 to 5.
+//! The loads are ordinary ones. The processor's gather instructions save little where they are
+//! fast. On processors with a mitigation for "gather data sampling", they wait for all earlier
+//! stores: next to streaming stores, they take 22 ns per value, whereas ordinary loads take 1 to 5.
 
 use std::ops::Range;
 
 use super::pages::Slot;
 
-/// The bytes of a cache line.
+/// The number of bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Whether what is written will be read soon.
+/// The destination of written values, which depends on whether they will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// It is put in the caches.
+    /// The values are stored in the caches.
     Cached,
-    /// It goes past the caches, which then need not read what is overwritten first: less than half
-    /// the time for memory that is in no cache.
+    /// The values bypass the caches, which then need not read the overwritten memory first. For
+    /// memory that is in no cache, streaming takes less than half the time.
     Streaming,
 }
 
-/// Values that [`gather`] copies.
+/// Values that [`gather`] can copy.
 pub trait Value: Copy {
-    /// Writes as many values as possible past the caches and returns how many.
+    /// Writes as many values as possible past the caches, and returns their number.
     ///
     /// # Panics
     ///
-    /// When a place is not below the number of values.
+    /// Panics if a position is not below the number of values.
     fn stream(_from: &[Self], _places: &[u32], _out: &mut [Self]) -> usize {
         0
     }
@@ -40,10 +40,11 @@ impl Value for u16 {}
 ///
 /// # Panics
 ///
-/// When a place is not below the number of values, or `out` has another length than `places`.
+/// Panics if a position is not below the number of values, or if `out` and `places` differ in
+/// length.
 pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: Store) {
     let out = Slot::values(out);
-    assert_eq!(places.len(), out.len(), "a value a place");
+    assert_eq!(places.len(), out.len(), "one value per place");
     let done = match store {
         Store::Streaming => T::stream(from, places, out),
         Store::Cached => 0,
@@ -54,20 +55,18 @@ pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: 
         .for_each(|(out, &place)| *out = from[place as usize]);
 }
 
-/// Asks for `values[place]` to be in a cache when it is read in a while; nothing where there is no
-/// such place.
+/// Prefetches `values[place]` into the cache. Does nothing if the position does not exist.
 #[inline]
 pub fn prefetch<T>(values: &[T], place: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction, and an address that is not mapped does
-    // nothing.
+    // SAFETY: every x86-64 processor has the instruction, and an unmapped address has no effect.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: every processor of the target has the instruction, which changes nothing but caches,
-    // and an address that is not mapped does nothing.
+    // SAFETY: every processor of the target has the instruction, which only changes caches, and an
+    // unmapped address has no effect.
     unsafe {
         std::arch::asm!(
             "prfm pldl1keep, [{}]",
@@ -79,14 +78,14 @@ pub fn prefetch<T>(values: &[T], place: usize) {
     let _ = (values, place);
 }
 
-/// Asks for a range of values to be in a cache soon.
+/// Prefetches a range of values into the cache.
 pub fn prefetch_range<T>(values: &[T], range: &Range<usize>) {
     if let Some(step) = LINE_BYTES.checked_div(size_of::<T>()) {
         range.clone().step_by(step.max(1)).for_each(|at| prefetch(values, at));
     }
 }
 
-/// Implements [`Value`] for values of which `$count` fill a register of 128 bits.
+/// Implements [`Value`] for a type, `$count` values of which fill a 128-bit register.
 macro_rules! streamed {
     ($value:ty, $count:literal, $register:expr) => {
         impl Value for $value {
@@ -102,17 +101,18 @@ streamed!(u32, 4, sse2::words);
 streamed!(u64, 2, sse2::longs);
 streamed!([u64; 2], 1, |[pair]| sse2::longs(pair));
 
-/// Streaming stores of 128 bits, which every x86-64 processor has. ARM has them as
-/// hints only, and Rust has no function for these.
+/// Streaming stores of 128 bits, which every x86-64 processor has. On ARM, they are only hints, and
+/// Rust has no function for them.
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
     use std::arch::x86_64::{__m128i, _mm_set_epi32, _mm_set_epi64x, _mm_sfence, _mm_stream_si128};
     use std::array::from_fn;
 
-    /// Bytes of a cache line. It leaves the processor at once when all of it has been written.
+    /// The number of bytes of a cache line. A line leaves the processor as soon as all of it has
+    /// been written.
     const LINE: usize = 64;
 
-    /// Registers that fill a line.
+    /// The number of registers that fill a line.
     const REGISTERS: usize = LINE / size_of::<__m128i>();
 
     #[inline(always)]
@@ -129,8 +129,8 @@ mod sse2 {
         unsafe { _mm_set_epi64x(b, a) }
     }
 
-    /// Writes whole lines past the caches and returns how many values that are: none where `out`
-    /// does not begin at a line.
+    /// Writes whole lines past the caches, and returns the number of values written, which is 0 if
+    /// `out` does not begin at a line.
     #[inline(always)]
     pub(super) fn stream<T: Copy, const N: usize>(
         from: &[T],
@@ -142,7 +142,7 @@ mod sse2 {
         if out.as_ptr().align_offset(LINE) != 0 {
             return 0;
         }
-        // It is dropped where a place is out of range, too.
+        // The fence is also dropped if a position is out of range.
         let _visible = Fence;
         let values = N * REGISTERS;
         for (places, out) in places.chunks_exact(values).zip(out.chunks_exact_mut(values)) {
@@ -150,7 +150,7 @@ mod sse2 {
             let line: [_; REGISTERS] = from_fn(|nth| register(from_fn(|at| value(nth * N + at))));
             let to = out.as_mut_ptr().cast::<__m128i>();
             for (nth, values) in line.into_iter().enumerate() {
-                // SAFETY: `out` is a line long and begins at one.
+                // SAFETY: `out` has the length of a line and begins at one.
                 unsafe { _mm_stream_si128(to.add(nth), values) };
             }
         }

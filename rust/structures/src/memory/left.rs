@@ -1,5 +1,5 @@
-//! The memory that the machine and the control groups of this process have left, before the kernel
-//! ends a process. Linux only.
+//! The memory that the machine and this process's control groups have left before the kernel ends a
+//! process. Linux only.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::left;
@@ -15,8 +15,8 @@ mod linux {
     use std::path::{Path, PathBuf};
     use std::sync::OnceLock;
 
-    /// Bytes that are left, as far as the kernel says so. What files' pages take counts as left:
-    /// the kernel drops those first.
+    /// Returns the number of bytes left, if the kernel reports it. Pages of files count as free,
+    /// because the kernel drops them first.
     pub(in super::super) fn left() -> Option<usize> {
         static GROUPS: OnceLock<Vec<Group>> = OnceLock::new();
         let groups =
@@ -29,7 +29,7 @@ mod linux {
         read_to_string(path).unwrap_or_default()
     }
 
-    /// The number behind a name, in a text of a line a name.
+    /// Returns the number after a name, in a text with one name per line.
     fn number(text: &str, name: &str) -> Option<usize> {
         let behind = text.lines().find_map(|line| line.strip_prefix(name))?;
         behind.trim_start_matches(':').split_whitespace().next()?.parse().ok()
@@ -40,7 +40,7 @@ mod linux {
         Some((available + number(meminfo, "SwapFree").unwrap_or(0)).saturating_mul(1 << 10))
     }
 
-    /// A control group that the process is in, or one above that.
+    /// A control group of the process, or one of its ancestors.
     #[derive(Debug, PartialEq, Eq)]
     struct Group {
         folder: PathBuf,
@@ -53,7 +53,7 @@ mod linux {
         Two,
     }
 
-    /// The groups that a text as of /proc/self/cgroup names, and those above them.
+    /// Returns the groups named by the text of /proc/self/cgroup, and their ancestors.
     fn groups(mounted: &Path, of_process: &str) -> Vec<Group> {
         let mut found = Vec::new();
         for line in of_process.lines() {
@@ -68,7 +68,8 @@ mod linux {
                 _ => continue,
             };
             let own = root.join(path.trim_start_matches('/'));
-            // A container may see its own group as the root, under a name that only its host knows.
+            // In a container, the process's own group may be mounted as the root, under a name that
+            // only the host knows.
             let own = if own.is_dir() { &own } else { &root };
             let inside = |folder: &&Path| folder.starts_with(&root);
             found.extend(
@@ -81,7 +82,7 @@ mod linux {
     }
 
     impl Group {
-        /// Bytes left, if there is a limit.
+        /// Returns the number of bytes left, if there is a limit.
         fn left(&self) -> Option<usize> {
             let value = |name: &str| read(self.folder.join(name)).trim().parse::<usize>().ok();
             let (limit, used, of_files) = match self.version {

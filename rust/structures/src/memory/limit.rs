@@ -1,12 +1,12 @@
-//! The addresses that the limits of the process leave, as `ulimit -v` sets them. Linux only.
+//! The addresses that remain within the process's limits, such as `ulimit -v`. Linux only.
 
-/// Whether a limit says how many addresses the process may have.
+/// Returns whether the process's addresses are limited.
 #[cfg(target_os = "linux")]
 pub(super) fn is_set() -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().any(|kind| {
         let none = libc::RLIM_INFINITY;
         let mut limit = libc::rlimit { rlim_cur: none, rlim_max: none };
-        // SAFETY: the limit is written to a place of its type.
+        // SAFETY: the limit is written to a variable of its type.
         let is_known = unsafe { libc::getrlimit(kind, &raw mut limit) } == 0;
         is_known && limit.rlim_cur != none
     })
@@ -17,7 +17,7 @@ pub(super) fn is_set() -> bool {
     false
 }
 
-/// Bytes of addresses that the process may still take, if a limit says so.
+/// Returns how many more bytes of addresses the process may use, if they are limited.
 #[cfg(target_os = "linux")]
 pub(super) fn room() -> Option<usize> {
     if !is_set() {
@@ -34,7 +34,7 @@ pub(super) fn room() -> Option<usize> {
     None
 }
 
-/// A short file's text, read without an allocation: there may be no memory.
+/// Reads the text of a short file without an allocation, because there may be no memory.
 #[cfg(target_os = "linux")]
 fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     use std::io::Read;
@@ -49,8 +49,9 @@ fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(&into[..len]).ok()
 }
 
-/// The same of texts as of `limits`, where a limit stands behind its name, and of `statm`, in
-/// pages: all addresses first, the addresses of data sixth.
+/// Returns the room from the texts of `limits` and `statm`. In `limits`, each limit follows its
+/// name. `statm` counts pages: the first number is all addresses, and the sixth is the addresses of
+/// data.
 #[cfg(target_os = "linux")]
 fn room_of(limits: &str, sizes: &str) -> Option<usize> {
     const PAGE: usize = 4 << 10;

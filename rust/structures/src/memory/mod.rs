@@ -1,42 +1,43 @@
-//! Where rows lie: arrays of rows, and operations on whole arrays, in memory that may not be there.
+//! Memory for rows: arrays, and operations on whole arrays, for memory that may run out.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `pages.rs` | large arrays on reused pages |
-//! | `pool.rs` | those pages: extents of mappings, free or in use |
-//! | `supply.rs` | which size of pages comes faster |
-//! | `slots.rs` | their places until they are written, which cannot be read |
+//! | `pool.rs` | the pool of these pages: extents of mappings, free or in use |
+//! | `supply.rs` | determines which page size is supplied faster |
+//! | `slots.rs` | array elements that cannot be read until they are written |
 //! | `partition.rs` | stable parallel partitioning by a dense key; `partition/merge.rs` also finds matches |
-//! | `gather.rs` | values by row number, with AVX-512 where the processor has it |
-//! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
-//! | `select.rs` | the values of an array in a range |
+//! | `gather.rs` | copies values by row number, with AVX-512 if the processor has it |
+//! | `records.rs` | copies rows of several columns that are stored side by side, also for rows that are added and removed |
+//! | `select.rs` | finds the values of an array in a range |
 //! | `bits.rs` | a set of row numbers |
 //! | `refusal.rs` | makes memory requests fail on behalf of tests |
-//! | `allocator.rs` | what vectors come from: the pool, or the system |
-//! | `left.rs`, `limit.rs`, `reserve.rs` | memory that the machine leaves, or a limit; for small requests |
+//! | `allocator.rs` | allocates vectors from the pool or the system |
+//! | `left.rs`, `limit.rs`, `reserve.rs` | memory left on the machine or within a limit; a reserve for small requests |
 //!
-//! # Memory that may not be there
+//! # Memory that may run out
 //!
-//! Large allocations fail by an error, and small ones find a reserve.
+//! Large allocations fail with an error, and small ones are served from a reserve.
 //!
-//! Rust ends the process where an allocation fails. An operator in somebody else's process must
-//! not: it gives its memory back and says how much it was refused. So
+//! Rust ends the process if an allocation fails. An operator in another program's process must not
+//! do that: it frees its memory and reports how much it was refused. Therefore:
 //!
-//! - memory that grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`concat`],
-//!   [`reserve`] and [`Pages`](pages::Pages), or announced by [`demand`] if another library
-//!   allocates it. Each of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to
-//!   the caller of the operator;
-//! - everything else is smaller. The [`Allocator`] serves it from a reserve of addresses once the
-//!   system refuses, and the next [`check`] raises. The process still ends where one such request
-//!   is larger than the reserve.
+//! - Memory that grows with the number of rows is allocated by [`vec()`], [`filled`], [`collect`],
+//!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the memory,
+//!   [`demand`] checks beforehand whether there is enough. If there is not enough memory, these
+//!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
+//!   operator.
+//! - Everything else is smaller. Once the system refuses memory, the [`Allocator`] serves such
+//!   requests from a reserve of addresses, and the next [`check`] raises. The process still ends if
+//!   a single such request exceeds the reserve.
 //!
 //! # Trade-offs
 //!
-//! A request of less than [`LARGE`] bytes is not looked at beforehand: the reserve is there for
-//! those. From [`LOOKED_AT`] bytes on a request is also compared with what the machine and the
-//! control group of the process have left, since Linux gives out addresses freely and ends
-//! processes when the pages are written to. Two requests at the same time may both find what is
-//! enough for one.
+//! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
+//! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the memory that the
+//! machine and the process's control group have left. Linux hands out addresses freely, and ends
+//! processes when the pages are written. If there is enough memory for only one request, two
+//! requests at the same time may both succeed.
 
 mod allocator;
 pub mod bits;
@@ -64,24 +65,26 @@ use memmap2::MmapOptions;
 pub use allocator::Allocator;
 pub use reserve::RESERVE;
 
-/// Requests from this size on are tried before they are made.
+/// Requests of at least this size are tried before they are made.
 pub const LARGE: usize = 1 << 20;
 
-/// Requests from this size on are compared with what is left. To look takes less than a hundredth
-/// of the time to clear them.
+/// Requests of at least this size are compared with the memory left. The check takes less than a
+/// hundredth of the time needed to clear the memory.
 pub const LOOKED_AT: usize = 64 << 20;
 
-/// There is no memory for a request.
+/// The error that there is no memory for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// Bytes that were asked for.
+    /// The number of bytes requested.
     pub bytes: usize,
-    /// Bytes that were left, if the system says so: none if it refused.
+    /// The number of bytes left, if the system reports it, or `None` if the system refused the
+    /// request.
     pub left: Option<usize>,
 }
 
 impl OutOfMemory {
-    /// Unwinds to the nearest catch, with this as payload and without the message of a panic.
+    /// Unwinds to the nearest `catch_unwind`, with this error as the payload and without a panic
+    /// message.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -110,14 +113,14 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Bytes of addresses that the process may still take, if a limit says so.
+/// Returns how many more bytes of addresses the process may use, if they are limited.
 pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
 
-/// Gives the memory that is kept for later arrays back to the system; whether that was any.
+/// Returns the memory that is kept for later arrays to the system. Returns whether there was any.
 ///
-/// So does C's allocator with the free pages between small pieces that are in use.
+/// C's allocator also returns the free pages between small pieces that are in use.
 pub fn release() -> bool {
     let was_kept = pool::empty_pool();
     trim();
@@ -126,20 +129,21 @@ pub fn release() -> bool {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
-    // SAFETY: glibc takes no address here, and locks each of its arenas.
+    // SAFETY: glibc receives no address here, and locks each of its arenas.
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Other libraries of C give pages back by themselves, or cannot be asked.
+/// Other C libraries return pages themselves, or have no function for this.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
 
-/// Sets the most bytes that are kept for later arrays; whether that could be done now.
+/// Sets the maximum number of bytes that are kept for later arrays. Returns whether the limit could
+/// be set now.
 pub fn keep_at_most(bytes: usize) -> bool {
     pool::set_most(bytes)
 }
 
-/// Whether there is memory for a number of bytes now. Small requests are not checked.
+/// Checks whether there is currently memory for a number of bytes. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     #[cfg(debug_assertions)]
     if refusal::is_due() {
@@ -154,14 +158,15 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
         return Ok(());
     }
     is_left(bytes)?;
-    // The addresses, as an allocator would take them, and given back at once.
+    // Maps as many addresses as an allocator would, and immediately unmaps them.
     let try_one = || MmapOptions::new().len(bytes).map_anon().is_ok();
     let is_possible =
         isize::try_from(bytes).is_ok() && (try_one() || (pool::empty_pool() && try_one()));
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
-/// Whether the machine and the control group have a number of bytes left, as far as they tell.
+/// Checks whether the machine and the control group have a number of bytes left, as far as they
+/// report it.
 pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     let is_short = |left: &usize| *left < bytes;
     if bytes < LOOKED_AT || left::left().filter(is_short).is_none() {
@@ -174,16 +179,16 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     }
 }
 
-/// Bytes of what a thread takes for itself beside its stack: thread-locals, and what waits for
-/// others. Where the heap has no addresses left for the thread, each of some twenty small pieces
-/// has a page of its own; the rest is for what other threads allocate meanwhile.
+/// The number of bytes that a thread uses in addition to its stack, for thread-locals and for
+/// synchronization. If the heap has no addresses left for the thread, each of about twenty small
+/// pieces has its own page. The rest is for memory that other threads allocate at the same time.
 const LOCALS: usize = 512 << 10;
 
-/// Whether there is memory for the start of a thread with a stack of a number of bytes. `false` if
-/// nothing limits the process: then the system gives out addresses freely.
+/// Checks whether there is memory for a thread whose stack has a number of bytes. Returns `false`
+/// if the process has no limits, because then the system hands out addresses freely.
 ///
-/// A thread takes memory past the [`Allocator`]. Where it finds none for a thread-local, glibc ends
-/// the process, so the thread has to be looked for beforehand.
+/// Threads allocate memory without the [`Allocator`]. If there is none for a thread-local, glibc
+/// ends the process, so the memory has to be checked before the thread starts.
 pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     if !limit::is_set() {
         return Ok(false);
@@ -198,49 +203,49 @@ pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     }
 }
 
-/// Raises unless there is memory for a number of bytes: for allocations that another library is
-/// about to make.
+/// Raises unless there is memory for a number of bytes that another library is about to allocate.
 #[inline]
 pub fn demand(bytes: usize) {
     room(bytes).unwrap_or_else(|error| error.raise());
 }
 
-/// As [`demand`], for a number of values of a type.
+/// Like [`demand`], but for a number of values of a type.
 #[inline]
 pub fn demand_values<T>(len: usize) {
     demand(bytes_of::<T>(len));
 }
 
-/// Whether the reserve is whole, or could be made so.
+/// Checks whether the reserve is complete, or could be completed.
 #[inline]
 pub fn ready() -> Result<(), OutOfMemory> {
     if reserve::is_whole() { Ok(()) } else { reserve::renew() }
 }
 
-/// Raises unless the reserve is [ready](ready).
+/// Raises unless the reserve is [ready].
 ///
-/// Work that goes on for long calls it now and then: what it has allocated meanwhile may have come
-/// from the reserve.
+/// Long-running work calls this from time to time, because its allocations in the meantime may have
+/// used the reserve.
 #[inline]
 pub fn check() {
     ready().unwrap_or_else(|error| error.raise());
 }
 
-/// An empty vector with room for a number of values.
+/// Creates an empty vector with room for a number of values.
 pub fn vec<T>(room: usize) -> Vec<T> {
     let mut vec = Vec::new();
     reserve_exact(&mut vec, room);
     vec
 }
 
-/// A vector of a number of equal values.
+/// Creates a vector of equal values.
 pub fn filled<T: Clone>(len: usize, value: T) -> Vec<T> {
-    // The allocator's zeros are faster than ours, so it is only asked beforehand.
+    // The allocator provides zeros faster than a loop would, so the memory is only checked
+    // beforehand.
     demand_values::<T>(len);
     vec![value; len]
 }
 
-/// The items of an iterator that knows how many there are.
+/// Collects the items of an iterator with a known length.
 pub fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut all = vec(items.len());
     all.extend(items);
@@ -254,10 +259,10 @@ pub fn concat<T: Copy>(parts: &[Vec<T>]) -> Vec<T> {
     all
 }
 
-/// Makes room for more values, as `Vec::reserve` does.
+/// Reserves room for more values, like `Vec::reserve`.
 pub fn reserve<T>(vec: &mut Vec<T>, more: usize) {
     if vec.capacity() - vec.len() < more {
-        // Room for twice as many, as long as that is there.
+        // Reserves room for twice as many values, as long as there is enough memory.
         let twice = vec.capacity().saturating_mul(2).saturating_sub(vec.len()).max(more);
         if room(bytes_of::<T>(vec.len().saturating_add(twice))).is_err()
             || vec.try_reserve_exact(twice).is_err()
@@ -274,7 +279,7 @@ fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) {
     vec.try_reserve_exact(more).unwrap_or_else(refused);
 }
 
-/// The bytes of a number of values; if they do not fit in a number, more bytes than can exist.
+/// Returns the bytes of a number of values. If this overflows, returns more bytes than can exist.
 fn bytes_of<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
 }

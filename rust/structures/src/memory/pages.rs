@@ -1,4 +1,4 @@
-//! Large arrays of plain values on reused pages, which are huge pages where those are faster.
+//! Large arrays of plain values on reused pages, which are huge pages if these are faster.
 //!
 //! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work on the
 //! first touch of each page takes several times as long as the join itself. [`Pages`] therefore
@@ -20,11 +20,11 @@ use super::pool::{Extent, LEAST};
 pub use super::slots::Slot;
 use crate::memory::OutOfMemory;
 
-/// Smaller arrays come from the heap: others are found in the pool sooner than the heap clears pages
-/// for them.
+/// The minimum number of bytes of an array from the pool. Smaller arrays are allocated on the heap.
+/// For larger ones, the pool is faster, because the heap needs to clear pages.
 pub const SMALL: usize = LEAST;
 
-/// Larger arrays are in no cache when they come from the pool.
+/// Arrays larger than this are in no cache when they come from the pool.
 const LARGE: usize = 1 << 20;
 
 /// An array of `len` values of a plain type.
@@ -34,15 +34,15 @@ pub struct Pages<T> {
     values: PhantomData<T>,
 }
 
-/// An array of which nobody knows what has been written: it can only be written to.
+/// An array that can only be written, because it is not known which elements have been written.
 pub struct UnwrittenPages<T>(Pages<T>);
 
-/// Every byte of an array's place has this value in a debug build until it is written.
+/// In a debug build, every byte of an array has this value until it is written.
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
-    /// The array, all of whose places were written: in a debug build, a line of which none was
-    /// panics.
+    /// Returns the array, all of whose elements must have been written. In a debug build, panics if
+    /// no element of some cache line was written.
     pub fn written(self) -> Pages<T> {
         let UnwrittenPages(pages) = self;
         if cfg!(debug_assertions) {
@@ -56,13 +56,14 @@ impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
         pages
     }
 
-    /// The first places of the array, all of which were written.
+    /// Returns the first elements of the array, all of which must have been written.
     pub fn written_upto(mut self, len: usize) -> Pages<T> {
         self.0.truncate(len);
         self.written()
     }
 
-    /// Whether the memory is large and has been used before, so that it is mapped but in no cache.
+    /// Returns whether the memory is large and has been used before, so that it is mapped but in no
+    /// cache.
     pub fn is_warm(&self) -> bool {
         matches!(&self.0.block, PageBlock::Mapped(extent) if extent.len() > LARGE && extent.is_used())
     }
@@ -97,49 +98,51 @@ impl<T> fmt::Debug for UnwrittenPages<T> {
 }
 
 impl<T: AnyBitPattern + NoUninit> Default for Pages<T> {
-    /// Without values.
+    /// Creates an array without values.
     fn default() -> Self {
         Self::arbitrary(0)
     }
 }
 
 impl<T: AnyBitPattern + NoUninit> Pages<T> {
-    /// An array of `len` values, none of which is written.
+    /// Creates an array of `len` values, none of which is written yet.
     ///
     /// # Panics
     ///
-    /// [Raises](OutOfMemory::raise) an [`OutOfMemory`] when there is no memory for it.
+    /// Panics by [raising](OutOfMemory::raise) an [`OutOfMemory`] if there is no memory for the
+    /// array.
     pub fn unwritten(len: usize) -> UnwrittenPages<T> {
         UnwrittenPages(Self::arbitrary(len))
     }
 
-    /// An array of `len` equal values.
+    /// Creates an array of `len` equal values.
     ///
     /// # Panics
     ///
-    /// As [`unwritten`](Self::unwritten).
+    /// Panics like [`unwritten`](Self::unwritten).
     pub fn filled(len: usize, value: T) -> Self {
         let mut pages = Self::arbitrary(len);
         pages.fill(value);
         pages
     }
 
-    /// An array of the same values.
+    /// Creates an array with a copy of the values.
     ///
     /// # Panics
     ///
-    /// As [`unwritten`](Self::unwritten).
+    /// Panics like [`unwritten`](Self::unwritten).
     pub fn copied(values: &[T]) -> Self {
         let mut pages = Self::arbitrary(values.len());
         pages.copy_from_slice(values);
         pages
     }
 
-    /// The items of an iterator that knows how many there are.
+    /// Collects the items of an iterator with a known length.
     ///
     /// # Panics
     ///
-    /// As [`unwritten`](Self::unwritten), and when there are others.
+    /// Panics like [`unwritten`](Self::unwritten), and if the number of items differs from the
+    /// length.
     pub fn collect(items: impl ExactSizeIterator<Item = T>) -> Self {
         let mut pages = Self::arbitrary(items.len());
         let mut written = 0;
@@ -147,23 +150,23 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
             *place = item;
             written += 1;
         });
-        assert_eq!(written, pages.len(), "as many items as were announced");
+        assert_eq!(written, pages.len(), "the iterator has the length that it reports");
         pages
     }
 
-    /// An array of `len` values with arbitrary contents, for callers in this crate that know which
+    /// Creates an array of `len` values with arbitrary contents. Callers in this crate know which
     /// values they have written.
     pub(crate) fn arbitrary(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<T>());
         let mut block = PageBlock::take(bytes).unwrap_or_else(|error| error.raise());
         if cfg!(debug_assertions) {
-            // Nobody gets away with reading what was not written.
+            // Makes it noticeable if unwritten values are read.
             block.bytes_mut().fill(NOTHING);
         }
         Pages { block, len, values: PhantomData }
     }
 
-    /// Shortens the array, if it is longer.
+    /// Shortens the array if it is longer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -208,14 +211,14 @@ impl<T> Drop for Pages<T> {
     }
 }
 
-/// A cache line, so that a heap block is aligned for every kernel.
+/// A cache line. Heap blocks made of lines are aligned for every kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
 // SAFETY: 64 bytes without padding; the alignment does not exceed the size.
 unsafe impl bytemuck::Zeroable for Line {}
-// SAFETY: as above, and every bit pattern is a value.
+// SAFETY: as above, and every bit pattern is a valid value.
 unsafe impl bytemuck::Pod for Line {}
 
 enum PageBlock {
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn memory_that_was_given_back_is_found_again() {
-        // Other tests may empty the pool at any time, or take this memory for a moment.
+        // Other tests may empty the pool at any time, or temporarily use this memory.
         let is_warm = || Pages::<u8>::unwritten(20 * LARGE).is_warm();
         assert!((0..100).any(|_| is_warm()));
         let holds_again = |len: usize| {

@@ -1,15 +1,15 @@
-//! Stable partitioning of rows by a dense key, using several threads at once.
+//! Stable partitioning of rows by a dense key, with several threads at the same time.
 //!
 //! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). From
 //! the counts of all parts, [`writers`] determines which places in each bucket belong to which
-//! part. All parts then write at the same time, each to its own places only ([`Writer::run`]). The
-//! rows within a bucket keep their order, because the parts follow each other in row order.
-//! [`Writer::merge`] also finds, in the same pass, where the matches of other rows are.
+//! part. All parts then write at the same time, each only to its own places ([`Writer::run`]). The
+//! rows within a bucket keep their order, because the parts follow each other in row order. In the
+//! same pass, [`Writer::merge`] also finds the matches of other rows.
 //!
 //! # Trade-offs
 //!
-//! Each part has one counter per bucket, and its writes go to as many streams as there are buckets.
-//! For more than [`MAX_BUCKETS`] buckets, the caller should partition in two levels.
+//! Each part has one counter per bucket, and it writes to as many memory streams as there are
+//! buckets. Callers should partition in two levels if there are more than [`MAX_BUCKETS`] buckets.
 
 mod merge;
 
@@ -23,25 +23,26 @@ const TOO_MANY: &str = "row numbers fit in 32 bits";
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// The most buckets one level should have when times travel: their open cache lines (two arrays
-/// written) still fit a 2 MiB cache with their counters, and their pages its translation buffers.
+/// The maximum number of buckets of one level if times are moved with the rows. The open cache
+/// lines of two output arrays then still fit into a 2 MiB cache together with the counters, and
+/// their pages fit into its translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
-/// Rows by column: the row's number, its time, and its key.
+/// Rows by column: the row's number, its time and its key.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// A dense key a row, or [`NO_KEY`].
+    /// One dense key per row, or [`NO_KEY`].
     pub keys: &'a [u32],
-    /// A time a row, where it travels with the row.
+    /// One time per row, if times are moved with the rows.
     pub ts: Option<&'a [i64]>,
-    /// A number a row, or none where a row's number is `first` plus its place.
+    /// One number per row, or `None` if a row's number is `first` plus its position.
     pub numbers: Option<&'a [u32]>,
-    /// The number of the first row, where numbers are not listed.
+    /// The number of the first row, if numbers are not listed.
     pub first: u32,
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a range.
+    /// Returns the rows of a range.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Rows<'a> {
         Rows {
             keys: &self.keys[range.clone()],
@@ -52,24 +53,24 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Where partitioned rows go: the columns that travel, each as long as there are rows.
+/// The output of partitioning: the columns that are moved, each with one place per row.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// The keys, if wanted.
+    /// The keys, if requested.
     pub keys: Option<&'a mut [Slot<u32>]>,
     /// The times, if the rows have them.
     pub ts: Option<&'a mut [Slot<i64>]>,
-    /// The row numbers, if wanted.
+    /// The row numbers, if requested.
     pub numbers: Option<&'a mut [Slot<u32>]>,
 }
 
-/// How keys become buckets: `(key - first) >> shift`, below `count`. One more bucket, the last,
-/// takes the rows without a key, so that no loop has to ask which they are.
+/// Maps keys to buckets: `(key - first) >> shift`, below `count`. One additional bucket, the last,
+/// contains the rows without a key, so that no loop has to check for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     /// The smallest key.
     pub first: u32,
-    /// Low bits of a key that do not count.
+    /// The number of low bits of a key that are ignored.
     pub shift: u32,
     /// The number of buckets.
     pub count: usize,
@@ -82,13 +83,13 @@ impl Buckets {
     }
 }
 
-/// Consecutive rows and their number a bucket.
+/// Consecutive rows, with the number of rows per bucket.
 #[derive(Debug)]
 pub struct Part<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
-    /// Rows a bucket. Counted from `rows` by `count` and private, so that a `Writer` can rely on
-    /// it.
+    /// The number of rows per bucket. `count` counts them from `rows`. The field is private, so
+    /// that a `Writer` can rely on it.
     counts: Vec<u32>,
 }
 
@@ -97,19 +98,19 @@ impl<'a> Part<'a> {
     ///
     /// # Panics
     ///
-    /// When a key lies outside the buckets, the columns differ in length, or row numbers do not fit
-    /// in 32 bits.
+    /// Panics if a key is outside the buckets, if the columns differ in length, or if row numbers
+    /// do not fit in 32 bits.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
-        // No count of these rows wraps then, on which the writers' places rely (P1), nor does a
-        // row's number.
+        // This ensures that no count of these rows wraps, on which the writers' places rely (P1),
+        // and that no row number wraps.
         assert!(
             u32::try_from(rows.keys.len()).is_ok_and(|len| rows.first.checked_add(len).is_some()),
             "{TOO_MANY}"
         );
-        assert!(rows.ts.is_none_or(|ts| ts.len() == rows.keys.len()), "a time a key");
+        assert!(rows.ts.is_none_or(|ts| ts.len() == rows.keys.len()), "one time per key");
         assert!(
             rows.numbers.is_none_or(|numbers| numbers.len() == rows.keys.len()),
-            "a number a key"
+            "one number per key"
         );
         let mut counts = vec![0_u32; buckets.count + 1];
         rows.keys.iter().for_each(|&key| counts[buckets.of(key)] += 1);
@@ -128,7 +129,7 @@ impl<'a> Part<'a> {
 /// rows.
 pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<Writer<'a>>) {
     let count = parts.first().map_or(0, |part| part.counts.len());
-    assert!(parts.iter().all(|part| part.counts.len() == count), "parts of one partitioning");
+    assert!(parts.iter().all(|part| part.counts.len() == count), "parts have the same buckets");
     let mut parts = parts;
     let mut starts = Vec::with_capacity(count);
     let mut next = 0_u32;
@@ -141,12 +142,15 @@ pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<W
     }
     let total = next as usize;
     let Target { keys, ts, numbers } = target;
-    assert!(numbers.as_ref().is_none_or(|numbers| numbers.len() >= total), "room for every row");
-    assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "room for every key");
-    assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
+    assert!(
+        numbers.as_ref().is_none_or(|numbers| numbers.len() >= total),
+        "there is room for every row"
+    );
+    assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "there is room for every key");
+    assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "there is room for every time");
     assert!(
         parts.iter().all(|part| part.rows.ts.is_some() == ts.is_some()),
-        "times travel from all parts or none"
+        "all parts have times, or none has"
     );
     let places = Places {
         keys: keys.map(|keys| Slot::values(keys).as_mut_ptr()),
@@ -175,13 +179,12 @@ struct Places {
     total: usize,
 }
 
-// SAFETY: the pointers come from slices that `writers` borrows mutably for 'a, and each writer
-// writes only to places that `writers` gave to it alone (P1), so sending a writer to another thread
-// shares nothing that is written twice.
+// SAFETY: the pointers come from slices that `writers` borrows mutably for 'a. Each writer writes
+// only to places that `writers` assigned to it alone (P1), so no place is written by two threads.
 unsafe impl Send for Writer<'_> {}
 
 impl Writer<'_> {
-    /// The next free place of each bucket.
+    /// Returns the next free place of each bucket.
     pub fn next(&self) -> &[u32] {
         &self.next
     }
@@ -200,10 +203,10 @@ impl Writer<'_> {
         }
     }
 
-    /// P1: a part has fewer than 2^32 rows, so no count wraps. `next[b]` starts where the
-    /// previous parts end in bucket `b`. It is incremented once for each row that [`Part::count`]
-    /// counted in `b`; counting and writing read the same immutable columns. Each place is
-    /// therefore below the start of the next part's places in `b`, and below `total`.
+    /// P1: a part has fewer than 2^32 rows, so no count wraps. `next[b]` starts at the end of the
+    /// previous parts' places in bucket `b`. Writing increments `next[b]` once for each row that
+    /// [`Part::count`] counted in `b`. Counting and writing read the same immutable columns. Each
+    /// place is therefore below the start of the next part's places in `b`, and below `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;
@@ -237,7 +240,7 @@ impl fmt::Debug for Writer<'_> {
     }
 }
 
-/// Splits `values` at the starts of buckets, one slice a bucket but for the last.
+/// Splits `values` at the starts of buckets, into one slice for each bucket except the last.
 pub fn split_buckets<'a, T>(mut values: &'a mut [T], starts: &[u32]) -> Vec<&'a mut [T]> {
     let sizes = starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
     sizes
@@ -249,7 +252,7 @@ pub fn split_buckets<'a, T>(mut values: &'a mut [T], starts: &[u32]) -> Vec<&'a 
         .collect()
 }
 
-/// A column cut into `parts` nearly equal ranges, none of them empty.
+/// Divides a column into `parts` nearly equal ranges, none of which is empty.
 pub fn ranges(len: usize, parts: usize) -> Vec<std::ops::Range<usize>> {
     let parts = parts.clamp(1, len.max(1));
     (0..parts).map(|part| part * len / parts..(part + 1) * len / parts).collect()
@@ -267,7 +270,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn more_rows_than_can_be_numbered_are_refused() {
-        // Addresses alone: nothing reads or writes the keys, which all are in one bucket.
+        // These are only addresses: no code reads or writes the keys, which are all in one bucket.
         let keys = memmap2::MmapOptions::new()
             .len((1 << 32) * size_of::<u32>())
             .no_reserve_swap()
@@ -278,7 +281,8 @@ mod tests {
             |rows: Rows<'_>| drop(Part::count(rows, Buckets { first: 0, shift: 0, count: 1 }));
         let few = Rows { keys: &rows.keys[..10], first: u32::MAX - 9, ..rows };
         for rows in [rows, few] {
-            let panic = std::panic::catch_unwind(|| counted(rows)).expect_err("it was refused");
+            let panic =
+                std::panic::catch_unwind(|| counted(rows)).expect_err("the rows are rejected");
             assert!(panic.downcast_ref::<String>().is_some_and(|text| text.contains(TOO_MANY)));
         }
         counted(Rows { first: u32::MAX - 10, ..few });
@@ -303,17 +307,17 @@ mod tests {
         let whole = || vec![Part::count(rows, buckets(2))];
         assert_eq!(given(whole(), true, [4; 3]), Ok(vec![0, 1, 3]));
         assert_eq!(given(whole(), true, [5; 3]), Ok(vec![0, 1, 3]));
-        assert_eq!(given(whole(), true, [3, 4, 4]), Err("room for every key"));
-        assert_eq!(given(whole(), true, [4, 3, 4]), Err("room for every time"));
-        assert_eq!(given(whole(), true, [4, 4, 3]), Err("room for every row"));
-        let untimed = "times travel from all parts or none";
+        assert_eq!(given(whole(), true, [3, 4, 4]), Err("there is room for every key"));
+        assert_eq!(given(whole(), true, [4, 3, 4]), Err("there is room for every time"));
+        assert_eq!(given(whole(), true, [4, 4, 3]), Err("there is room for every row"));
+        let untimed = "all parts have times, or none has";
         assert_eq!(given(whole(), false, [4; 3]), Err(untimed));
         let two = |count| {
             let first = Part::count(rows.slice(0..2), buckets(2));
             vec![first, Part::count(rows.slice(2..4), buckets(count))]
         };
         assert_eq!(given(two(2), true, [4; 3]), Ok(vec![0, 1, 3]));
-        assert_eq!(given(two(3), true, [4; 3]), Err("parts of one partitioning"));
+        assert_eq!(given(two(3), true, [4; 3]), Err("parts have the same buckets"));
     }
 
     proptest! {

@@ -1,21 +1,21 @@
-//! The memory behind large arrays: extents of mappings, which are cut to size, joined again and used
-//! again. Their pages are huge, or small where small ones come faster.
+//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. Their
+//! pages are huge, or small if small ones are supplied faster.
 //!
-//! An array takes the smallest free [`Extent`] that is large enough, and leaves the rest of it. A
-//! free extent joins its neighbours. So what one part of a call gives back is what the next part
-//! takes, of whatever size: a first call touches few pages, and the memory of a call stays close to
-//! what it uses at one time.
+//! An array uses the smallest free [`Extent`] that is large enough, and leaves the rest of it. A
+//! free extent is joined with its neighbours. Memory that one part of a call frees can thus be used
+//! by the next part, whatever its size. A first call therefore touches few pages, and the memory of
+//! a call stays close to what it uses at any one time.
 //!
 //! # Trade-offs
 //!
-//! Of free extents that were used, the pool keeps up to [`POOL_BYTES`]. Beyond these, it keeps up to
-//! [`LENT_BYTES`] that are the kernel's to take as soon as anybody needs memory; until then they
-//! count as the process's. On Linux, the pages of all others go back at once. A mapping's addresses
-//! go back when all of it is free and has no pages. A new mapping has at least [`MAPPED`] bytes of
-//! them, most of which may never get a page.
+//! The pool keeps up to [`POOL_BYTES`] of free extents that were used. Beyond that, it keeps up to
+//! [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until then, these bytes
+//! count as the process's memory. On Linux, the pages of all other free extents are returned
+//! immediately. A mapping's addresses are returned when all of it is free and has no pages. A new
+//! mapping has at least [`MAPPED`] bytes of addresses, most of which may never receive a page.
 //!
-//! Nobody waits for the pool for long: an allocator may not, and in a forked child its lock may be
-//! held for ever. Where it is busy, an extent has a mapping of its own.
+//! No thread waits long for the pool: an allocator must not, and in a forked child process the
+//! pool's lock may be held forever. If the pool is busy, an extent receives its own mapping.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -28,39 +28,40 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::supply::{PageSize, Supply};
 use crate::memory::{self, OutOfMemory};
 
-/// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
+/// The smallest page size of a kernel. The kernel reclaims memory in pages, and keeps each page
+/// that has been written.
 const PAGE: usize = 4 << 10;
 
-/// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
+/// The size of a huge page on x86-64, and on aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Extents from this length on have both sizes of pages tried in two places.
+/// For extents of at least this length, both page sizes are tried in two places.
 #[cfg(target_os = "linux")]
 const TRIED_TWICE: usize = 16 * HUGE_PAGE;
 
-/// Extents are cut at multiples of this: pages of the kernel, which have up to 64 KiB on aarch64,
-/// have one owner each.
+/// Extents are cut at multiples of this size. A kernel page, which has up to 64 KiB on aarch64,
+/// thus has a single owner.
 const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 
-/// No request is smaller, so that a rest which is would be of no use.
+/// The minimum size of a request. A smaller remainder of an extent would be of no use.
 pub(super) const LEAST: usize = 64 << 10;
 
-/// The addresses of a mapping, at least, so that the extents of arrays lie side by side, and join
-/// when they are free. A process whose addresses are limited has smaller ones, and so has one whose
-/// system counts addresses as memory, or takes no pages back.
+/// The minimum number of addresses of a mapping. With large mappings, the extents of arrays are
+/// adjacent and are joined when they are free. Mappings are smaller if the process's addresses are
+/// limited, if the system counts addresses as memory, or if it takes no pages back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
-/// What the pool keeps at most: the result of a join of a million rows a side and what the join
-/// took beside, so that the next such join finds no fresh page.
+/// The maximum number of bytes that the pool keeps, which is enough for the result and the working
+/// memory of a join of a million rows per side, so that the next such join needs no fresh pages.
 const POOL_BYTES: usize = 320 << 20;
 
-/// What the pool keeps beyond that, but for the kernel to take: a result of gigabytes, such as that
-/// of an aggregation of many keys, of which the next one is made several times as fast in memory
-/// that is still mapped.
+/// The number of bytes that the pool keeps beyond that, and that the kernel may reclaim. This
+/// memory can hold a result of gigabytes, such as that of an aggregation with many keys. The next
+/// such result is built several times as fast in memory that is still mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
-/// Elsewhere, there is no such memory.
+/// Other systems have no such memory.
 #[cfg(not(target_os = "linux"))]
 const LENT_BYTES: usize = 0;
 
@@ -69,8 +70,8 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 #[cfg(target_os = "linux")]
 static SUPPLY: Supply = Supply::new();
 
-/// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before
-/// the process forked.
+/// Locks the pool, unless it stays locked for long: by a thread that was interrupted, or by one
+/// that existed before the process forked.
 fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     for tries in 0..200 {
         match POOL.try_lock() {
@@ -83,7 +84,8 @@ fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     None
 }
 
-/// Adds an extent to the pool. What is not used any more goes to the system once the pool is free.
+/// Adds an extent to the pool. Memory that is not used any more is returned to the system after the
+/// pool is unlocked.
 fn insert(extent: Extent) {
     let unused = match lock_pool() {
         Some(mut pool) => pool.insert(extent),
@@ -92,13 +94,14 @@ fn insert(extent: Extent) {
     drop(unused);
 }
 
-/// Gives what the pool keeps back to the system; whether that was anything.
+/// Returns the memory that the pool keeps to the system. Returns whether there was any.
 pub(super) fn empty_pool() -> bool {
-    // An allocator that waits for memory may wait for the pool: nothing is freed while it is locked.
+    // An allocator that waits for memory may wait for the pool, so nothing is freed while the pool
+    // is locked.
     let Some(Pool { mut free, by_len, bytes, .. }) = lock_pool().map(take_all) else {
         return false;
     };
-    // Inserting takes memory, so the memory of the lists and of whole mappings is freed first.
+    // Inserting needs memory, so the memory of the lists and of whole mappings is freed first.
     drop(by_len);
     free.retain(|_, extent| extent.clear());
     free.into_values().for_each(insert);
@@ -110,8 +113,9 @@ fn take_all(mut pool: MutexGuard<'_, Pool>) -> Pool {
     std::mem::replace(&mut *pool, emptied)
 }
 
-/// From now on the pool keeps at most `bytes`, of which it lends those beyond [`POOL_BYTES`]. What it
-/// has already stays until it is used. Returns whether the pool was free to be told.
+/// Limits the memory that the pool keeps to `bytes`, of which it lends those beyond [`POOL_BYTES`].
+/// Memory that the pool already keeps stays until it is used. Returns whether the pool could be
+/// locked.
 pub(super) fn set_most(bytes: usize) -> bool {
     let Some(mut pool) = lock_pool() else { return false };
     let used = bytes.min(POOL_BYTES);
@@ -119,37 +123,37 @@ pub(super) fn set_most(bytes: usize) -> bool {
     true
 }
 
-/// Whether a free extent of at least `bytes` has its pages.
+/// Returns whether a free extent of at least `bytes` has its pages.
 pub(super) fn has(bytes: usize) -> bool {
-    // A vector takes a header more.
+    // A vector also needs a header.
     let bytes = bytes.saturating_add(PAGE);
     lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
-/// What is known of the pages of an extent. The pool gives out the first of these before the others.
+/// The state of an extent's pages. The pool hands out extents with earlier states first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// They were written to, and are the process's.
+    /// The pages were written, and belong to the process.
     Used,
-    /// They were written to, and the kernel may take them.
+    /// The pages were written, and the kernel may reclaim them.
     Lent,
-    /// There are none, but for a part of a huge page.
+    /// There are no pages, except for part of a huge page.
     Fresh,
 }
 
-/// A stretch of a mapping that has one owner.
+/// A section of a mapping that has one owner.
 pub(super) struct Extent {
     mapping: Arc<MmapRaw>,
-    /// Where it begins in the mapping, at a page's start.
+    /// The start of the extent in the mapping, at the start of a page.
     start: usize,
-    /// Its bytes, in whole pages.
+    /// The number of bytes, in whole pages.
     len: usize,
     state: State,
 }
 
 impl Extent {
-    /// An extent of at least `bytes` that nobody else has. Its contents are arbitrary. If it
-    /// `looks`, what the machine has left decides, too.
+    /// Returns an extent of at least `bytes` that no other code uses. Its contents are arbitrary.
+    /// If `looks` is set, the memory that the machine has left is checked, too.
     pub(super) fn take(bytes: usize, looks: bool) -> Result<Extent, OutOfMemory> {
         let len = bytes.checked_next_multiple_of(CUT).ok_or(OutOfMemory { bytes, left: None })?;
         let found = lock_pool().map(|mut pool| pool.take(len));
@@ -170,9 +174,9 @@ impl Extent {
         Ok(extent)
     }
 
-    /// An extent of a new mapping, from a huge page's start if there is room for that.
+    /// Creates an extent of a new mapping, which begins at a huge page if there is room for that.
     fn new(len: usize) -> Result<Extent, OutOfMemory> {
-        // Where addresses are limited, an extent has just its own.
+        // If addresses are limited, the mapping contains only this extent.
         let is_limited = memory::addresses_left().is_some();
         let most = if is_limited { len } else { len.max(MAPPED) };
         let room = if is_limited && len < HUGE_PAGE { 0 } else { HUGE_PAGE };
@@ -181,7 +185,7 @@ impl Extent {
         one().or_else(|| empty_pool().then(one).flatten()).ok_or(refused)
     }
 
-    /// The whole of a new mapping. With room for it, it begins at a huge page's start.
+    /// Creates a new mapping and returns all of it. If there is room, it begins at a huge page.
     fn map(len: usize, room: usize) -> Option<Extent> {
         let memory = MmapRaw::from(MmapOptions::new().len(len.checked_add(room)?).map_anon().ok()?);
         let mut start = 0;
@@ -191,39 +195,39 @@ impl Extent {
         Some(Extent { mapping: Arc::new(memory), start, len, state: State::Fresh })
     }
 
-    /// Gives the extent to the pool, or to the system where the pool has enough.
+    /// Returns the extent to the pool, or to the system if the pool has enough.
     pub(super) fn give_back(mut self) {
         self.state = State::Used;
         let room = match lock_pool() {
             Some(mut pool) => match pool.room(self.len) {
                 State::Used => {
                     let unused = pool.insert(self);
-                    debug_assert!(unused.is_none(), "it has pages");
+                    debug_assert!(unused.is_none(), "the extent has pages");
                     return;
                 }
                 room => room,
             },
             None => State::Fresh,
         };
-        // The kernel takes its time, in which others may use the pool.
+        // The kernel takes some time, during which other threads may use the pool.
         if (room == State::Lent && self.lend()) || self.clear() {
             insert(self);
         }
     }
 
-    /// A free extent of at least `bytes`, if the pool has one.
+    /// Returns a free extent of at least `bytes`, if the pool has one.
     pub(super) fn free(bytes: usize) -> Option<Extent> {
         let len = bytes.checked_next_multiple_of(CUT)?;
         lock_pool().and_then(|mut pool| pool.take(len))?.taken_back(false).ok()
     }
 
-    /// Where its bytes begin, at a page's start.
+    /// Returns the address of the first byte, at the start of a page.
     pub(super) fn start(&mut self) -> *mut u8 {
         self.bytes_mut().as_mut_ptr()
     }
 
-    /// Makes the extent so long that it has at least `bytes`, and not much more, if the addresses
-    /// behind it are free.
+    /// Grows or shrinks the extent to at least `bytes`, and not much more. Growing requires that
+    /// the addresses behind it are free.
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let Some(len) = bytes.checked_next_multiple_of(CUT) else { return false };
         if self.len >= len {
@@ -244,38 +248,39 @@ impl Extent {
         self.len
     }
 
-    /// Whether its pages are there.
+    /// Returns whether the extent has its pages.
     pub(super) fn is_used(&self) -> bool {
         self.state == State::Used
     }
 
-    /// Whether no page of it was written to.
+    /// Returns whether no page of the extent was written.
     pub(super) fn is_zero(&self) -> bool {
         self.state == State::Fresh
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        debug_assert!(self.state != State::Lent, "what is lent may change");
-        // SAFETY: the extent lies within its mapping, which it keeps alive, and of which it alone
-        // has these addresses: extents of a mapping come from its only one by cutting. A mapping
-        // without a file is zeros until it is written to, and nobody takes pages that are not lent.
+        debug_assert!(self.state != State::Lent, "lent memory may change");
+        // SAFETY: the extent lies within its mapping, which it keeps alive. Only this extent has
+        // these addresses, because all extents of a mapping are created by cutting its first one. A
+        // mapping without a file contains zeros until it is written, and the kernel takes no pages
+        // that are not lent.
         unsafe { std::slice::from_raw_parts(self.mapping.as_ptr().add(self.start), self.len) }
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        debug_assert!(self.state != State::Lent, "what is lent may change");
-        // SAFETY: as in `bytes`, and the extent is borrowed for good.
+        debug_assert!(self.state != State::Lent, "lent memory may change");
+        // SAFETY: as in `bytes`, and the extent is borrowed mutably.
         unsafe {
             std::slice::from_raw_parts_mut(self.mapping.as_mut_ptr().add(self.start), self.len)
         }
     }
 
-    /// Its first address.
+    /// Returns the first address.
     fn address(&self) -> usize {
         self.mapping.as_ptr().addr() + self.start
     }
 
-    /// Cuts the extent to a length, and returns the rest of it, if that is of any use.
+    /// Shortens the extent to a length, and returns the rest of it if it can be used.
     fn split_off(&mut self, len: usize) -> Option<Extent> {
         let rest = self.len.checked_sub(len).filter(|&rest| rest >= LEAST)?;
         self.len = len;
@@ -283,7 +288,7 @@ impl Extent {
         Some(Extent { mapping: self.mapping.clone(), start, len: rest, state: self.state })
     }
 
-    /// Whether another extent begins where this one ends, and can be a part of it.
+    /// Returns whether another extent begins where this one ends, and can be joined with it.
     fn goes_on_in(&self, next: &Extent) -> bool {
         Arc::ptr_eq(&self.mapping, &next.mapping)
             && self.start + self.len == next.start
@@ -300,9 +305,8 @@ impl Extent {
         self.advise(ReleaseTime::Now)
     }
 
-    /// Lets the kernel take the pages until they are written to again, if it can. Until
-    /// [`taken_back`](Self::taken_back), the contents may change at any time, and nothing may look
-    /// at them.
+    /// Lets the kernel reclaim the pages until they are written again, if this is possible. Until
+    /// [`taken_back`](Self::taken_back), the contents may change at any time and must not be read.
     fn lend(&mut self) -> bool {
         let lent = self.advise(ReleaseTime::Later);
         if lent {
@@ -311,15 +315,15 @@ impl Extent {
         lent
     }
 
-    /// Whether the kernel has taken the pages, or will.
+    /// Returns whether the kernel has reclaimed the pages, or will do so.
     #[cfg(target_os = "linux")]
     fn advise(&mut self, freed: ReleaseTime) -> bool {
         let advice = match freed {
             ReleaseTime::Now => memmap2::UncheckedAdvice::DontNeed,
             ReleaseTime::Later => memmap2::UncheckedAdvice::Free,
         };
-        // SAFETY: the extent has these addresses for itself, and is borrowed for good: nobody
-        // counts on the contents. Those of lent pages are not read until they are taken back.
+        // SAFETY: only this extent has these addresses, and it is borrowed mutably, so no code
+        // relies on the contents. Lent pages are not read until they are taken back.
         unsafe { self.mapping.unchecked_advise_range(advice, self.start, self.len) }.is_ok()
     }
 
@@ -328,7 +332,7 @@ impl Extent {
         false
     }
 
-    /// Chooses the pages of an extent that has none yet, where there is room for huge ones.
+    /// Chooses the page size of an extent without pages, if there is room for huge pages.
     #[cfg(target_os = "linux")]
     fn choose_pages(&mut self) {
         if self.len < HUGE_PAGE {
@@ -336,7 +340,7 @@ impl Extent {
         }
         let tried = self.address().next_multiple_of(HUGE_PAGE) - self.address();
         let has_room = tried + 2 * HUGE_PAGE <= self.len;
-        // One place of a large extent may have a page at hand, where others have none.
+        // Part of a large extent may have a page available while other parts have none.
         let middle = tried + (self.len / 2).next_multiple_of(HUGE_PAGE);
         let second = Some(middle).filter(|_| self.len >= TRIED_TWICE);
         let pages = match SUPPLY.known(self.len) {
@@ -357,7 +361,7 @@ impl Extent {
     #[cfg(not(target_os = "linux"))]
     fn choose_pages(&mut self) {}
 
-    /// Asks for pages of a size. Advice that the kernel does not take costs speed, not correctness.
+    /// Requests pages of a size. Advice that the kernel ignores costs speed, not correctness.
     #[cfg(target_os = "linux")]
     fn ask_for(&mut self, pages: PageSize, at: usize, len: usize) {
         let advice = match pages {
@@ -367,8 +371,8 @@ impl Extent {
         let _ = self.mapping.advise_range(advice, self.start + at, len);
     }
 
-    /// Lets the kernel supply the bytes of a huge page from `at` on, in pages of a size, and leaves
-    /// zeros there; how long it took.
+    /// Lets the kernel supply the bytes of a huge page from `at` onwards, in pages of a given size.
+    /// The bytes are zeros. Returns how long this took.
     #[cfg(target_os = "linux")]
     fn fetch(&mut self, pages: PageSize, at: usize) -> Duration {
         self.ask_for(pages, at, HUGE_PAGE);
@@ -378,9 +382,10 @@ impl Extent {
         begin.elapsed()
     }
 
-    /// Ends the loan of an extent that the pool had lent, if there is memory for it: the kernel may
-    /// have taken all of it. It leaves a page that was written to since, be it the old one or a new
-    /// one of zeros. It takes a write for each page, so nobody should wait for it.
+    /// Ends the loan of a lent extent, if there is memory for it, because the kernel may have
+    /// reclaimed all of it. After a write to a page, the kernel keeps it, whether it is the old
+    /// page or a new one of zeros. Taking memory back needs one write per page, so no thread should
+    /// wait for it.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -397,7 +402,7 @@ impl Extent {
     }
 }
 
-/// When the kernel takes pages.
+/// The time at which the kernel takes pages.
 #[derive(Clone, Copy, Debug)]
 enum ReleaseTime {
     Now,
@@ -406,13 +411,13 @@ enum ReleaseTime {
 
 /// Free extents.
 struct Pool {
-    /// By their addresses.
+    /// The extents by address.
     free: BTreeMap<usize, Extent>,
-    /// By what the pool gives out first: their states, lengths and addresses.
+    /// The extents in the order in which the pool hands them out: by state, length and address.
     by_len: BTreeSet<(State, usize, usize)>,
-    /// The bytes of the extents of each state.
+    /// The number of bytes of the extents in each state.
     bytes: [usize; 3],
-    /// The most bytes that are used, and that are lent.
+    /// The maximum numbers of used and lent bytes.
     most: [usize; 2],
 }
 
@@ -422,26 +427,26 @@ impl Pool {
         Pool { free: BTreeMap::new(), by_len: BTreeSet::new(), bytes: [0; 3], most }
     }
 
-    /// An empty pool of the same size.
+    /// Returns an empty pool with the same limits.
     fn emptied(&self) -> Self {
         Pool { most: self.most, ..Pool::new() }
     }
 
-    /// The address of the smallest free extent of a state that has at least `len` bytes.
+    /// Returns the address of the smallest free extent of a state that has at least `len` bytes.
     fn fit(&self, state: State, len: usize) -> Option<usize> {
         let fits = (state, len, 0)..=(state, usize::MAX, usize::MAX);
         self.by_len.range(fits).next().map(|&(_, _, address)| address)
     }
 
-    /// The start of a free extent of at least `len` bytes: of the smallest that was used, or else of
-    /// one that is lent or new.
+    /// Returns the start of a free extent of at least `len` bytes: of the smallest used one, or
+    /// otherwise of one that is lent or new.
     fn take(&mut self, len: usize) -> Option<Extent> {
         let states = [State::Used, State::Lent, State::Fresh];
         let address = states.into_iter().find_map(|state| self.fit(state, len))?;
         Some(self.take_start(address, len))
     }
 
-    /// The start of a free extent.
+    /// Returns the start of a free extent.
     fn take_start(&mut self, address: usize, len: usize) -> Extent {
         let mut extent = self.remove(address);
         let unused = extent.split_off(len).and_then(|rest| self.insert(rest));
@@ -449,7 +454,7 @@ impl Pool {
         extent
     }
 
-    /// The first `len` bytes behind an extent, if they are free.
+    /// Returns the first `len` bytes behind an extent, if they are free.
     fn take_behind(&mut self, extent: &Extent, len: usize) -> Option<Extent> {
         let address = extent.address() + extent.len;
         let is_behind = |next: &&Extent| Arc::ptr_eq(&extent.mapping, &next.mapping);
@@ -457,7 +462,7 @@ impl Pool {
         Some(self.take_start(address, len))
     }
 
-    /// As what the pool has room for an extent that was used.
+    /// Returns the state in which the pool can keep an extent that was used.
     fn room(&self, len: usize) -> State {
         let fits = |state| self.bytes[state as usize] + len <= self.most[state as usize];
         match [State::Used, State::Lent].into_iter().find(|&state| fits(state)) {
@@ -466,8 +471,8 @@ impl Pool {
         }
     }
 
-    /// Adds an extent, joined with its neighbours. Returns it where that is all of a mapping and has
-    /// no pages.
+    /// Adds an extent, joined with its neighbours. Returns the joined extent if it is a whole
+    /// mapping without pages.
     #[must_use]
     fn insert(&mut self, mut extent: Extent) -> Option<Extent> {
         let before = self.free.range(..extent.address()).next_back();
@@ -501,7 +506,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Mappings, each of which has an extent of a length that was used, and another one in use.
+    /// Returns mappings, each of which has a used extent of a given length and another one that is
+    /// in use.
     fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
         let map = |&len: &usize| {
             let mut extent = Extent::map(LEAST + len, HUGE_PAGE).unwrap();
@@ -517,7 +523,7 @@ mod tests {
         check(pool);
     }
 
-    /// That the free extents are counted, ordered, apart and joined.
+    /// Checks that the free extents are counted, ordered, separate and joined.
     fn check(pool: &Pool) {
         let mut bytes = [0; 3];
         for (&address, extent) in &pool.free {
@@ -545,7 +551,7 @@ mod tests {
         check(&pool);
         small.into_iter().chain([three, two]).for_each(|extent| keep(&mut pool, extent));
         assert_eq!((pool.free.len(), pool.bytes[0]), (3, 7 * HUGE_PAGE));
-        // A rest that nobody could ask for stays with the extent.
+        // A rest that is too small for any request stays with the extent.
         let rest = if CUT < LEAST { 0 } else { CUT };
         assert_eq!(pool.take(2 * HUGE_PAGE - CUT).unwrap().len, 2 * HUGE_PAGE - rest);
     }
@@ -558,7 +564,7 @@ mod tests {
         keep(&mut pool, Extent { state: State::Used, ..rest });
         assert!(pool.take_behind(&extent, 4 * LEAST).is_none());
         let (_in_use, other) = mapped(&[LEAST]).remove(0);
-        assert!(pool.take_behind(&other, LEAST).is_none(), "that is another mapping");
+        assert!(pool.take_behind(&other, LEAST).is_none(), "the extents are in different mappings");
         let next = pool.take_behind(&extent, LEAST).unwrap();
         assert_eq!((next.start, next.len, pool.bytes[0]), (extent.start + LEAST, LEAST, 2 * LEAST));
     }
@@ -622,8 +628,8 @@ mod tests {
             assert!(extent.lend());
             keep(&mut pool, extent);
             assert_eq!(pool.bytes[State::Lent as usize], 2 * HUGE_PAGE);
-            extent = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back(true).unwrap();
-            // As if the kernel had taken none of the pages, or some.
+            extent = pool.take(2 * HUGE_PAGE).expect("the pool kept it").taken_back(true).unwrap();
+            // The kernel may have reclaimed none of the pages, or some of them.
             assert!(extent.bytes().iter().all(|byte| [0, turn].contains(byte)));
             assert!(extent.bytes().iter().step_by(PAGE).all(|byte| *byte == 0));
         }

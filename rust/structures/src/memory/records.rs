@@ -1,5 +1,5 @@
-//! Values of several columns side by side: a row at a random place then costs one cache line, not
-//! one a column.
+//! Stores the values of several columns side by side. Access to a row at a random position then
+//! costs one cache line instead of one per column.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,26 +11,27 @@ use super::pages::{Pages, Slot};
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::Instructions;
 
-/// The most columns of a record.
+/// The maximum number of columns of a record.
 pub const COLUMNS: usize = 4;
 
-/// Rows that are written together, column by column: few enough for the first-level cache.
+/// The number of rows that are written together, column by column: few enough for the first-level
+/// cache.
 const BLOCK: usize = 512;
 
-/// Records that are read together, and how many places ahead a record is asked for, where no kernel
-/// reads several at once.
+/// The number of records that are read together, and how many positions ahead a record is
+/// prefetched, if no kernel reads several at a time.
 const GROUP: usize = 8;
 const AHEAD: usize = 32;
 
-/// Rows of the smallest log.
+/// The number of rows of the smallest log.
 const FEW: usize = 64;
 
-/// Where the values of a column go.
+/// The output for the values of a column.
 #[derive(Debug)]
 pub enum Out<'a> {
-    /// As they are.
+    /// The whole values.
     Longs(&'a mut [Slot<u64>]),
-    /// Their lower halves.
+    /// The lower halves of the values.
     Words(&'a mut [Slot<u32>]),
 }
 
@@ -42,7 +43,7 @@ impl Out<'_> {
         }
     }
 
-    /// Writes a value, as far as it goes there.
+    /// Writes a value, or its lower half.
     #[inline]
     pub fn set(&mut self, at: usize, value: u64) {
         match self {
@@ -51,7 +52,7 @@ impl Out<'_> {
         }
     }
 
-    /// Writes values one after the other, the first at `at`.
+    /// Writes consecutive values, beginning at `at`.
     #[inline]
     fn set_some(&mut self, at: usize, values: impl Iterator<Item = u64>) {
         match self {
@@ -74,14 +75,15 @@ impl Out<'_> {
     }
 }
 
-/// The values of a row, in the order of the columns; values of no column are zeros.
+/// The values of a row, in the order of the columns. Unused values are zeros.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
-    /// Gathers as many records as possible; how many, and whether all their places were in range.
+    /// Gathers as many records as possible. Returns their number, and whether all their positions
+    /// were in range.
     ///
     /// # Panics
     ///
-    /// When there are more columns than a record has values, or one has another length than
-    /// `places`.
+    /// Panics if there are more columns than a record has values, or if a column and `places`
+    /// differ in length.
     fn gather_wide(
         records: &[Self],
         places: &[u32],
@@ -90,14 +92,15 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     ) -> (usize, bool);
 }
 
-/// Writes the rows of the columns, which have as many values each, as records.
+/// Writes the rows of the columns, which have the same length, as records.
 ///
 /// # Panics
 ///
-/// When there are more columns than a record has values, or one has another length than `out`.
+/// Panics if there are more columns than a record has values, or if a column and `out` differ in
+/// length.
 pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
     let out = Slot::values(out);
-    assert!(columns.iter().all(|column| column.len() == out.len()), "a value a record");
+    assert!(columns.iter().all(|column| column.len() == out.len()), "one value per record");
     let is_part = columns.len() * size_of::<u64>() < size_of::<R>();
     for (block, start) in out.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {
         if is_part {
@@ -116,8 +119,8 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
 ///
 /// # Panics
 ///
-/// When a place is not below the number of records, there are more columns than a record has
-/// values, or one has another length than `places`.
+/// Panics if a position is not below the number of records, if there are more columns than a record
+/// has values, or if a column and `places` differ in length.
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
@@ -135,20 +138,20 @@ pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], sto
     }
 }
 
-/// Kernels write to each column as many values as there are places.
+/// Checks the lengths, because kernels write one value per position to each column.
 fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
     assert!(
         out.len() <= most && out.iter().all(|column| column.len() == places.len()),
-        "a value a place"
+        "one value per place"
     );
 }
 
-/// Records of rows that come behind the others and leave from the front, in one piece of memory. It
-/// has room for twice as many rows as there are, so that each is moved about once.
+/// Records of rows that are appended at the end and removed from the front, in one piece of memory.
+/// The memory has room for twice as many rows as there are, so each row is moved about once.
 pub struct RecordLog<R> {
-    /// Written from `first` to `end`.
+    /// The elements from `first` to `end` have been written.
     values: Pages<R>,
-    /// The rows that are here.
+    /// The range of rows in the log.
     first: usize,
     end: usize,
 }
@@ -181,11 +184,12 @@ impl<R: Record> Deref for RecordLog<R> {
 }
 
 impl<R: Record> RecordLog<R> {
-    /// Adds rows, given by columns that have as many values each.
+    /// Adds rows, given as columns of equal length.
     ///
     /// # Panics
     ///
-    /// When there is no column, there are more than a record has values, or they differ in length.
+    /// Panics if there are no columns or more than a record has values, or if the columns differ in
+    /// length.
     pub fn push(&mut self, columns: &[&[u64]]) {
         let rows = columns[0].len();
         self.make_room(rows);
@@ -193,17 +197,17 @@ impl<R: Record> RecordLog<R> {
         self.end += rows;
     }
 
-    /// Lets go of the oldest rows.
+    /// Removes the oldest rows.
     ///
     /// # Panics
     ///
-    /// When there are not as many.
+    /// Panics if the log has fewer rows.
     pub fn drop_front(&mut self, rows: usize) {
         assert!(rows <= self.len(), "{rows} rows of {}", self.len());
         self.first += rows;
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub fn memory(&self) -> usize {
         size_of_val(&*self.values)
     }
@@ -217,8 +221,8 @@ impl<R: Record> RecordLog<R> {
         if 2 * needed <= self.values.len() && !is_large {
             self.values.copy_within(self.first..self.end, 0);
         } else {
-            // Room for a little more than twice as many, so that a few more rows do not take new
-            // memory each time.
+            // Room for a little more than twice as many rows, so that adding a few rows does not
+            // allocate memory each time.
             let mut values = Pages::arbitrary(FEW.max(2 * needed + needed / 4));
             values[..len].copy_from_slice(self);
             self.values = values;
@@ -227,8 +231,8 @@ impl<R: Record> RecordLog<R> {
     }
 }
 
-/// Implements [`Record`] by a kernel for eight records at a time. NEON has none: a
-/// register has room for a record of two values only, and Rust has no streaming stores for it.
+/// Implements [`Record`] with a kernel for eight records at a time. There is none for NEON: a
+/// register holds a record of only two values, and Rust has no streaming stores for it.
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {
@@ -242,7 +246,7 @@ macro_rules! wide {
                 if Instructions::Avx512.are_used() && !records.is_empty() {
                     assert_a_value_a_place(out, places, $columns);
                     let done = places.len() / 8 * 8;
-                    // Streaming stores are of whole cache lines.
+                    // Streaming stores write whole cache lines.
                     let aligned = out.iter().all(Out::begins_at_a_line);
                     // SAFETY: the processor has the feature, there is a record, and the lengths
                     // were compared.
@@ -279,7 +283,7 @@ mod avx512 {
     #[target_feature(enable = "avx512f")]
     unsafe fn store<const STREAMING: bool>(to: *mut __m512i, values: __m512i) {
         debug_assert!(!STREAMING || to.cast::<u8>().align_offset(64) == 0);
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match STREAMING {
                 true => _mm512_stream_si512(to, values),
@@ -297,18 +301,18 @@ mod avx512 {
         }
     }
 
-    /// Writes 8 values of a column from place `at` on.
+    /// Writes 8 values of a column, beginning at position `at`.
     ///
     /// # Safety
     ///
-    /// There are as many places, and `at` is a multiple of 8; the column begins at a cache line if
-    /// the store is streaming.
+    /// The column has that many elements, and `at` is a multiple of 8. If the store is streaming,
+    /// the column begins at a cache line.
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {
         debug_assert!(at + 8 <= column.len() && at.is_multiple_of(8));
         debug_assert!(!STREAMING || column.begins_at_a_line());
-        // SAFETY: as the caller says; 8 words are half a cache line.
+        // SAFETY: guaranteed by the caller; 8 words are half a cache line.
         unsafe {
             match column {
                 Out::Longs(out) => store::<STREAMING>(out.as_mut_ptr().add(at).cast(), values),
@@ -324,14 +328,14 @@ mod avx512 {
         }
     }
 
-    /// Gathers 8 records at a time and returns whether all places were in range; one that is not
-    /// reads the last record.
+    /// Gathers 8 records at a time, and returns whether all positions were in range. A position out
+    /// of range reads the last record.
     ///
     /// # Safety
     ///
-    /// There is a record; `places` has a multiple of 8 values; there are at most two columns in
-    /// `out`, each with as many values or more, which begin at a cache line if stores are
-    /// streaming.
+    /// There is a record, and `places` has a multiple of 8 values. `out` has at most two columns,
+    /// each with at least that many values. If stores are streaming, the columns begin at a cache
+    /// line.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],
@@ -352,8 +356,8 @@ mod avx512 {
             let columns =
                 [_mm512_permutex2var_epi64(a, even, b), _mm512_permutex2var_epi64(a, odd, b)];
             for (column, values) in out.iter_mut().zip(columns) {
-                // SAFETY: a column has as many values as there are places, and begins as the caller
-                // says.
+                // SAFETY: a column has as many values as there are positions, and the caller
+                // guarantees its alignment.
                 unsafe { write::<STREAMING>(column, at, values) };
             }
         }
@@ -361,7 +365,7 @@ mod avx512 {
         (largest as usize) <= last
     }
 
-    /// Four records that follow each other in one register.
+    /// Loads four consecutive records into one register.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn four(records: &[[u64; 2]], places: &[u32], last: usize) -> __m512i {
@@ -375,11 +379,11 @@ mod avx512 {
         _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, record(2)), record(3))
     }
 
-    /// As [`gather_two`], of up to four columns.
+    /// Like [`gather_two`], but for up to four columns.
     ///
     /// # Safety
     ///
-    /// As there.
+    /// The requirements are the same as for [`gather_two`], but for up to four columns.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_four<const STREAMING: bool>(
         records: &[[u64; 4]],
@@ -407,8 +411,8 @@ mod avx512 {
                 _mm512_permutex2var_epi64(odd, high, next_odd),
             ];
             for (column, values) in out.iter_mut().zip(columns) {
-                // SAFETY: a column has as many values as there are places, and begins as the caller
-                // says.
+                // SAFETY: a column has as many values as there are positions, and the caller
+                // guarantees its alignment.
                 unsafe { write::<STREAMING>(column, at, values) };
             }
         }
@@ -416,7 +420,7 @@ mod avx512 {
         (largest as usize) <= last
     }
 
-    /// Two records in one register.
+    /// Loads two records into one register.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn two(records: &[[u64; 4]], one: u32, other: u32, last: usize) -> __m512i {
@@ -500,7 +504,7 @@ mod tests {
                 log.drop_front(leave);
                 expected.drain(..leave);
                 prop_assert!(log.iter().eq(&expected));
-                // A large log becomes smaller with the next rows that come.
+                // A large log shrinks when the next rows are added.
                 log.push(&[&[], &[]]);
                 prop_assert!(log.values.len() <= FEW.max(8 * expected.len()));
             }
@@ -514,21 +518,21 @@ mod tests {
         log.push(&[&[7; 1000]]);
         let (memory, room) = (log.memory(), log.values.len());
         assert_eq!((memory, room), (16 * 2250, 2250));
-        // An eighth of its room in use, and a log keeps it.
+        // With an eighth of its room in use, a log keeps its memory.
         log.drop_front(718);
         log.push(&[&[8]]);
         assert_eq!((log.first, log.end, log.values.len()), (718, 1001, room));
         assert_eq!(format!("{log:?}"), "RecordLog { len: 283, .. }");
         log.push(&[&[9; 1249]]);
         assert_eq!((log.first, log.end, log.values.len()), (718, room, room));
-        // One more does not fit behind the others, which are too many to be moved to the front.
+        // One more row does not fit behind the others, which are too many to be moved to the front.
         log.push(&[&[10]]);
         let room = 2 * 1533 + 1533 / 4;
         assert_eq!((log.first, log.end, log.values.len()), (0, 1533, room));
         log.drop_front(1000);
         log.push(&[&vec![11; room - 1533]]);
         assert_eq!((log.first, log.end, log.values.len()), (1000, room, room));
-        // Now they are few enough for that, and then for less room.
+        // Now there are few enough rows to be moved to the front, and then for a smaller log.
         log.drop_front(log.len() - 500);
         log.push(&[&[12]]);
         assert_eq!((log.first, log.end, log.values.len()), (0, 501, room));
@@ -544,8 +548,10 @@ mod tests {
             let places = [0; 16];
             let refused = |work: &mut dyn FnMut()| {
                 let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-                    .expect_err("it was refused");
-                panic.downcast_ref::<&str>().is_some_and(|text| text.contains("a value a place"))
+                    .expect_err("the call panics");
+                panic
+                    .downcast_ref::<&str>()
+                    .is_some_and(|text| text.contains("one value per place"))
             };
             let (mut short, mut long) = ([0; 8], [[0; 16]; 3]);
             assert!(refused(&mut || {

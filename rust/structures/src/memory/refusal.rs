@@ -1,11 +1,11 @@
-//! Makes a chosen memory request fail so that tests can cover every place where memory may run out.
-//! Builds without debug assertions do not contain this module.
+//! Makes a chosen memory request fail, so that tests can cover every place where memory may run
+//! out. Builds without debug assertions do not contain this module.
 
 use std::sync::{Mutex, PoisonError};
 
 static TO_COME: Mutex<Option<usize>> = Mutex::new(None);
 
-/// Makes one announced request fail after this many others have succeeded. `None` cancels the
+/// Makes one checked request fail after this many others have succeeded. `None` cancels the
 /// refusal. Returns whether an earlier refusal was still pending.
 pub fn after(requests: Option<usize>) -> bool {
     let mut to_come = TO_COME.lock().unwrap_or_else(PoisonError::into_inner);

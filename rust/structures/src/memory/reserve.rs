@@ -1,4 +1,4 @@
-//! Addresses that are kept for small allocations once the system refuses.
+//! Addresses that are kept for small allocations after the system refuses memory.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -7,20 +7,21 @@ use tidegate_sync::Counter;
 
 use super::{OutOfMemory, limit, pool};
 
-/// Bytes of the reserve where no limit on the process says otherwise: what all threads together
-/// allocate in small pieces between two [checks](super::check). They are addresses only, of which
-/// no page is ever written to.
+/// The number of bytes of the reserve if the process has no limits. The reserve covers the small
+/// allocations of all threads between two [checks](super::check). The reserve consists only of
+/// addresses, and no page of it is ever written.
 pub const RESERVE: usize = 32 << 20;
 
-/// Where there is a limit, the reserve is this part of what it leaves: so large are the largest
-/// requests that are served though nobody has announced them.
+/// If there is a limit, the reserve is this fraction of the remaining addresses. The reserve
+/// determines the largest request that is served without a previous check.
 const PART: usize = 4;
 
-/// The most and the least that the reserve has then. With less it is not worth to go on.
+/// The maximum and minimum size of the reserve in this case. With a smaller reserve, it is not
+/// worth continuing.
 const MOST: usize = 1 << 30;
 const LEAST: usize = 2 << 20;
 
-/// Bytes for what it takes to say that there is no memory.
+/// The number of bytes needed to report that there is no memory.
 const LAST: usize = 1 << 20;
 
 static ADDRESSES: Mutex<Addresses> = Mutex::new(Addresses { reserve: None, last: None });
@@ -30,7 +31,7 @@ struct Addresses {
     last: Option<MmapMut>,
 }
 
-/// 1 while the reserve is whole, which it is not at first.
+/// 1 while the reserve is complete, which it is not at first.
 static WHOLE: Counter = Counter::new(0);
 
 #[inline]
@@ -38,7 +39,7 @@ pub(super) fn is_whole() -> bool {
     WHOLE.get() == 1
 }
 
-/// Takes the reserve anew, as much of it as can be had.
+/// Allocates the reserve again, as much of it as possible.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
     let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
@@ -68,21 +69,21 @@ fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     is_whole
 }
 
-/// Gives the reserve to the next allocation. Returns whether there was any.
+/// Frees the reserve for the next allocation. Returns whether there was any.
 fn spend() -> bool {
     let Some(mut addresses) = lock() else { return false };
     WHOLE.set(0);
     addresses.reserve.take().is_some()
 }
 
-/// As [`spend`], what is kept for the end.
+/// Like [`spend`], but frees the last reserve.
 fn spend_last() -> bool {
     lock().is_some_and(|mut addresses| addresses.last.take().is_some())
 }
 
 /// Returns the addresses. Another thread holds them for a few system calls at most, so this waits
-/// for a moment. It does not wait forever: after a fork, a thread that the child process lacks may
-/// hold them.
+/// for a moment. The wait is bounded: after a fork, a thread that the child process does not have
+/// may hold the addresses.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {
@@ -95,6 +96,6 @@ fn lock() -> Option<MutexGuard<'static, Addresses>> {
     None
 }
 
-/// What gives memory back once the system refuses, the dearest last. Each returns whether there was
-/// any.
+/// The functions that free memory after the system has refused some, the most expensive last. Each
+/// returns whether there was any.
 pub(super) const GIVE_BACK: [fn() -> bool; 3] = [pool::empty_pool, spend, spend_last];

@@ -1,9 +1,9 @@
 //! Finds the values of an array that lie in a range.
 
-/// Adds, in order, the places of the values from `low` to `high` to `found`; the first value's
-/// place is `first`.
+/// Appends the positions of the values from `low` to `high` to `found`, in order. The position of
+/// the first value is `first`.
 pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mut Vec<u32>) {
-    // Places are written at full width, beyond those that are found.
+    // Positions are written at full width, beyond those that are found.
     let before = found.len();
     found.resize(before + values.len() + WIDTH, 0);
     let out = &mut found[before..];
@@ -19,11 +19,12 @@ pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mu
     found.truncate(before + count);
 }
 
-/// Values compared at a time.
+/// The number of values compared at a time.
 const WIDTH: usize = 8;
 
-/// As [`select_within`], into `out`, with room for a width more than there are values; no branch
-/// depends on a value. NEON uses it too, since it cannot move the found lanes to the front.
+/// Like [`select_within`], but writes to `out`, which must have room for one width more than there
+/// are values. No branch depends on a value. NEON also uses it, because NEON cannot move the found
+/// lanes to the front.
 fn portable(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> usize {
     let mut count = 0;
     for (&value, place) in values.iter().zip(first..) {
@@ -41,7 +42,7 @@ fn avx512(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> u
         _mm256_storeu_si256, _mm512_cmpge_epi64_mask, _mm512_loadu_epi64,
         _mm512_mask_cmple_epi64_mask, _mm512_set1_epi64,
     };
-    assert!(out.len() >= values.len() + WIDTH, "room for a width more than there are values");
+    assert!(out.len() >= values.len() + WIDTH, "there is room for one width more than values");
     let (lows, highs) = (_mm512_set1_epi64(low), _mm512_set1_epi64(high));
     let step = _mm256_set1_epi32(WIDTH as i32);
     let mut places = _mm256_add_epi32(
@@ -56,8 +57,8 @@ fn avx512(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> u
         let inside =
             _mm512_mask_cmple_epi64_mask(_mm512_cmpge_epi64_mask(block, lows), block, highs);
         debug_assert!(count + WIDTH <= out.len());
-        // SAFETY: `count` is at most the number of values before this block, after which `out` has
-        // room for 8 and more.
+        // SAFETY: `count` is at most the number of values before this block, and `out` has room for
+        // at least 8 more.
         unsafe {
             _mm256_storeu_si256(
                 out.as_mut_ptr().add(count).cast(),
@@ -84,7 +85,7 @@ mod tests {
                 (first..).zip(&values).filter(|(_, value)| (low..=high).contains(value)).map(|(place, _)| place).collect();
             let mut found = vec![7];
             select_within(&values, low, high, first, &mut found);
-            prop_assert_eq!(found[0], 7, "what was there stays");
+            prop_assert_eq!(found[0], 7, "existing elements stay");
             prop_assert_eq!(&found[1..], &expected[..]);
             let mut out = vec![0; values.len() + WIDTH];
             let count = portable(&values, low, high, first, &mut out);

@@ -1,14 +1,14 @@
-//! Slots: places that can be written, and not yet read.
+//! Slots: elements that can be written but not read yet.
 
 use std::fmt;
 
 use bytemuck::{AnyBitPattern, NoUninit, TransparentWrapper};
 
-/// A place for a value, of which nobody can tell what is there.
+/// The place of a value whose contents are unknown.
 #[repr(transparent)]
 pub struct Slot<T>(T);
 
-// SAFETY: a slot is a value and nothing else.
+// SAFETY: a slot consists of a value and nothing else.
 unsafe impl<T> TransparentWrapper<T> for Slot<T> {}
 
 impl<T> fmt::Debug for Slot<T> {
@@ -24,7 +24,7 @@ impl<T: Copy> Slot<T> {
         self.0 = value;
     }
 
-    /// The places of values that are to be written over.
+    /// Returns values as slots, so that they can be overwritten.
     #[inline]
     pub fn of(values: &mut [T]) -> &mut [Self] {
         Self::wrap_slice_mut(values)
@@ -35,24 +35,24 @@ impl<T: Copy> Slot<T> {
         Self::wrap_slice(values)
     }
 
-    /// The values, for code of this crate that writes without reading.
+    /// Returns slots as values, for code of this crate that writes without reading.
     #[inline]
     pub(crate) fn values(slots: &mut [Self]) -> &mut [T] {
         Self::peel_slice_mut(slots)
     }
 
-    /// Writes one value everywhere, after which all can be read.
+    /// Writes one value everywhere, and returns the values, which can then be read.
     pub fn fill(slots: &mut [Self], value: T) -> &mut [T] {
         let values = Self::values(slots);
         values.fill(value);
         values
     }
 
-    /// Writes as many values as there are places, after which all can be read.
+    /// Writes one value per slot, and returns the values, which can then be read.
     ///
     /// # Panics
     ///
-    /// When the lengths differ.
+    /// Panics if the lengths differ.
     pub fn copy<'a>(slots: &'a mut [Self], from: &[T]) -> &'a mut [T] {
         let values = Self::values(slots);
         values.copy_from_slice(from);
@@ -61,11 +61,11 @@ impl<T: Copy> Slot<T> {
 }
 
 impl<T: AnyBitPattern + NoUninit> Slot<T> {
-    /// The places, as places of values of another type.
+    /// Converts slots to slots of another type.
     ///
     /// # Panics
     ///
-    /// When they are not aligned for such values, or are no whole number of them.
+    /// Panics if the slots are not aligned for this type, or are not a whole number of its values.
     pub fn cast<U: AnyBitPattern + NoUninit>(slots: &mut [Self]) -> &mut [Slot<U>] {
         Slot::of(bytemuck::cast_slice_mut(Self::values(slots)))
     }
@@ -87,7 +87,7 @@ mod tests {
             [1, 2, 3, if cfg!(target_endian = "little") { 4 } else { 0 }]
         );
         assert_eq!(Slot::fill(Slot::of(&mut values), 9), [9; 4]);
-        // What is there is not told to a log, either.
+        // The contents of a slot are not written to a log, either.
         assert_eq!(format!("{:?}", Slot::of(&mut values)[0]), "Slot { .. }");
     }
 }

@@ -1,64 +1,67 @@
-//! Which size of pages the system supplies faster at the moment.
+//! Determines which page size the system currently supplies faster.
 //!
-//! Where the memory of a machine is at hand, a huge page costs less than 512 small ones. Where the
-//! host of a virtual machine has to supply the memory anew, it may be the other way round: on one
-//! such machine a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
-//! small ones. Nothing tells which of the two holds, and it changes. So now and then the first bytes
-//! of a large array are fetched in both ways, by the clock.
+//! If the machine's memory is available, a huge page costs less than 512 small ones. If the host of
+//! a virtual machine has to supply the memory first, it may be the other way round. On one such
+//! machine, a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
+//! small ones. No interface reports which case applies, and this changes over time. From time to
+//! time, the first bytes of a large array are therefore requested in both ways, and the times are
+//! compared.
 //!
 //! # Trade-offs
 //!
-//! An array of small pages stays so for as long as the process uses its memory. A join whose result
-//! takes gigabytes is then up to 1.8 times as slow in later calls; one of 200 MB is as fast. So huge
-//! pages are given up only where they take more than twice as long.
+//! An array on small pages keeps them as long as the process uses its memory. A join whose result
+//! needs gigabytes is then up to 1.8 times as slow in later calls, while one of 200 MB is as fast
+//! as before. Huge pages are therefore given up only if they take more than twice as long.
 
 use std::time::Duration;
 
 use tidegate_sync::Counter;
 
-/// A size of pages.
+/// A page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageSize {
     Huge,
     Small,
 }
 
-/// A trial that chose huge pages, or small ones, holds for this number of bytes. It is shorter for
-/// huge pages, since a few of them may be at hand where most are not.
+/// The number of bytes for which a trial remains valid after it chose huge or small pages. The
+/// number is smaller for huge pages, because a few of them may be available even if most are not.
 const HUGE_HOLDS: usize = 32 << 20;
 const SMALL_HOLDS: usize = 128 << 20;
 
-/// The last trial.
+/// The result of the last trial.
 pub(super) struct Supply {
-    /// The number of bytes for which it still holds.
+    /// The number of bytes for which the trial remains valid.
     left: Counter,
-    /// Whether it chose small pages: 0 or 1.
+    /// 1 if the trial chose small pages, and 0 otherwise.
     is_small: Counter,
 }
 
 impl Supply {
-    /// Chooses huge pages, until the first trial.
+    /// Chooses huge pages until the first trial.
     pub(super) const fn new() -> Self {
         Supply { left: Counter::new(0), is_small: Counter::new(0) }
     }
 
-    /// The size that the last trial chose, for `bytes` more bytes; `None` where a trial is due.
+    /// Returns the page size that the last trial chose, for `bytes` more bytes, or `None` if a
+    /// trial is due.
     pub(super) fn known(&self, bytes: usize) -> Option<PageSize> {
         let left = self.left.get();
         if left == 0 {
             return None;
         }
-        // Two threads at a time may count once: then the next trial comes a little later.
+        // Two threads may count only once. The next trial then starts a little later.
         self.left.set(left.saturating_sub(bytes));
         Some(self.last())
     }
 
-    /// The size that the last trial chose.
+    /// Returns the page size that the last trial chose.
     pub(super) fn last(&self) -> PageSize {
         if self.is_small.get() == 0 { PageSize::Huge } else { PageSize::Small }
     }
 
-    /// Chooses a size, by the times that as many bytes took in huge pages and in small ones.
+    /// Chooses a page size, given the times that the same number of bytes took with huge and with
+    /// small pages.
     pub(super) fn note(&self, huge: Duration, small: Duration) -> PageSize {
         let is_small = huge > 2 * small;
         self.is_small.set(usize::from(is_small));

@@ -1,11 +1,11 @@
-//! A column as bitmaps of its rows, one for each of a few buckets of its values.
+//! A column as bitmaps of its rows, with one bitmap for each of a few buckets of its values.
 //!
-//! A bitmap has the rows of all buckets before its own. So the rows in a range of buckets are the
-//! rows of one bitmap that are not in another, however wide the range is, and 64 rows of two
-//! columns are tested by four loads. This is the range encoding of Chan and Ioannidis, "Bitmap
-//! Index Design and Evaluation" (SIGMOD 1998), over blocks of rows, so that the bitmaps that a
-//! group of ranges needs stay in the second cache. They are on huge pages, since each test goes to
-//! other bitmaps.
+//! A bitmap contains the rows of all buckets before its own. The rows in a range of buckets are
+//! therefore the rows of one bitmap that are not in another, regardless of the width of the range,
+//! and four loads test 64 rows of two columns. This is the range encoding of Chan and Ioannidis,
+//! "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The bitmaps that
+//! a group of ranges needs thus stay in the second-level cache. The bitmaps are on huge pages,
+//! because each test reads different ones.
 
 use std::ops::Range;
 
@@ -14,50 +14,50 @@ use super::wide::{Work, wide};
 use crate::memory::gather::prefetch;
 use crate::memory::pages::Pages;
 
-/// Buckets of a column.
+/// The number of buckets of a column.
 pub const BUCKETS: usize = 128;
 
-/// Rows whose bitmaps lie together.
+/// The number of rows whose bitmaps are stored together.
 pub const BLOCK_ROWS: usize = 64 * BLOCK_WORDS;
 const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
 
-/// Words of a block, and blocks that share a huge page.
+/// The number of words in a block, and of blocks in a huge page.
 const BLOCK: usize = BUCKETS * BLOCK_WORDS;
 const SEGMENT: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Words that are tested between two branches.
+/// The number of words that are tested between two branches.
 const TILE: usize = 8;
 const TILE_ROWS: usize = 64 * TILE;
 
-/// Cache lines of a bitmap that are asked for ahead.
+/// The number of cache lines of a bitmap that are prefetched.
 const ANNOUNCED: usize = 4;
 
-/// Which rows of a block are in buckets before some bucket.
+/// The rows of a block that are in earlier buckets.
 type Bitmap = [u64; BLOCK_WORDS];
 
-/// That behind the last bucket: all rows, and all that are not there yet.
+/// The bitmap after the last bucket: all rows, including those that do not exist yet.
 static ALL: Bitmap = [!0; BLOCK_WORDS];
 
 /// The bitmaps of a column.
 #[derive(Debug, Default)]
 pub struct Bitmaps {
     rows: usize,
-    /// One bitmap a bucket, block by block. Zeros follow the bitmaps of the last block.
+    /// One bitmap per bucket, block by block. Zeros follow the bitmaps of the last block.
     segments: Vec<Pages<u64>>,
 }
 
-/// The segment of a block, and where it begins in there.
+/// Returns the segment of a block, and the position of the block in it.
 #[inline]
 fn place(block: usize) -> (usize, usize) {
     (block / SEGMENT, block % SEGMENT * BLOCK)
 }
 
 impl Bitmaps {
-    /// Adds rows behind the others, given their buckets.
+    /// Appends rows, given their buckets.
     ///
     /// # Panics
     ///
-    /// When a bucket is none of the [`BUCKETS`].
+    /// Panics if a bucket is not below [`BUCKETS`].
     pub fn extend(&mut self, buckets: impl Iterator<Item = u8>) {
         let mut of_tile = [[0; TILE]; BUCKETS];
         for bucket in buckets {
@@ -75,12 +75,12 @@ impl Bitmaps {
         }
     }
 
-    /// Makes a block for the rows to come.
+    /// Creates a block for future rows.
     fn add_block(&mut self) {
         let (segment, start) = place(self.rows / BLOCK_ROWS);
         let end = start + BLOCK;
         if segment == self.segments.len() {
-            // Few rows take little memory, and many are not copied.
+            // A few rows use little memory, and large numbers of rows are not copied.
             self.segments
                 .push(Pages::filled(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }, 0));
         }
@@ -92,8 +92,8 @@ impl Bitmaps {
         }
     }
 
-    /// Adds the rows of a tile, given by bucket, and leaves none: whole cache lines, since each
-    /// bucket's is another.
+    /// Appends the rows of a tile, given by bucket, and clears them. Whole cache lines are written,
+    /// because each bucket has a different one.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);
         let at = tile * TILE % BLOCK_WORDS;
@@ -108,7 +108,7 @@ impl Bitmaps {
         }
     }
 
-    /// A bucket's bitmap in a block.
+    /// Returns a bucket's bitmap in a block.
     #[inline]
     fn bitmap(&self, block: usize, bucket: usize) -> &Bitmap {
         if bucket == BUCKETS {
@@ -116,16 +116,16 @@ impl Bitmaps {
         }
         let (segment, start) = place(block);
         let words = &self.segments[segment][start + bucket * BLOCK_WORDS..];
-        words.first_chunk().expect("the bitmaps of a block are whole")
+        words.first_chunk().expect("the bitmaps of a block are complete")
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub fn memory(&self) -> usize {
         self.segments.iter().map(|words| words.len()).sum::<usize>() * size_of::<u64>()
     }
 
-    /// Asks for what [`scan`](Self::scan) reads first: the processor asks for the rest once it sees
-    /// which way that goes.
+    /// Prefetches the data that [`scan`](Self::scan) reads first. The processor prefetches the rest
+    /// once it recognizes the access pattern.
     pub fn announce(&self, span: Span<u8>, run: &Range<usize>) {
         let (block, first) = (run.start / BLOCK_ROWS, run.start % BLOCK_ROWS / 64);
         for bucket in [usize::from(span.low), usize::from(span.low) + usize::from(span.width) + 1] {
@@ -134,16 +134,16 @@ impl Bitmaps {
         }
     }
 
-    /// Adds to `found` the rows of `run` whose bucket is in a range, ascending.
+    /// Appends the rows of `run` whose bucket is in a range to `found`, in ascending order.
     pub fn scan(&self, span: Span<u8>, run: Range<usize>, found: &mut Vec<u32>) {
         wide(Find::<false> { columns: [self, self], spans: [span, span], run, found });
     }
 
-    /// As [`scan`](Self::scan), where the buckets of two columns must be in range.
+    /// Like [`scan`](Self::scan), but the buckets of both columns must be in range.
     ///
     /// # Panics
     ///
-    /// When the columns differ in length.
+    /// Panics if the columns differ in length.
     pub fn scan_two(
         &self,
         second: &Self,
@@ -151,7 +151,7 @@ impl Bitmaps {
         run: Range<usize>,
         found: &mut Vec<u32>,
     ) {
-        assert_eq!(self.rows, second.rows, "columns of one length");
+        assert_eq!(self.rows, second.rows, "both columns have the same length");
         wide(Find::<true> { columns: [self, second], spans, run, found });
     }
 }
@@ -188,7 +188,7 @@ fn find<const TWO: bool>(
     run: Range<usize>,
     found: &mut Vec<u32>,
 ) {
-    // Whole tiles; what is in them beside the run is left out where rows are listed.
+    // Whole tiles are searched. Rows outside the run are left out when rows are listed.
     let first = run.start % BLOCK_ROWS / TILE_ROWS;
     let last = (run.end - block * BLOCK_ROWS).div_ceil(TILE_ROWS);
     let tiles = |nth: usize, bucket: usize| {
@@ -201,7 +201,7 @@ fn find<const TWO: bool>(
     let count = last - first;
     assert!(
         [a_before, a_upto, b_before, b_upto].iter().all(|tiles| tiles.len() == count),
-        "no bounds to check below"
+        "the ranges below are in bounds"
     );
     for tile in 0..count {
         let mut rows = [0; TILE];
@@ -218,8 +218,8 @@ fn find<const TWO: bool>(
     }
 }
 
-/// Adds the rows of a tile that are in the run.
-// By itself, so that the loop has the registers.
+/// Appends the rows of a tile that are in the run.
+// A separate function, so that the loop can use all registers.
 #[inline(never)]
 fn list(rows: &[u64; TILE], base: usize, run: &Range<usize>, found: &mut Vec<u32>) {
     for (word, &rows) in rows.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Loops with the widest instructions that the processor has.
+//! Loops that use the widest instructions of the processor.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `wide.rs` | runs a loop as compiled for AVX2, where the processor has it |
-//! | `scan.rs` | places where columns are in given ranges, with the widest instructions there are |
+//! | `wide.rs` | runs a loop compiled for AVX2 if the processor has it |
+//! | `scan.rs` | finds rows whose columns are in given ranges, with the widest instructions available |
 //! | `scan/neon.rs` | the loop of `scan.rs` for ARM |
-//! | `bitmaps.rs` | the same by a bitmap for each of a few buckets of values |
+//! | `bitmaps.rs` | finds such rows with one bitmap for each of a few buckets of values |
 
 pub mod bitmaps;
 pub mod scan;

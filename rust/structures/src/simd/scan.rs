@@ -1,44 +1,46 @@
-//! Finds the places of columns whose values lie in given ranges, for several sets of ranges at a
-//! time.
+//! Finds the positions at which the values of columns are in given ranges, for several sets of
+//! ranges at a time.
 //!
-//! This is the inner loop of joins that compare every pair. A tile of each column is loaded once
-//! and compared with the ranges of all rows; whether any place of the tile is in range is one bit a
-//! row, found without a branch. Only where there is one, the tile is looked at again. The same code
-//! is compiled for AVX-512, for AVX2 and for the features that every processor of the target has,
-//! and chosen when it runs. NEON has a loop of its own, see `scan/neon.rs`.
+//! `scan` is the inner loop of joins that compare every pair. A tile of each column is loaded once
+//! and compared with the ranges of all rows. For each row, one bit, computed without a branch, says
+//! whether any position of the tile is in range. The tile is examined again only if there is such a
+//! position. The same code is compiled for AVX-512, for AVX2 and for the features that every
+//! processor of the target has, and is chosen at run time. NEON has its own loop, see
+//! `scan/neon.rs`.
 //!
-//! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed
-//! numbers, and values beyond it are compared instead: two instructions where there would be three.
+//! Before AVX-512, vectors have no unsigned comparison. For these processors, a range is shifted to
+//! signed numbers, and values beyond it are compared instead, with two instructions instead of
+//! three.
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
 use crate::instructions::{Instructions, available, instructions};
 
-/// A range of unsigned values: `low`, and how far the largest is above it.
+/// A range of unsigned values: `low`, and the difference between the largest value and `low`.
 ///
-/// One subtraction and one comparison test it, since what is below wraps around to what is far
-/// above.
+/// One subtraction and one comparison test whether a value is in the range, because values below it
+/// wrap around to large numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span<T> {
     /// The smallest value.
     pub low: T,
-    /// The largest value, less the smallest.
+    /// The largest value minus the smallest.
     pub width: T,
 }
 
-/// Values that are scanned: unsigned integers, of which narrow ones are compared faster.
+/// Values that are scanned: unsigned integers. Narrow ones are compared faster.
 pub trait Lane: Copy + Default + Send + Sync + 'static {
-    /// Whether the value is in a range.
+    /// Returns whether the value is in a range.
     fn within(self, span: Span<Self>) -> bool;
 
-    /// The range such that signed numbers can be compared, for [`beyond`](Self::beyond).
+    /// Returns the range shifted to signed numbers, for [`beyond`](Self::beyond).
     fn moved(span: Span<Self>) -> Span<Self>;
 
-    /// Whether the value is not in a range that was [moved](Self::moved).
+    /// Returns whether the value is outside a range that was [shifted](Self::moved).
     fn beyond(self, moved: Span<Self>) -> bool;
 
-    /// A byte for each of some values: all ones if the value is in the range, else zeros.
+    /// Returns one byte per value: all ones if the value is in the range, and zeros otherwise.
     ///
     /// # Safety
     ///
@@ -73,7 +75,7 @@ macro_rules! lanes {
                 values: &[Self; neon::WIDTH],
                 span: &neon::WideSpan<Self>,
             ) -> neon::Bytes {
-                // SAFETY: the processor has NEON, as the caller says.
+                // SAFETY: the caller guarantees that the processor has NEON.
                 unsafe { neon::$lane(values, span) }
             }
         }
@@ -82,28 +84,28 @@ macro_rules! lanes {
 
 lanes!(u8 u16 u32 u64);
 
-/// Places compared between two branches.
+/// The number of positions compared between two branches.
 const TILE: usize = 64;
 
-/// For each of `N` rows, adds to `found` the places where the value is in the row's range,
-/// ascending, each plus `base`.
+/// For each of `N` rows, appends the positions at which the value is in the row's range to `found`,
+/// in ascending order, each increased by `base`.
 pub fn scan<A: Lane, const N: usize>(
     values: &[A],
     spans: &[Span<A>; N],
     base: u32,
     found: &mut [Vec<u32>; N],
 ) {
-    // A column without values stands for none.
+    // An empty second column means that there is none.
     let ranges =
         Ranges { values, second: &[] as &[u8], spans, second_spans: &[Span::default(); N], base };
     ranges.find::<false>(instructions(), found);
 }
 
-/// As [`scan`], where the values of two columns must be in range.
+/// Like [`scan`], but the values of both columns must be in range.
 ///
 /// # Panics
 ///
-/// When the columns differ in length.
+/// Panics if the columns differ in length.
 pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     first: &[A],
     second: &[B],
@@ -115,12 +117,12 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     scan_two_by(instructions(), first, second, first_spans, second_spans, base, found);
 }
 
-/// As [`scan_two`], with instructions that need not be the widest ones: for tests and benches of
-/// those.
+/// Like [`scan_two`], but with the given instructions, which need not be the widest. Tests and
+/// benchmarks of these instructions use this function.
 ///
 /// # Panics
 ///
-/// When the columns differ in length, or the processor has no such instructions.
+/// Panics if the columns differ in length, or if the processor lacks these instructions.
 pub fn scan_two_by<A: Lane, B: Lane, const N: usize>(
     by: Instructions,
     first: &[A],
@@ -130,8 +132,8 @@ pub fn scan_two_by<A: Lane, B: Lane, const N: usize>(
     base: u32,
     found: &mut [Vec<u32>; N],
 ) {
-    assert_eq!(first.len(), second.len(), "columns of one length");
-    assert!(available().contains(&by), "instructions of this processor");
+    assert_eq!(first.len(), second.len(), "both columns have the same length");
+    assert!(available().contains(&by), "this processor has the instructions");
     let ranges = Ranges { values: first, second, spans: first_spans, second_spans, base };
     ranges.find::<true>(by, found);
 }
@@ -148,23 +150,25 @@ struct Ranges<'a, A, B, const N: usize> {
 
 impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
     fn find<const TWO: bool>(self, by: Instructions, found: &mut [Vec<u32>; N]) {
-        // Moved here, before a call that is not inlined: the compiler would move them back.
+        // The ranges are shifted here, before a call that is not inlined, because the compiler
+        // would otherwise undo it.
         let moved = || (self.spans.map(Lane::moved), self.second_spans.map(Lane::moved));
         match by {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => {
-                // SAFETY: the processor has the features, as the choice of the instructions has
-                // made sure.
+                // SAFETY: the processor has the features, which were checked when the instructions
+                // were chosen.
                 unsafe { x86::avx512::<A, B, TWO, N>(self, found) }
             }
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => {
-                // SAFETY: likewise.
+                // SAFETY: as above.
                 unsafe { x86::avx2::<A, B, TWO, N>(self, &moved(), found) }
             }
             #[cfg(target_arch = "aarch64")]
             Instructions::Neon => {
-                // SAFETY: the processor has NEON, as the choice of the instructions has made sure.
+                // SAFETY: the processor has NEON, which was checked when the instructions were
+                // chosen.
                 unsafe { neon::tiles::<A, B, TWO, N>(self, found) }
             }
             _ => portable::<A, B, TWO, N>(self, &moved(), found),
@@ -172,7 +176,7 @@ impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
     }
 }
 
-/// Ranges that were moved, of both columns.
+/// The shifted ranges of both columns.
 type MovedRanges<A, B, const N: usize> = ([Span<A>; N], [Span<B>; N]);
 
 #[cfg(target_arch = "x86_64")]
@@ -206,8 +210,8 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     tiles::<A, B, TWO, N>(ranges, Some(moved), found);
 }
 
-/// The loop, in the instructions of the function it becomes part of; with moved ranges, those
-/// compare.
+/// The loop, compiled with the instructions of the function into which it is inlined. If there are
+/// shifted ranges, it compares with those.
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -241,7 +245,7 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
                 }
             };
         }
-        // One branch for all rows, since most tiles have no hit.
+        // One branch for all rows, because most tiles have no hit.
         if any.iter().fold(false, |all, &one| all | one) {
             let base = base + (tile * TILE) as u32;
             for row in (0..N).filter(|&row| any[row]) {
@@ -252,7 +256,7 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     rest::<A, B, TWO, N>(ranges, found);
 }
 
-/// Adds the places in range behind the last tile.
+/// Appends the positions in range after the last tile.
 #[inline(always)]
 fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -277,7 +281,7 @@ fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     }
 }
 
-/// Adds the places in range, found 32 at a time as bits of a word.
+/// Appends the positions in range, 32 of which at a time are found as the bits of a word.
 #[inline(always)]
 fn list<A: Lane, B: Lane, const TWO: bool>(
     first: &[A],
@@ -313,7 +317,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Small values, so that many are in range.
+    /// The values are small, so that many are in range.
     fn column<T: From<u8>>(bytes: &[u8]) -> Vec<T> {
         bytes.iter().map(|&byte| T::from(byte)).collect()
     }
@@ -379,7 +383,7 @@ mod tests {
         let mut found: [Vec<u32>; 4] = Default::default();
         scan(&values, &spans, 0, &mut found);
         assert_eq!(found, [vec![0, 1, 2, 3], vec![3], vec![0], vec![1, 2]]);
-        // In a tile, too, whatever compares.
+        // The result must be the same in a tile, for all instructions.
         let tile: Vec<u64> = values.into_iter().cycle().take(TILE).collect();
         for &by in available() {
             let mut of_tile: [Vec<u32>; 4] = Default::default();

@@ -1,23 +1,24 @@
-//! Code compiled for the wide instructions of newer processors.
+//! Runs code that is compiled for the wide instructions of newer processors.
 
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::Instructions;
 
 /// Work that is compiled for the instructions of its caller.
 pub trait Work {
-    /// What comes of it.
+    /// The result of the work.
     type Output;
 
-    /// Does it. What is to gain by wide instructions is inlined, here and in what this calls:
-    /// `#[inline(always)]`. A closure would be compiled by itself, for every processor.
+    /// Does the work. Code that benefits from wide instructions must be inlined with
+    /// `#[inline(always)]`, both this method and the functions it calls. A closure would be
+    /// compiled separately, for every processor.
     fn run(self) -> Self::Output;
 }
 
-/// Does `work`, on a processor with AVX2 as compiled for such. Every 64-bit ARM processor has
-/// NEON, so the compiler uses it anyway.
+/// Does `work`. On a processor with AVX2, the code compiled for AVX2 is used. Every 64-bit ARM
+/// processor has NEON, so the compiler uses it anyway.
 ///
-/// JUSTIFICATION - Benefit: comparisons of eight numbers at once instead of four, in a loop of an
-/// operator that knows nothing of processors. Soundness: the features are checked for first.
+/// JUSTIFICATION - Benefit: eight numbers are compared at a time instead of four, in a loop of an
+/// operator that does not depend on the processor. Soundness: the features are checked first.
 #[inline]
 pub fn wide<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]

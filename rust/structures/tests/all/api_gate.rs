@@ -1,7 +1,7 @@
-//! What the block gate's handles allow and refuse, with bad input. Not: races, order (see the other
-//! files).
+//! Tests what the block gate's handles allow and reject, with invalid input. Other files test races
+//! and the order of rows.
 //!
-//! A push after close is not among them: `close` takes the source.
+//! The tests do not push after a close, because `close` consumes the source.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use tidegate_structures::gate::{
     BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejection, Tier, TooManySources,
 };
 
-/// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
+/// Fails to compile if `T` is `Sync`: then both implementations apply, so the call is ambiguous.
 macro_rules! assert_send_and_not_sync {
     ($($handle:ty),*) => {$({
         fn is_send<T: Send>() {}
@@ -116,7 +116,8 @@ fn what_is_out_of_order_comes_back() {
     assert!(matches!(readers[0].next_block(), Next::NotYet));
 }
 
-/// A reader that does not read: the source is told, before memory is taken, and may go on later.
+/// A reader does not read. Its source receives an error before memory is allocated, and can
+/// continue later.
 #[test]
 fn a_silent_reader_fills_the_gate_and_no_more() {
     const LIMIT: usize = 64 << 10;
@@ -158,7 +159,7 @@ fn handles_dropped_in_the_middle_leave_the_others_right() {
     assert!(matches!(readers[0].next_block(), Next::End));
     assert!(
         runs.iter().all(|run| Arc::strong_count(run) == 1),
-        "runs that everybody has passed are given back"
+        "runs that all readers have passed are freed"
     );
 }
 
@@ -180,6 +181,6 @@ fn what_was_not_given_can_be_looked_at() {
     assert_eq!(
         unread(&mut readers[0]),
         [(0, vec![9]), (0, vec![9, 12])],
-        "rows up to 7 were given"
+        "rows up to 7 were returned"
     );
 }

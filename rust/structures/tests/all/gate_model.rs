@@ -1,9 +1,9 @@
-//! A model of a gate that is obviously right, on one thread, and random histories that are run on
-//! it and on a gate.
+//! A model of a gate that is obviously correct, on one thread, and random histories that are run on
+//! the model and on a gate.
 //!
-//! Every answer must be the model's: the row, or that nothing is ready, or the end. So wrong order
-//! is caught, rows lost, doubled or given too early, and readiness that is not exact. Races are
-//! not. The crate of the published algorithms uses this file, too.
+//! Every result must equal the model's: the row, "nothing is ready", or the end. The comparison
+//! detects a wrong order, rows that are lost, duplicated or returned too early, and inexact
+//! readiness. It does not detect races. The crate of the published algorithms also uses this file.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -21,7 +21,8 @@ pub(crate) type Rank = (Tier, u16);
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) rows: BTreeSet<Row>,
-    /// Promise of each source, `None` when closed, and how many rows it pushed.
+    /// The promise of each source, or `None` if it is closed, and the number of rows that it
+    /// pushed.
     pub(crate) sources: Vec<(Option<i64>, u64)>,
     /// The sources in the last tier.
     pub(crate) last: BTreeSet<usize>,
@@ -77,7 +78,7 @@ pub(crate) enum Step {
 
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     let which = || 0..usize::MAX;
-    // Rises of 0 are ties; a large rise now and then makes sources overtake one another.
+    // A rise of 0 produces ties. An occasional large rise lets sources overtake each other.
     let rise = || prop_oneof![3 => Just(0u8), 4 => 1..4u8, 1 => 20..60u8];
     let rises = prop::collection::vec(rise(), 1..12);
     prop_oneof![
@@ -91,34 +92,34 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A gate that histories are run on.
+/// A gate on which histories are run.
 pub(crate) trait Gate {
     type Source;
     type Reader;
 
-    /// How often a step reads, at most.
+    /// The maximum number of reads in a step.
     const READS: usize;
 
-    /// A gate with this number of sources, and one reader.
+    /// Creates a gate with the given number of sources, and one reader.
     fn new(sources: usize) -> (Vec<Self::Source>, Self::Reader);
 
-    /// Pushes rows, which the gate has to take.
+    /// Pushes rows, which the gate must accept.
     fn push(source: &mut Self::Source, rows: &[Row]) -> Result<(), TestCaseError>;
 
-    /// Pushes a row that is late, and has to come back.
+    /// Pushes a late row, which the gate must return.
     fn push_late(source: &mut Self::Source, ts: i64) -> Result<(), TestCaseError>;
 
     fn advance(source: &mut Self::Source, ts: i64);
 
     fn close(source: Self::Source);
 
-    /// Another source, with its number and its promise.
+    /// Returns another source, with its number and its promise.
     fn fork(source: &mut Self::Source) -> (Self::Source, u16, i64);
 
     fn fork_reader(reader: &Self::Reader) -> Self::Reader;
 
-    /// Reads once; whether there was anything. What comes has to be the model's next, from the row
-    /// `at` on, which moves on.
+    /// Reads once, and returns whether there was anything. The result must be the model's next one,
+    /// from the row `at` onwards. Advances `at`.
     fn read(
         reader: &mut Self::Reader,
         at: &mut Option<Row>,
@@ -133,13 +134,13 @@ struct Feeder<S> {
     source: S,
 }
 
-/// A reader, and its place.
+/// A reader and its position.
 struct Consumer<R> {
     reader: R,
     at: Option<Row>,
 }
 
-/// Runs a history on a gate and the model.
+/// Runs a history on a gate and on the model.
 pub(crate) fn run<G: Gate>(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut model = Model { sources: vec![(Some(i64::MIN), 0); sources], ..Model::default() };
     let (made, reader) = G::new(sources);

@@ -1,10 +1,10 @@
-//! Short concurrent histories of a gate, each searched for an order that the contract allows.
+//! Short concurrent histories of a gate. Each is searched for an order that the contract allows.
 //!
-//! When each call began and ended is recorded; some order of the calls must agree with those times
-//! and with the sequential gate. So answers that are wrong for a moment only are caught, such as
-//! "nothing is ready" when something was. Histories are short, or the search would not end, and
-//! what the threads do in them is chance: rare interleavings are for the loom models. The crate of
-//! the published algorithms uses this file, too.
+//! The begin and end of each call are recorded. Some order of the calls must agree with these times
+//! and with the sequential gate. The search also detects results that are wrong only for a moment,
+//! such as "nothing is ready" when a row was ready. Histories are short, because otherwise the
+//! search would not end. The interleaving of the threads is random; rare interleavings are left to
+//! the loom models. The crate of the published algorithms also uses this file.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -18,13 +18,13 @@ use crate::random::Random;
 /// `(ts, source, position)`
 pub(crate) type Row = (i64, u16, u64);
 
-/// What a call did.
+/// The action and result of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Did {
     Push(i64),
     Advance(i64),
     Close,
-    /// Rows given, and what the call answered.
+    /// The rows returned, and the result of the call.
     Read(Vec<Row>, Next<()>),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) did: Did,
 }
 
-/// Records calls of one thread.
+/// Records the calls of one thread.
 struct Recorder<'a> {
     clock: &'a Counter,
     calls: Vec<Call>,
@@ -51,10 +51,10 @@ impl Recorder<'_> {
     }
 }
 
-/// Whether some order of the calls agrees with their times and with the sequential gate.
+/// Returns whether some order of the calls agrees with their times and with the sequential gate.
 ///
-/// Threads below `sources` are sources. The state of the gate is a function of how many calls of
-/// each thread were ordered, so a state is visited once.
+/// Threads below `sources` are sources. The state of the gate is a function of the number of calls
+/// of each thread that have been ordered, so each state is visited once.
 pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     let mut visited = HashSet::new();
     let mut stack = vec![vec![0usize; threads.len()]];
@@ -79,7 +79,7 @@ pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     false
 }
 
-/// Whether the gate may answer so after `done` calls of each thread.
+/// Returns whether the gate may return this result after `done` calls of each thread.
 fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, did: &Did) -> bool {
     let Did::Read(given, answer) = did else { return true };
     let mut rows = BTreeSet::new();
@@ -131,7 +131,8 @@ fn meet(met: &Counter, threads: usize) {
     }
 }
 
-/// Calls of one source: rows that rise slowly, so that ties with other sources are frequent.
+/// Returns the calls of one source. Its times rise slowly, so that ties with other sources are
+/// frequent.
 fn source_calls(random: &mut Random) -> Vec<Did> {
     let mut ts = 0;
     let mut calls: Vec<Did> = (0..12)
@@ -147,7 +148,7 @@ fn source_calls(random: &mut Random) -> Vec<Did> {
 pub(crate) const SOURCES: usize = 2;
 pub(crate) const READERS: usize = 2;
 
-/// Records a history: `source` makes one call of a source, `read` one of a reader.
+/// Records a history: `source` makes one call of a source, and `read` makes one call of a reader.
 pub(crate) fn history<S: Send, R: Send>(
     seed: u64,
     sources: Vec<S>,
@@ -179,7 +180,7 @@ pub(crate) fn history<S: Send, R: Send>(
                 let mut recorder = Recorder { clock, calls: Vec::new() };
                 meet(met, SOURCES + READERS);
                 while !matches!(recorder.record(|| read(&mut reader)), Did::Read(_, Next::End)) {
-                    // Many answers that nothing is ready would only make the search long.
+                    // Many "nothing is ready" results would only make the search longer.
                     if recorder.calls.len() > 30 {
                         thread::yield_now();
                     }

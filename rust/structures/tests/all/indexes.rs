@@ -2,7 +2,7 @@
 
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
 
-/// Every index.
+/// Returns every index.
 pub(crate) fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
     vec![
         ("B+-tree".into(), Box::new(BPlusTree::new())),

@@ -1,4 +1,5 @@
-//! Short concurrent histories of the block gate (`histories.rs`). How to run: see `stress_gate.rs`.
+//! Checks short concurrent histories of the block gate, using `histories.rs`. `stress_gate.rs`
+//! describes how to run the tests.
 
 use tidegate_structures::gate::{BlockGate, BlockSource, Next};
 
@@ -29,7 +30,7 @@ fn linearizable_blocks() {
     }
 }
 
-/// The search refuses histories that no gate may have.
+/// The search rejects histories that no gate can have.
 #[test]
 fn the_search_finds_wrong_answers() {
     let call = |begin, end, did| Call { begin, end, did };
@@ -48,5 +49,5 @@ fn the_search_finds_wrong_answers() {
         1
     ));
     assert!(!is_linearizable(&read(2, 3, rows(4), Next::Ready(())), 1), "there is no such row");
-    assert!(!is_linearizable(&read(8, 9, Vec::new(), Next::End), 1), "a row was not given");
+    assert!(!is_linearizable(&read(8, 9, Vec::new(), Next::End), 1), "a row was not returned");
 }

@@ -1,15 +1,15 @@
-//! Every interleaving that loom models of small cases of the block gate.
+//! Explores every interleaving that loom models for small cases of the block gate.
 //!
-//! `make loom` runs these, those of the row gate (`rust/papers/tests`), and `loom_sync.rs`.
+//! `make loom` runs these tests, those of the row gate (`rust/papers/tests`), and `loom_sync.rs`.
 //!
-//! Under loom a segment has one node, a block two rows, a list two levels, and memory is looked
-//! after at every step, so that the rare paths are taken all the time. What the models catch:
-//! orderings that are too weak (a row read before it is written, memory freed while it is read:
-//! both are accesses to a checked cell that race), lost and doubled rows, rows given too early,
-//! leaks of counted payloads. What they cannot: more than three threads, long histories, and
-//! machines weaker than loom's model, which does not reorder loads. Preemptions are bounded by 2 or
-//! 3: the full search would take hours. Debug assertions are on, as the profile has them: they read
-//! keys, which are checked cells as well.
+//! Under loom, a segment has one node, a block two rows, and a list two levels, and memory is
+//! reclaimed at every step, so the rare paths are taken all the time. The models detect orderings
+//! that are too weak: a row that is read before it is written, or memory that is freed while it is
+//! read. Both are racing accesses to a checked cell. The models also detect rows that are lost,
+//! duplicated or returned too early, and leaks of counted payloads. The models cannot cover more
+//! than three threads, long histories, or machines weaker than loom's model, which does not reorder
+//! loads. Preemptions are bounded by 2 or 3, because the full search would take hours. Debug
+//! assertions are enabled, as in the profile: they read keys, which are checked cells as well.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
@@ -89,8 +89,8 @@ fn loom_block_push_push() {
     });
 }
 
-/// Two readers make blocks at once, with different views of what is ready; blocks and runs are
-/// freed as they go.
+/// Two readers build blocks at the same time, with different views of the ready rows. Blocks and
+/// runs are freed in the meantime.
 #[test]
 fn loom_block_read_read() {
     check(2, |alive| {

@@ -1,11 +1,11 @@
-//! Payloads that are counted, of the loom models of gates. The crate of the published algorithms
-//! uses this file, too.
+//! Counted payloads for the loom models of gates. The crate of the published algorithms also uses
+//! this file.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_sync::explore;
 
-/// A payload that counts those alive.
+/// A payload that counts how many payloads are alive.
 pub(crate) struct CountedPayload(pub(crate) Arc<AtomicUsize>);
 
 impl CountedPayload {
@@ -21,11 +21,11 @@ impl Drop for CountedPayload {
     }
 }
 
-/// Explores `model`; every payload that it makes must be dropped at its end.
+/// Explores `model`. Every payload that it creates must have been dropped at the end.
 pub(crate) fn check(preemptions: usize, model: impl Fn(&Arc<AtomicUsize>) + Send + Sync + 'static) {
     explore(Some(preemptions), move || {
         let alive = Arc::new(AtomicUsize::new(0));
         model(&alive);
-        assert_eq!(alive.load(Ordering::Relaxed), 0, "payloads alive after the gate is gone");
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "payloads alive after the gate was dropped");
     });
 }

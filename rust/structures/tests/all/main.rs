@@ -1,4 +1,5 @@
-//! All integration tests, in one executable: each more would be compiled and linked by itself.
+//! All integration tests, in one executable, because each further executable would be compiled and
+//! linked separately.
 
 #[cfg(not(loom))]
 mod gate_model;

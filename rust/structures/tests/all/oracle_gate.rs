@@ -1,5 +1,6 @@
-//! The block gate against a model that is obviously right (`gate_model.rs`), on one thread, also
-//! with sources in two tiers. Races are not caught: see `loom_gate.rs` and `stress_gate.rs`.
+//! Compares the block gate with a model that is obviously correct (`gate_model.rs`), on one thread,
+//! also with sources in two tiers. These tests do not detect races: see `loom_gate.rs` and
+//! `stress_gate.rs`.
 
 use proptest::prelude::*;
 use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejection, Tier};
@@ -59,7 +60,7 @@ impl Gate for Blocks {
     }
 }
 
-/// Reads a block; whether there was one.
+/// Reads a block, and returns whether there was one.
 fn read_block(
     reader: &mut BlockReader<Vec<i64>>,
     at: &mut Option<Row>,
@@ -83,13 +84,13 @@ fn read_block(
         let of = block.runs().filter(|run| run.first <= *id && *id < run.first.plus(run.run.len()));
         let found: Vec<_> =
             of.map(|run| run.run[(id.position() - run.first.position()) as usize]).collect();
-        prop_assert_eq!(found, [ts], "the row's run comes with the block, once");
+        prop_assert_eq!(found, [ts], "the block contains the row's run once");
         *at = Some(row);
     }
     Ok(true)
 }
 
-/// A step of a gate with sources in two tiers; the source is chosen at random.
+/// A step of a gate with sources in two tiers. The source is chosen at random.
 #[derive(Clone, Debug)]
 enum TierStep {
     Push { source: usize, rises: Vec<u8> },
@@ -114,7 +115,7 @@ fn tier_step() -> impl Strategy<Value = TierStep> {
     ]
 }
 
-/// Compares a block gate, which has sources in two tiers and two readers, with the model.
+/// Compares a block gate that has sources in two tiers and two readers with the model.
 fn run_tiers(are_last: Vec<bool>, steps: Vec<TierStep>) -> Result<(), TestCaseError> {
     let mut model =
         Model { sources: vec![(Some(i64::MIN), 0); are_last.len()], ..Model::default() };

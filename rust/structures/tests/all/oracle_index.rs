@@ -1,12 +1,13 @@
-//! Every index against a `BTreeSet` of keys and ages, over windows that slide: what the two find is
-//! the same.
+//! Compares every index with a `BTreeSet` of keys and ages, over sliding windows: both must find
+//! the same rows.
 //!
-//! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of 64 bits; windows grow,
-//! slide, shrink and empty; numbers wrap around; and merges come at every row, seldom or never.
-//! What this cannot catch: races, for which see the loom models of indexes that threads share.
+//! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of the 64-bit range. Windows
+//! grow, slide, shrink and become empty. Numbers wrap around, and merges happen at every row,
+//! seldom or never. These tests cannot detect races, for which see the loom models of indexes that
+//! threads share.
 //!
-//! `indexes.rs` names the indexes of this crate. The crate of the published algorithms runs this
-//! file over its own.
+//! `indexes.rs` lists the indexes of this crate. The crate of the published algorithms runs this
+//! file with its own indexes.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -27,7 +28,7 @@ enum Keys {
 }
 
 impl Keys {
-    /// The key of the row that comes as number `nth`.
+    /// Returns the key of row number `nth`.
     fn key(self, nth: usize, random: &mut Random) -> i64 {
         let gaussian = |random: &mut Random| (0..8).map(|_| random.below(1000) as i64).sum::<i64>();
         match self {
@@ -44,7 +45,7 @@ impl Keys {
     }
 }
 
-/// A window of rows by age, the oldest first, and the set that finds them.
+/// A window of rows by age, oldest first, and the set that searches them.
 struct Oracle {
     rows: VecDeque<i64>,
     by_key: BTreeSet<(i64, usize)>,
@@ -77,8 +78,8 @@ impl Oracle {
     }
 }
 
-/// Slides windows of the sizes over the keys, and looks for ranges as wide as `width` says, at
-/// every few rows.
+/// Slides windows of these sizes over the keys. Every few rows, searches for ranges whose width is
+/// given by `width`.
 fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
     let mut random = Random::new(seed);
     let mut indexes = indexes();
@@ -87,7 +88,7 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
     let number = |age: usize| (age as u32).wrapping_sub(300);
     let mut nth = 0;
     while nth < rows {
-        // 1. Some rows come,
+        // 1. Some rows are inserted.
         let some = 1 + random.below(70) as usize;
         let batch: Vec<Entry> = (nth..nth + some)
             .map(|nth| Entry { key: keys.key(nth, &mut random), row: number(nth) })
@@ -102,7 +103,7 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
             }
         }
         nth += some;
-        // 2. as many leave as the window's size says,
+        // 2. Rows are removed until the window has its size.
         let size = sizes[nth / 400 % sizes.len()];
         let gone = oracle.rows.len().saturating_sub(size);
         let batch: Vec<Entry> =
@@ -114,7 +115,7 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
                 index.remove_all(&batch);
             }
         }
-        // 3. and ranges are looked for.
+        // 3. Ranges are searched.
         let len = oracle.rows.len();
         let ranges: Vec<(i64, i64, usize, usize)> = (0..3)
             .map(|_| {
@@ -187,7 +188,7 @@ proptest! {
     }
 }
 
-/// Match rates from 1/16 to 1024 rows a probe, over a window with three levels of nodes.
+/// Match rates from 1/16 to 1024 rows per probe, over a window with three levels of nodes.
 #[test]
 fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
     for rate in [-4, 0, 4, 8, 10_i32] {
@@ -218,7 +219,7 @@ fn memory_stays_bounded_while_a_window_slides() {
     }
 }
 
-/// Rows without a value have numbers, but are in no index.
+/// Rows without a value have numbers, but are not in any index.
 #[test]
 fn rows_that_were_never_inserted_are_not_found() {
     for (name, mut index) in indexes() {
@@ -235,7 +236,7 @@ fn rows_that_were_never_inserted_are_not_found() {
     }
 }
 
-/// Most rows may be without a value, so that numbers wrap around though few rows enter.
+/// Most rows may have no value, so numbers can wrap around although few rows are inserted.
 #[test]
 fn rows_that_have_left_stay_away_when_numbers_wrap_around() {
     const STEP: u32 = 1 << 25;

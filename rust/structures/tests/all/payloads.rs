@@ -1,5 +1,5 @@
-//! Payloads that are counted, of the stress tests of gates. The crate of the published algorithms
-//! uses this file, too.
+//! Counted payloads for the stress tests of gates. The crate of the published algorithms also uses
+//! this file.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::random::Random;
 /// `(ts, source, position)`
 pub(crate) type Row = (i64, u16, u64);
 
-/// How far a source's time rises: often not at all, seldom far.
+/// Returns how far a source's time rises: often not at all, seldom far.
 pub(crate) fn rise(random: &mut Random) -> i64 {
     match random.below(10) {
         0..4 => 0,
@@ -19,7 +19,8 @@ pub(crate) fn rise(random: &mut Random) -> i64 {
     }
 }
 
-/// A payload that counts those alive and holds memory whose misuse a sanitizer sees.
+/// A payload that counts how many payloads are alive, and owns memory, so that sanitizers detect
+/// misuse.
 pub(crate) struct CountedPayload {
     pub(crate) row: Box<Row>,
     alive: Arc<Counter>,
@@ -34,7 +35,7 @@ impl CountedPayload {
 
 impl Drop for CountedPayload {
     fn drop(&mut self) {
-        // A sanitizer sees if it is there no more.
+        // A sanitizer detects if the memory has been freed.
         std::hint::black_box(*self.row);
         self.alive.subtract(1);
     }

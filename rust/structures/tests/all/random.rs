@@ -1,15 +1,15 @@
-//! Random numbers of the gates' tests.
+//! Random numbers for the gates' tests.
 
-/// xorshift, seeded by number.
+/// An xorshift generator, seeded by number.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Begins differently for every seed.
+    /// Creates a generator with a different start for every seed.
     pub(crate) fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,20 +1,22 @@
-//! The block gate under real threads, more of them than cores: what every reader got is compared
-//! with the sorted rows, and payloads are counted.
+//! Tests the block gate with more threads than cores. The rows of every reader are compared with
+//! the sorted rows, and payloads are counted.
 //!
-//! `.github/scripts/stress.sh` runs this, `linearizable_gate.rs`, and the same of the row gate
-//! (`rust/papers/tests`) as they are; with `--cfg tidegate_stress`, which makes segments of one
-//! node, blocks of two rows and a look for memory at every step; and under AddressSanitizer and
-//! ThreadSanitizer. Seeds are printed on failure.
+//! `.github/scripts/stress.sh` runs this file, `linearizable_gate.rs`, and the corresponding tests
+//! of the row gate (`rust/papers/tests`) in three ways. The script runs them unchanged, and under
+//! AddressSanitizer and ThreadSanitizer. It also runs the tests with `--cfg tidegate_stress`, which
+//! makes segments of one node and blocks of two rows, and reclaims memory at every step. Seeds are
+//! printed on failure.
 //!
-//! They catch what happens often enough in many rows, on this machine's memory model: x86-64
-//! reorders less than the language allows, so an ordering that is too weak shows only where the
-//! compiler uses it. AddressSanitizer sees memory used after it was freed, and leaks.
-//! ThreadSanitizer sees two accesses of plain memory that no atomic orders, in what is run,
-//! whatever the processor does. It does not see through the reference counts of `Arc`, whose fences
-//! are in the standard library, which is not instrumented: so it runs the row gate's tests only,
-//! since the block gate's memory goes from block to block through those, and `thread_sanitizer.txt`
-//! leaves out what is reported of them. What counts keep alive is shown by `loom_gate.rs` and
-//! AddressSanitizer. Helgrind and DRD report correct code.
+//! The tests detect errors that happen often enough in many rows on this machine's memory model.
+//! x86-64 reorders less than the language allows, so an ordering that is too weak shows only if the
+//! compiler makes use of it. AddressSanitizer detects memory that is used after it was freed, and
+//! leaks. ThreadSanitizer detects two accesses to plain memory in the executed code that no atomic
+//! orders, on any processor. ThreadSanitizer does not recognize the reference counts of `Arc`,
+//! because their fences are in the standard library, which is not instrumented. Under
+//! ThreadSanitizer, only the row gate's tests therefore run, since the block gate passes memory
+//! from block to block through reference counts. `thread_sanitizer.txt` suppresses reports about
+//! reference counts. `loom_gate.rs` and AddressSanitizer test that reference counts keep memory
+//! alive. Helgrind and DRD report errors in correct code.
 
 use std::sync::Arc;
 use std::thread;
@@ -110,6 +112,6 @@ fn stress_blocks() {
         for rows in read {
             assert!(rows == pushed, "seed {seed}: {} rows read of {}", rows.len(), pushed.len());
         }
-        assert_eq!(alive.get(), 0, "seed {seed}: runs alive after the gate is gone");
+        assert_eq!(alive.get(), 0, "seed {seed}: runs alive after the gate was dropped");
     }
 }

@@ -1,4 +1,4 @@
-//! The columns that functions are of, as plain numbers a source.
+//! The columns that functions read, as plain numbers for each source.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,44 +27,43 @@ use crate::query::aggregate::value_types::leaf;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
 
-/// Values that one thread reads at a time.
+/// The number of values that one thread reads at a time.
 const BLOCK: usize = 1 << 16;
 
 /// The inputs of the functions, in the order of the aggregates.
 #[derive(Debug)]
 pub(crate) struct Columns(Vec<InputValues>);
 
-/// Which rows there are.
+/// The rows to process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent<'a> {
-    /// All that are aggregated.
+    /// All aggregated rows.
     Whole,
-    /// Some of a stream, of which others were before and may follow: how values are written down
-    /// depends on none of them. For each aggregate that is the smallest or the largest of
-    /// [ordered](is_ordered_only) values, these as codes, source after source; none for a stream
-    /// without rows.
+    /// Some rows of a stream. Earlier or later rows must not influence how values are encoded. For
+    /// each aggregate that is the smallest or largest of [ordered](is_ordered_only) values, the
+    /// variant contains their codes, source after source, or `None` for a stream without rows.
     Stream(&'a [OrderedCodes]),
 }
 
-/// Values as whole numbers in their order, where that is how they are written down.
+/// Values encoded as integers with the same order, if the values require it.
 pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
 /// The input of one function.
 #[derive(Debug)]
 struct InputValues {
     function: Function,
-    /// The column that `numbers` are of.
+    /// The column from which `numbers` were read.
     column: Option<usize>,
     numbers: PlainNumbers,
-    /// The other numbers of a function of pairs of numbers.
+    /// The second numbers of a function that reads pairs of numbers.
     others: Vec<Array64<f64>>,
     /// The rows of each source that count.
     masks: Vec<Option<BitSet>>,
-    /// For the smallest and largest of values that are not numbers: the values by rank.
+    /// The values by rank, for the smallest and largest of values that are not numbers.
     ranked: Option<Groups>,
 }
 
-/// A function and its input, as operators have it.
+/// A function and its input, in the form that operators need.
 enum FunctionWithInput<'a> {
     States(Aggregate<'a>),
     AllValues(AllValues<'a>),
@@ -94,7 +93,7 @@ enum PlainNumbers {
     Floats(Vec<Array64<f64>>),
 }
 
-/// A source's values, borrowed from Arrow where they lie in one piece.
+/// The values of a source, borrowed from Arrow if they are stored as a single array.
 #[derive(Clone, Debug)]
 enum Array64<T: ArrowNativeType> {
     Arrow(ScalarBuffer<T>),
@@ -121,7 +120,7 @@ impl Columns {
     ) -> Result<Self> {
         let mut columns: Vec<InputValues> = Vec::with_capacity(plan.outputs.len());
         for (at, output) in plan.outputs.iter().enumerate() {
-            // Sums and means of a column, and so on, read the same numbers.
+            // Several functions of a column, such as its sum and its mean, read the same numbers.
             let alike = columns.iter().find(|known| known.has_numbers_of(output));
             let known = alike.map(|alike| alike.numbers.clone());
             columns.push(InputValues::new(streams, plan, output, at, extent, known, driver)?);
@@ -139,13 +138,14 @@ impl Columns {
         self.0.iter().filter_map(|values| values.function().of_all_values()).collect()
     }
 
-    /// Whether a function lists rows.
+    /// Returns whether a function lists rows.
     pub(crate) fn has_lists(&self) -> bool {
         self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
     }
 
-    /// The results of [`aggregates`](Self::aggregates) and of [`all_values`](Self::all_values) in
-    /// the order of the functions; further results of the former come last.
+    /// Combines the results of [`aggregates`](Self::aggregates) and of
+    /// [`all_values`](Self::all_values) in the order of the functions. Further results of the
+    /// former follow at the end.
     pub(crate) fn put_together(
         &self,
         of_states: Vec<OutputColumn>,
@@ -161,7 +161,7 @@ impl Columns {
         columns
     }
 
-    /// The values by rank of the aggregate at `at`, if it is of ranks.
+    /// Returns the values by rank for the aggregate at `at`, if it aggregates ranks.
     pub(crate) fn ranked(&self, at: usize) -> Option<&Groups> {
         self.0[at].ranked.as_ref()
     }
@@ -207,7 +207,7 @@ impl InputValues {
                             groups.numbers.iter().map(|number| i64::from(*number)),
                             streams,
                         );
-                        // A number of distinct values is none of them.
+                        // The number of distinct values is not itself one of the values.
                         ranked = (takes == Takes::Order).then_some(groups);
                         codes
                     }
@@ -233,7 +233,7 @@ impl InputValues {
         Ok(InputValues { function, column: Some(column), numbers, others, masks, ranked })
     }
 
-    /// Whether the numbers are those that an output takes, too.
+    /// Returns whether an output can read the same numbers.
     fn has_numbers_of(&self, output: &OutputPlan) -> bool {
         let takes = output.function.takes();
         matches!(takes, Takes::Sums | Takes::Floats | Takes::Integers)
@@ -316,7 +316,7 @@ impl InputValues {
     }
 }
 
-/// The arrays of each source. Rows whose value is null are left out of the source's mask.
+/// Returns the arrays of each source. Removes rows whose value is null from the source's mask.
 fn of_present_rows<'a>(
     streams: &Streams,
     chunks: &'a [ArrayRef],
@@ -330,7 +330,7 @@ fn of_present_rows<'a>(
     sources
 }
 
-/// Takes the rows without a value out of a mask.
+/// Removes the rows without a value from a mask.
 fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
     if chunks.iter().all(|chunk| chunk.logical_null_count() == 0) {
         return;
@@ -355,7 +355,7 @@ fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
     }
 }
 
-/// The values of a primitive type of every source.
+/// Returns the values of a primitive type for every source.
 fn primitives<T: ArrowPrimitiveType>(
     sources: &[&[ArrayRef]],
     driver: &Driver,
@@ -372,8 +372,8 @@ where
     )
 }
 
-/// The values of every source as `to`, each changed by `new`; `same` gives a chunk's own where
-/// nothing changes.
+/// Returns the values of every source as `to`, each converted by `new`; `same` returns a chunk's
+/// own values if no conversion is needed.
 fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources: &[&[ArrayRef]],
     to: &DataType,
@@ -407,11 +407,11 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources.iter().map(|chunks| source(chunks)).collect()
 }
 
-/// The most rows of a stream that a window may have: as many would take years to come.
+/// The maximum number of rows of a stream within a window; more would take years to arrive.
 const STREAM_ROWS: u128 = 1 << 48;
 
-/// The input of sums and means: in 64 bits where no sum of this number of rows can leave them, else
-/// in 128. For streams, the type alone decides.
+/// Returns the input of sums and means: 64-bit numbers if no sum of this number of rows can
+/// overflow them, and 128-bit numbers otherwise. For streams, this depends only on the type.
 fn numbers(
     sources: &[&[ArrayRef]],
     data_type: &DataType,
@@ -478,7 +478,7 @@ fn numbers(
     Ok(PlainNumbers::Wide(values))
 }
 
-/// The largest magnitude of all values, those under nulls included.
+/// Returns the largest magnitude of all values, including those under nulls.
 fn largest<T: ArrowNativeType + AnyBitPattern + NoUninit + Sync, M: Ord + Default + Copy + Send>(
     sources: &[Array64<T>],
     driver: &Driver,
@@ -501,8 +501,8 @@ fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
     Ok(driver.map(sources.iter().collect(), widen)?)
 }
 
-/// Whether values of a type have an order, but no whole numbers of 64 bits that are at hand and
-/// have the same.
+/// Returns whether values of a type are ordered but cannot be converted cheaply to 64-bit integers
+/// with the same order.
 pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Duration, Time32, Time64, Timestamp};
     let is_number = data_type.is_integer() || data_type.is_floating();
@@ -513,13 +513,13 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
         )
 }
 
-/// Maps a float to an integer that sorts the same way. Both zeros map to the integer for 0.0, as
-/// they do in keys.
+/// Maps a float to an integer that sorts the same way. Positive and negative zero map to the same
+/// integer, that of 0.0, as in keys.
 fn order(value: f64) -> i64 {
     order_of(value + 0.0)
 }
 
-/// Whole numbers in the order of the values, of a type where these are at hand.
+/// Converts values to integers with the same order, for types that allow a cheap conversion.
 fn codes(
     sources: &[&[ArrayRef]],
     data_type: &DataType,
@@ -541,7 +541,7 @@ fn codes(
     }
 }
 
-/// Codes of all rows, source after source.
+/// Returns the codes of all rows, source after source.
 fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Array64<i64>> {
     let source = |rows: usize| {
         let mut codes = Pages::unwritten(rows);

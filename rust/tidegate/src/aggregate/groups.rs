@@ -1,4 +1,4 @@
-//! Keys as ranks: numbers in the order of the keys, nulls last.
+//! Converts keys to ranks: numbers in the order of the keys, with nulls last.
 
 use std::sync::Arc;
 
@@ -22,25 +22,25 @@ use crate::columns::table::Table;
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// The fewest rows worth a thread.
+/// The minimum number of rows for which a thread is worthwhile.
 const PART_ROWS: usize = 1 << 16;
 
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Rows by equal keys, null being a key like any other.
+/// Groups rows by equal keys, treating null like any other key.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// The rank of each row's key.
     pub(crate) numbers: Pages<u32>,
-    /// One more than the largest rank. Not every rank below it need occur.
+    /// One more than the largest rank. Not every smaller rank necessarily occurs.
     pub(crate) count: usize,
-    /// Key columns with a value for each rank.
+    /// The key columns, with a value for each rank.
     pub(crate) columns: Vec<Column>,
 }
 
 impl Groups {
-    /// Ranks the keys of a table that has rows.
+    /// Ranks the keys of a table with at least one row.
     pub(crate) fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
         let keys = encode_groups(table, by, driver)?;
         let (mut numbers, mut count) = (keys.right, keys.count);
@@ -59,7 +59,7 @@ impl Groups {
             return Ok(Groups { numbers, count, columns: vec![values] });
         }
         let rows = first_rows(&numbers, count, driver)?;
-        // Every number occurs, or stands for the first row.
+        // Every number occurs, or refers to the first row.
         let order = key_order(table, by, &rows)?;
         let mut rank = memory::filled(count, 0);
         order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
@@ -68,7 +68,7 @@ impl Groups {
         let column = |key: &KeyColumn| {
             let mut values = Column::new(table, key.right).gather(&rows)?;
             if leaf(values.data_type()).is_floating() {
-                // Which of equal keys came first must not show.
+                // The result must not show which of several equal keys came first.
                 values = cast(&canonical_values(&values)?, values.data_type())?;
             }
             Ok(Column::of_chunks(values.data_type().clone(), vec![values]))
@@ -77,9 +77,8 @@ impl Groups {
     }
 }
 
-/// The values of keys that are numbered from the smallest on, and behind them null if `count` is
-/// larger; where these are of a type whose order is that of the numbers, and each of which has a
-/// value.
+/// Returns the key values, numbered from the smallest on, followed by a null if `count` is larger.
+/// Returns `None` unless the type has the same order as the numbers and each number has a value.
 fn values_from(
     smallest: i64,
     distinct: usize,
@@ -124,7 +123,7 @@ fn rewrite(numbers: &mut [u32], driver: &Driver, new: impl Fn(u32) -> u32 + Sync
     Ok(())
 }
 
-/// The first row of each number; the first row of all for a number that no row has.
+/// Returns the first row with each number, or the first row of all for a number that no row has.
 fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>> {
     const NONE: u32 = u32::MAX;
     let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS.max(count)));
@@ -148,12 +147,12 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
     Ok(rows)
 }
 
-/// The numbers in the order of their keys, which the rows have that are given for each number.
+/// Returns the numbers sorted by key; `rows` contains a row with the key of each number.
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
-    // A column of nothing but nulls has no order of its own, which the sort of one column does not
-    // take.
+    // A column that contains only nulls has no order, which sorting a single column does not
+    // support.
     if let [column] = &columns[..]
         && *column.data_type() != DataType::Null
     {
@@ -168,13 +167,14 @@ fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> 
     Ok(order)
 }
 
-/// The values in a form whose order is that of the keys.
+/// Converts the values to a form that has the same order as the keys.
 fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
     let plain = canonical_values(values)?;
     Ok(if plain.data_type().is_floating() { cast(&plain, &DataType::Float64)? } else { plain })
 }
 
-/// The values that dictionaries encode, and floats with one NaN and one zero.
+/// Returns the values with dictionaries decoded, and with a single NaN and a single zero for
+/// floats.
 pub(crate) fn canonical_values(values: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(values, leaf(values.data_type()))?;
     if !plain.data_type().is_floating() {

@@ -1,5 +1,5 @@
-//! Aggregations of tables and of streams share this part. It makes one table of the rows of all
-//! inputs, keys, values, and results.
+//! The part that aggregations of tables and of streams share. This part combines the rows of all
+//! inputs into one table, and builds keys, values and results.
 //!
 //! ```text
 //! inputs ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks
@@ -7,7 +7,7 @@
 //!                         └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
 //! ```
 //!
-//! `values.rs` makes arrays of the values of functions.
+//! `values.rs` builds arrays from the values of functions.
 
 pub(crate) mod columns;
 pub(crate) mod groups;

@@ -1,4 +1,4 @@
-//! Record batches of the result of an aggregation.
+//! Builds the record batches of an aggregation's result.
 
 use arrow_array::RecordBatch;
 use arrow_array::types::Int64Type;
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::query::aggregate::plan::AggregatePlan;
 use crate::results::gather::Column;
 
-/// Makes the batches of a result.
+/// Builds the batches of a result.
 pub(crate) struct Output<'a> {
     pub(crate) plan: &'a AggregatePlan,
     /// The key columns, with a value for each rank.
@@ -28,7 +28,7 @@ impl<'a> Output<'a> {
         Output { plan, keys: groups.map_or(&[], |groups| &groups.columns), values }
     }
 
-    /// The rows of a page.
+    /// Returns the rows of a page.
     pub(crate) fn batch(&self, page: Page) -> Result<RecordBatch> {
         let fields = self.plan.schema.fields();
         let mut columns = Vec::with_capacity(fields.len());
@@ -56,7 +56,7 @@ impl<'a> Output<'a> {
         Ok(RecordBatch::try_new(self.plan.schema.clone(), columns)?)
     }
 
-    /// The window of a row of a page, for an error.
+    /// Describes the window of a row in a page, for an error message.
     fn place(&self, row: usize, windows: &[Window]) -> String {
         let mut end = 0;
         let window = windows.iter().find(|window| {

@@ -1,4 +1,4 @@
-//! The tables' rows in time order, and all that is read of them in one table.
+//! Reads tables in time order, and combines all columns that are read into one table.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::query::aggregate::plan::{AggregatePlan, FunctionsPlan, InputPlan, Tab
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
-/// Rows that a predicate is evaluated on at a time.
+/// The number of rows for which a predicate is evaluated at a time.
 const BLOCK_ROWS: usize = 1 << 14;
 
-/// The rows of all sources that are aggregated, source after source, each in time order.
+/// The rows of all aggregated sources, source after source, each in time order.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SortedSource>,
-    /// Of all sources, the columns of [`FunctionsPlan::read`].
+    /// The columns of [`FunctionsPlan::read`], for all sources.
     pub(crate) table: Table,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct Streams {
 pub(crate) struct SortedSource {
     pub(crate) name: String,
     rows: usize,
-    /// The times, where rows are in their order.
+    /// The times, in row order.
     ts: Int64s,
-    /// The batches of `table` that are this source's.
+    /// The batches of `table` that belong to this source.
     pub(crate) batches: std::ops::Range<usize>,
-    /// The rows that each aggregate's predicate lets through.
+    /// The rows that satisfy the predicate of each aggregate.
     pub(crate) masks: Vec<Option<BitSet>>,
 }
 
@@ -61,7 +61,8 @@ impl Streams {
         )
     }
 
-    /// The rows of tables that all are as the only one of the plan, of which the times are known.
+    /// Returns the rows of tables that all have the schema of the plan's only table, given their
+    /// times.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
         plan: &AggregatePlan,
@@ -103,7 +104,7 @@ impl Streams {
         })
     }
 
-    /// The rows of one table, in the order that they have there.
+    /// Returns the rows of one table, in their original order.
     pub(crate) fn in_row_order(
         table: &Table,
         of: &InputPlan,
@@ -127,7 +128,7 @@ impl Streams {
         Ok(Streams { sources: vec![source], table })
     }
 
-    /// The sources, with the keys of all rows, source after source, if there are any.
+    /// Returns the sources, with the keys of all rows, source after source, if there are keys.
     pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
         let stream = |source: &'a SortedSource| {
             let own = keys.as_mut().map(|keys| {
@@ -140,7 +141,7 @@ impl Streams {
         self.sources.iter().map(stream).collect()
     }
 
-    /// Leaves out, for every aggregate, the rows of the only source that are not in `counted`.
+    /// Excludes, for every aggregate, the rows of the only source that are not in `counted`.
     pub(crate) fn intersect(&mut self, counted: &BitSet) {
         for mask in self.sources.iter_mut().flat_map(|source| &mut source.masks) {
             match mask {
@@ -150,7 +151,7 @@ impl Streams {
         }
     }
 
-    /// Refuses times whose windows begin or end where no 64-bit time is.
+    /// Rejects times whose windows begin or end outside the range of 64-bit times.
     pub(crate) fn check_windows(&self, plan: &AggregatePlan) -> Result<()> {
         for source in &self.sources {
             let (Some(low), Some(high)) = (source.ts.first(), source.ts.last()) else { continue };
@@ -169,8 +170,7 @@ impl Streams {
     }
 }
 
-/// The times and the columns of a table that are used, without the rows that are left out, in time
-/// order.
+/// Returns the times and the needed columns of a table in time order, without the excluded rows.
 fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Result<(Int64s, Table)> {
     let used = of.inputs.columns();
     let chosen = match &of.rows {
@@ -218,7 +218,7 @@ fn project(table: &Table, columns: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
 }
 
-/// The columns of [`FunctionsPlan::read`], in its types.
+/// Returns the columns of [`FunctionsPlan::read`], with their types.
 fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<RecordBatch>> {
     let used = of.columns();
     let places: Vec<usize> =
@@ -239,8 +239,8 @@ fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<Recor
     table.batches().iter().map(batch).collect()
 }
 
-/// The rows for which a predicate over columns of one side holds. `columns` says which columns of
-/// the table it was bound to those here are.
+/// Returns the rows that satisfy a predicate over columns of one side. `columns` maps the table
+/// columns to which the predicate was bound to the columns passed here.
 pub(crate) fn mask(
     table: &Table,
     columns: &[usize],

@@ -1,4 +1,4 @@
-//! The values of functions as Arrow arrays.
+//! Converts the values of functions to Arrow arrays.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use crate::query::aggregate::{Function, Takes};
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
-/// The most that 38 decimal digits hold.
+/// The largest number with 38 decimal digits.
 const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
 
-/// Makes arrays of the values of functions.
+/// Builds arrays from the values of functions.
 pub(crate) struct FunctionValues<'a> {
     pub(crate) functions: &'a FunctionsPlan,
-    /// For the aggregates that are of ranks of values: the value of each rank.
+    /// The value of each rank, for aggregates that compute ranks of values.
     pub(crate) ranked: Vec<Option<&'a Column>>,
-    /// For the aggregates that choose rows: the columns of the rows.
+    /// The columns of the rows, for aggregates that choose rows.
     pub(crate) of_rows: Vec<Vec<Column>>,
 }
 
@@ -60,8 +60,8 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// The values of the function at `at` as an array of a type. `place` describes a row, for an
-    /// error.
+    /// Returns the values of the function at `at` as an array of a type. `place` describes a row,
+    /// for an error message.
     pub(crate) fn column(
         &self,
         at: usize,
@@ -84,7 +84,7 @@ impl<'a> FunctionValues<'a> {
             }
             OutputValues::Integers(values) => match self.ranked[at] {
                 Some(column) => {
-                    // A value that is missing has the rank 0, which is hidden by its null.
+                    // A missing value has rank 0, which is hidden by its null.
                     let mut ranks: Vec<u32> =
                         values[..rows].iter().map(|rank| *rank as u32).collect();
                     missing.iter().for_each(|row| ranks[*row] = NO_ROW);
@@ -105,7 +105,7 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Lists of the values of rows, or what a function of one's own makes of lists.
+    /// Returns lists of the values of rows, or a user-defined function's results for such lists.
     fn lists(
         &self,
         at: usize,
@@ -135,7 +135,7 @@ impl<'a> FunctionValues<'a> {
             let nulls = nulls(ends.len(), missing);
             return lists(column, output.columns[0], &mut ends.iter().copied(), nulls);
         };
-        // The function is given lists that have rows.
+        // The function receives only lists that contain rows.
         let mut present = vec![true; ends.len()];
         missing.iter().for_each(|&row| present[row] = false);
         let filled = present.iter().filter(|&&is_present| is_present).count();
@@ -169,7 +169,7 @@ impl<'a> FunctionValues<'a> {
         if missing.is_empty() { Ok(found) } else { spread(&found, &present) }
     }
 
-    /// The scale of the decimals that an aggregate is of.
+    /// Returns the scale of the decimals that an aggregate reads.
     fn scale(&self, at: usize) -> Option<i8> {
         match leaf(self.functions.read.field(self.functions.outputs[at].column()?).data_type()) {
             DataType::Decimal32(_, scale)
@@ -179,7 +179,7 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Counts, sums that are known to fit, and codes of values.
+    /// Converts counts, sums that are known to fit, and codes of values.
     fn integers(
         &self,
         at: usize,
@@ -209,7 +209,7 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Sums that may not fit the type of the result.
+    /// Converts sums that may not fit the type of the result.
     fn wide(
         &self,
         at: usize,
@@ -255,7 +255,7 @@ impl<'a> FunctionValues<'a> {
     }
 }
 
-/// The rows but for those that are missing.
+/// Returns a null buffer in which the missing rows are null.
 fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
     if missing.is_empty() {
         return None;
@@ -266,7 +266,7 @@ fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
     Some(NullBuffer::new(valid.finish()))
 }
 
-/// Integers in the type of which they are the values.
+/// Converts integers to the type whose values they represent.
 pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let narrow = match to {
         DataType::Date32 | DataType::Time32(_) => {
@@ -282,7 +282,7 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast(&narrow, to)?)
 }
 
-/// The found values at the positions that are present, and nulls elsewhere.
+/// Places the found values at the positions that are present, with nulls elsewhere.
 fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     let mut next = 0;
     let places = present.iter().map(|&is_present| {
@@ -294,7 +294,7 @@ fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     Ok(take(found, &places.collect::<UInt32Array>(), None)?)
 }
 
-/// An array of the first `rows` values, in the memory where they are.
+/// Creates an array of the first `rows` values, without copying them.
 pub(super) fn primitive<T: ArrowPrimitiveType>(
     values: Pages<T::Native>,
     rows: usize,

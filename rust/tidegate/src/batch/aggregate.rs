@@ -1,5 +1,5 @@
-//! Aggregates of many tables: plan, one table of all, keys as ranks, plain numbers, pages, record
-//! batches.
+//! Aggregates many tables in these steps: plan, combined table, keys as ranks, plain numbers,
+//! pages, and record batches.
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -22,20 +22,20 @@ use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
-/// Windows by their ends.
+/// A range of window ends, which selects windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
-    /// They end after it, if there is one.
+    /// The time after which windows must end, if there is such a limit.
     pub(crate) after: Option<i64>,
-    /// They end at it or before, if there is one.
+    /// The latest time at which windows can end, if there is such a limit.
     pub(crate) upto: Option<i64>,
 }
 
-/// About how many rows of windows are listed at a time.
+/// The approximate number of window rows that are listed at a time.
 const LISTED_ROWS: usize = 1 << 22;
 
-/// Rows of a result between two looks at the memory that is left. Pages alone are too small for a
-/// look.
+/// The number of result rows between two checks of the remaining memory. Single pages are too small
+/// to be worth a check.
 const LOOKED_ROWS: usize = 1 << 22;
 
 impl Ends {
@@ -51,9 +51,9 @@ impl Ends {
 #[derive(Debug)]
 pub(crate) struct ResultPart<N> {
     pub(crate) batch: RecordBatch,
-    /// What the caller noted of the page.
+    /// The caller's note about the page.
     pub(crate) noted: N,
-    /// The first start of windows that end later, if there are any.
+    /// The earliest start of any window that ends later, if there is one.
     pub(crate) open_from: Option<i64>,
 }
 
@@ -65,8 +65,8 @@ impl Aggregation {
         Ok(parts.into_iter().map(|part| part.batch).collect())
     }
 
-    /// As [`run`](Self::run), of the windows with some ends alone. `note` sees each page before it
-    /// becomes a batch.
+    /// Like [`run`](Self::run), but only for windows with certain ends. `note` is called with each
+    /// page before the page becomes a batch.
     #[expect(
         clippy::too_many_lines,
         reason = "a sequence of steps, each using the result of the one before"
@@ -166,7 +166,7 @@ struct ResultRows<'a> {
 }
 
 impl ResultRows<'_> {
-    /// Counts more rows. Fails if there are too many, or if they do not fit in memory.
+    /// Counts further rows. Fails if there are too many rows, or if they do not fit in memory.
     fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);

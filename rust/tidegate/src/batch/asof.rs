@@ -15,13 +15,13 @@ use crate::columns::time;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::query::options::JoinPlan;
 
-/// From blocks of this many candidates on, a sample says again how they are tested: an index may be
-/// worth its while then.
+/// The number of candidates per block from which a new sample determines how they are tested,
+/// because an index may then be worthwhile.
 const LONG_BLOCK: u32 = 1 << 12;
 
 impl AsofJoin {
-    /// Finds the partners of the rows of the left table. The rows of the result are made when they
-    /// are read.
+    /// Finds the partners of the left table's rows. The rows of the result are built when they are
+    /// read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
@@ -34,7 +34,7 @@ impl AsofJoin {
     }
 }
 
-/// The partners of the rows of a table, and how they were found.
+/// The partners of a table's rows, and the method by which they were found.
 pub(crate) struct Partners {
     key_method: &'static str,
     condition_method: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Partners {
     pub(crate) matches: Matches,
 }
 
-/// Finds the partners of the rows of the left table.
+/// Finds the partners of the left table's rows.
 pub(crate) fn partners(
     plan: &AsofPlan,
     left: &Table,
@@ -91,7 +91,7 @@ pub(crate) fn partners(
     Ok(Partners { key_method, condition_method, matches })
 }
 
-/// The condition on these candidates.
+/// Tests the condition on these candidates.
 fn test(
     predicate: &Predicate,
     (left, right): (&Table, &Table),

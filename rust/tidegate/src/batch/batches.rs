@@ -1,4 +1,4 @@
-//! The batches of a result, made before the reader asks for them.
+//! The batches of a result, which are built before the reader requests them.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -14,13 +14,13 @@ use crate::background::in_background;
 use crate::results::Next;
 use crate::{Error, Result};
 
-/// Pieces of the result that may lie ready for each thread that makes them.
+/// The number of finished pieces that can wait for the reader, per thread that builds pieces.
 const AHEAD_A_THREAD: usize = 2;
 
-/// Reads the batches of a result in order, while threads make the next ones.
+/// Reads the batches of a result in order, while threads build the next ones.
 ///
-/// The threads start with the first read and stay a bounded number of batches ahead. They end with
-/// the result, or soon after the reader is closed or dropped.
+/// The threads start with the first read and stay a bounded number of batches ahead. The threads
+/// end with the result, or soon after the reader is closed or dropped.
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,
@@ -33,9 +33,9 @@ pub struct Batches {
 #[derive(Debug)]
 struct ReaderState {
     state: Mutex<BatchState>,
-    /// Signalled when the reader has something to look at.
+    /// Signaled when there is something for the reader to check.
     filled: Condvar,
-    /// Signalled when there is room for a piece, or nobody reads any more.
+    /// Signaled when there is room for a piece, or when reading has ended.
     taken: Condvar,
     ahead: u64,
 }
@@ -44,33 +44,34 @@ struct ReaderState {
 struct BatchState {
     /// The number of the piece at the front of `pieces`.
     first: u64,
-    /// Pieces that have been made, in order, with gaps where one is still being made.
+    /// The finished pieces in order, with gaps for pieces that are still being built.
     pieces: VecDeque<Option<Vec<RecordBatch>>>,
-    /// Batches of the last piece taken.
+    /// The batches of the last piece that was taken.
     current: VecDeque<RecordBatch>,
-    /// How the work ended, once it has.
+    /// The outcome of the work, once it has ended.
     outcome: Option<Result<()>>,
     closed: bool,
     stats: JoinStats,
 }
 
 impl ReaderState {
-    /// The state, which is whole between any two statements, so that a panic elsewhere does not
-    /// spoil it.
+    /// Locks the state, which is consistent between any two statements, so a panic elsewhere does
+    /// not corrupt it.
     fn state(&self) -> MutexGuard<'_, BatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a piece in its place; waits while it is too far ahead of the reader.
+    /// Stores a finished piece, waiting while it is too far ahead of the reader.
     fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
         let mut state = self.state();
-        // The piece that the reader waits for is never held up here, so that the wait of the others
-        // ends.
+        // The piece that the reader is waiting for is never held up here, so the other threads do
+        // not wait forever.
         while number >= state.first + self.ahead && !state.closed && state.outcome.is_none() {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.closed {
-            // Without the lock, for memory may be given back to an owner who looks at this.
+            // Drop this without the lock, because memory may be returned to an owner that accesses
+            // this state.
             drop(state);
             return drop(batches);
         }
@@ -87,7 +88,7 @@ impl ReaderState {
 }
 
 impl ReaderState {
-    /// Ends the reading with the last piece.
+    /// Ends reading after the last piece.
     fn finish(&self) {
         let mut state = self.state();
         state.stats.left_rows_done = state.stats.left_rows;
@@ -96,8 +97,8 @@ impl ReaderState {
         self.filled.notify_all();
     }
 
-    /// Ends the reading with an error, unless it has ended. Threads that wait for room find it,
-    /// since nobody will read on to make some.
+    /// Ends reading with an error, unless it has already ended. Threads that wait for room also see
+    /// the error, because no further reads would make room.
     fn fail(&self, error: &Error) {
         self.state().outcome.get_or_insert_with(|| Err(error.clone()));
         self.taken.notify_all();
@@ -106,7 +107,7 @@ impl ReaderState {
 }
 
 impl Batches {
-    /// A reader of all batches of `join`.
+    /// Creates a reader of all batches of `join`.
     pub(crate) fn new(join: Join) -> Self {
         let state = BatchState {
             first: 0,
@@ -135,12 +136,12 @@ impl Batches {
         &self.schema
     }
 
-    /// Numbers that describe the join so far.
+    /// Returns statistics about the join so far.
     pub fn stats(&self) -> JoinStats {
         self.shared.state().stats.clone()
     }
 
-    /// The next batch, if it comes within `patience`.
+    /// Returns the next batch if it is available within `patience`.
     pub fn next_within(&self, patience: Duration) -> Result<Next> {
         self.start()?;
         let deadline = Instant::now() + patience;
@@ -158,7 +159,7 @@ impl Batches {
                 state.first += 1;
                 state.current = piece.into();
                 self.shared.taken.notify_all();
-                // Others may wait, too, and there is a batch for some of them.
+                // Other readers may also be waiting, and there is a batch for some of them.
                 self.shared.filled.notify_all();
                 continue;
             }
@@ -199,8 +200,8 @@ impl Batches {
                 Ok(_) => shared.finish(),
                 Err(error) => shared.fail(&error),
             }
-            // Not before the end was told: the reader may hold a lock that the owner of the
-            // inputs needs to take them back, as Python's.
+            // Drop the join only after reporting the end. The reader may hold a lock, such as
+            // Python's, that the owner of the inputs needs to take them back.
             drop(join);
         };
         in_background(work)?;
@@ -211,10 +212,10 @@ impl Batches {
         self.join.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the work and drops what was made; reads fail from now on.
+    /// Ends the work and drops the finished batches; later reads fail.
     pub fn close(&self) {
-        // First, so that a thread that reads meanwhile finds the reader closed, and never finds
-        // work that was stopped, which would look like Ctrl-C.
+        // Close the reader first. A thread that reads in the meantime then finds the reader closed
+        // rather than stopped work, which would look like Ctrl-C.
         let mut state = self.shared.state();
         state.closed = true;
         let made = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.current));
@@ -223,12 +224,13 @@ impl Batches {
         let join = self.not_begun().take();
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
-        // Without the locks, for memory may be given back to an owner who looks at this.
+        // Drop these without the locks, because memory may be returned to an owner that accesses
+        // this reader.
         drop((join, made));
     }
 
-    /// A value that lives as long as this, and as long as threads of it hold the inputs, which may
-    /// be longer.
+    /// Returns a reference that stays alive as long as this reader, or longer while its threads
+    /// hold the inputs.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         // The thread that makes the pieces shares this until it has dropped the join.
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
@@ -248,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader of batches that nothing makes.
+    /// Returns a reader of batches that no thread builds.
     fn waiting() -> Batches {
         let stats = JoinStats {
             left_rows: 0,
@@ -283,14 +285,18 @@ mod tests {
         std::thread::scope(|scope| {
             let state = batches.shared.state();
             let closing = scope.spawn(|| batches.close());
-            // `close` waits for the lock. Time enough to do first what it should do last.
+            // `close` waits for the lock. This is long enough for it to do first what it should do
+            // last.
             std::thread::sleep(Duration::from_millis(100));
             assert!(!closing.is_finished() && !state.closed);
-            assert!(!batches.stop.is_requested(), "a thread may find its work stopped, not closed");
+            assert!(
+                !batches.stop.is_requested(),
+                "a thread can find its work stopped, but not closed"
+            );
             drop(state);
         });
         assert!(batches.stop.is_requested());
-        // A thread that was stopped says so after that.
+        // A stopped thread reports this afterwards.
         batches.shared.fail(&Error::stopped("the work was asked to stop"));
         assert!(batches.next_within(Duration::ZERO).unwrap_err().is_closed());
     }

@@ -1,4 +1,4 @@
-//! The `where` of a join of tables: which of the candidate pairs stay.
+//! Evaluates the `where` of a join of tables, which selects candidate pairs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use crate::columns::expression::{Origin, Predicate, SideColumns};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
-/// The number of pairs that a page of left rows should leave, and the number of candidates of the
-/// first page. A single left row may have more.
+/// The target number of pairs that remain per page of left rows, and the number of candidates of
+/// the first page. A single left row can have more pairs than this.
 const PAGE_PAIRS: u64 = 1 << 24;
 
-/// A page has at most this many times the candidates of the page before.
+/// The maximum growth in candidates from one page to the next.
 const GROWTH: u64 = 16;
 
 /// A condition on candidate pairs. Comparisons between numbers of the two sides are pushed down:
-/// right rows are scanned for them, or looked up by their numbers. Both are many times faster than
-/// evaluation. The residual conjuncts are evaluated on the surviving pairs.
+/// right rows are scanned, or looked up by their numbers. Scans and lookups are both many times
+/// faster than evaluation. The residual conjuncts are evaluated on the remaining pairs.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pushed: Option<PushedTerms>,
     residual: Option<Filter>,
-    /// The number of candidates of the next page.
+    /// The number of candidates for the next page.
     candidates: u64,
 }
 
-/// The pushed comparisons, with the columns and the index that find the rows that meet them.
+/// The pushed comparisons, with the columns and the index used to find the rows that satisfy them.
 #[derive(Debug)]
 struct PushedTerms {
     terms: Vec<Term>,
     window: ScanColumns,
-    /// Present where looking rows up takes less time than comparing them.
+    /// The index, if looking rows up takes less time than comparing them.
     index: Option<Index>,
 }
 
@@ -60,13 +60,13 @@ impl Condition {
         let pushed = PushedTerms::new(terms, matches, driver)?;
         let residual = if pushed.is_some() { residual } else { Some(predicate) };
         let residual = residual.map(|predicate| Filter::new(predicate, left, right));
-        // An index is chosen where a small part of the candidates stays.
+        // An index is chosen if only a small part of the candidates remains.
         let is_indexed = pushed.as_ref().is_some_and(|pushed| pushed.index.is_some());
         let candidates = if is_indexed { PAGE_PAIRS * GROWTH } else { PAGE_PAIRS };
         Ok(Condition { pushed, residual, candidates })
     }
 
-    /// How the pairs that meet the condition are found, for `explain`.
+    /// Describes, for `explain`, how the pairs that satisfy the condition are found.
     pub(crate) fn method(&self) -> &'static str {
         match &self.pushed {
             None => "evaluated on every pair",
@@ -75,7 +75,7 @@ impl Condition {
         }
     }
 
-    /// A condition that is evaluated on all pairs, for [`evaluate`](Self::evaluate).
+    /// Creates a condition that is evaluated on all pairs, for [`evaluate`](Self::evaluate).
     pub(crate) fn on_pairs(predicate: Predicate, left: &Table, right: &Table) -> Self {
         Condition {
             pushed: None,
@@ -84,13 +84,13 @@ impl Condition {
         }
     }
 
-    /// The pairs that meet the condition.
+    /// Returns the pairs that satisfy the condition.
     pub(crate) fn evaluate(&self, matches: &Arc<Matches>, driver: &Driver) -> Result<Matches> {
         let residual = self.residual.as_ref().expect("a condition without a scan is evaluated");
         residual.filter(matches, 0..matches.left_rows(), driver)
     }
 
-    /// Left rows from `start` on, and their matches that meet the condition.
+    /// Returns left rows from `start` on, and their matches that satisfy the condition.
     pub(crate) fn next_page(
         &mut self,
         matches: &Arc<Matches>,
@@ -103,7 +103,7 @@ impl Condition {
             return Ok((page.clone(), residual.filter(matches, page, driver)?));
         };
         let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;
-        // As many candidates as would leave a page of pairs, were they like these.
+        // Choose as many candidates as would leave a page of pairs if they were like these.
         let each = self.candidates / (left.pairs() + 1);
         self.candidates =
             PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));
@@ -118,7 +118,7 @@ impl Condition {
     }
 }
 
-/// The pushed comparisons between the columns of two tables, and the residual predicate.
+/// Returns the pushed comparisons between the columns of two tables, and the residual predicate.
 pub(crate) fn split(
     predicate: &Predicate,
     left: &Table,
@@ -157,7 +157,7 @@ impl Filter {
         matches.filter(page, &|left, right| self.keep(left, right), driver)?
     }
 
-    /// For each pair of rows, whether it meets the predicate.
+    /// Returns, for each pair of rows, whether it satisfies the predicate.
     pub(crate) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         let gather = |columns: &[Column], rows| {
             columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>()

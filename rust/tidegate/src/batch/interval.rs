@@ -14,7 +14,7 @@ use crate::columns::time;
 use crate::query::interval::{IntervalEnds, IntervalJoin, IntervalPlan};
 
 impl IntervalJoin {
-    /// Finds the pairs of two tables. The rows of the result are made when they are read.
+    /// Finds the pairs of two tables. The rows of the result are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
@@ -26,7 +26,7 @@ impl IntervalJoin {
                 FoundPairs { key_method: rows.key_method(), candidates: Candidates::runs(matches) }
             }
             IntervalEnds::OfRows(ends) => {
-                // The number of pairs tells whether a row has any.
+                // The number of pairs shows whether a row has any.
                 let are_counted = !self.options.how.pairs();
                 let tables = (left, right);
                 row_ends::find(ends, &mut plan.join, rows, tables, are_counted, &driver)?.0
@@ -35,8 +35,8 @@ impl IntervalJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables, or if it is less work, only how many each
-    /// has where they are only counted.
+    /// Finds the partners of the left table's rows. If only the number of partners is needed and
+    /// counting is less work, partners are only counted.
     pub(super) fn partners(
         &self,
         left: &Table,
@@ -63,7 +63,7 @@ impl IntervalJoin {
     }
 }
 
-/// The times and keys of two tables.
+/// Returns the times and keys of two tables.
 fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> Result<TableSides> {
     let (left_ts, right_ts) = match &plan.ends {
         IntervalEnds::Fixed(interval) => {

@@ -1,4 +1,4 @@
-//! The common part of all joins of tables: the way from matches to record batches.
+//! The common part of all joins of tables, from matches to record batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,31 +23,33 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{Column, ColumnSource, Gather};
 use crate::{Error, Result};
 
-/// The most rows of a batch: 1 MiB for a column of 8 bytes.
+/// The maximum number of rows in a batch, which is 1 MiB for an 8-byte column.
 const BATCH_ROWS: usize = 1 << 17;
 
-/// The bytes that a batch's columns should take together, in a table.
+/// The target size, in bytes, of all columns of a batch in a table.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it
-/// is read.
+/// Like [`BATCH_BYTES`], but for batches that are read one by one. The size is small enough that a
+/// batch is still in a cache when it is read.
 const STREAM_BYTES: usize = 4 << 20;
 
-/// Batches that are planned at a time: a result may have more of them than memory has bytes.
+/// The number of batches planned at a time, because a result can have more batches than memory has
+/// bytes.
 const PIECES: usize = 1 << 16;
 
-/// How many pairs are checked at a time: they might all be in the result.
+/// The number of pairs checked at a time, all of which might be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
-/// How many right rows the left rows of a page are compared with where pairs are listed: the first
-/// batch waits for a page.
+/// The number of right rows that are compared with the left rows of a page, if pairs are listed.
+/// The number is limited because the first batch waits for a page.
 const LISTED_PAIRS: u64 = 1 << 22;
 
-/// About how many pairs a task adds up, so that a stop is seen soon. One left row may have more.
+/// The approximate number of pairs that a task aggregates, small enough that a stop is noticed
+/// soon. A single left row can have more pairs than this.
 const ADDED_PAIRS: u64 = 1 << 22;
 
 impl JoinPlan {
-    /// The keys of two tables as numbers, if the join has keys.
+    /// Returns the keys of two tables as numbers, if the join has keys.
     pub(crate) fn encode_keys(
         &self,
         left: &Table,
@@ -61,27 +63,27 @@ impl JoinPlan {
     }
 }
 
-/// Numbers that describe a join while it runs and afterwards.
+/// Statistics about a join, both while it runs and afterwards.
 #[derive(Clone, Debug)]
 pub struct JoinStats {
-    /// Rows of the left table.
+    /// The number of rows in the left table.
     pub left_rows: usize,
-    /// Rows of the right table.
+    /// The number of rows in the right table.
     pub right_rows: usize,
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     pub key_method: &'static str,
-    /// How the pairs that meet the condition were found.
+    /// The method by which the pairs that satisfy the condition were found.
     pub condition_method: &'static str,
     /// The number of threads.
     pub threads: usize,
-    /// Result rows handed out so far.
+    /// The number of result rows returned so far.
     pub rows: u64,
-    /// About the number of left rows whose result rows have been made.
+    /// The approximate number of left rows whose result rows have been built.
     pub left_rows_done: usize,
 }
 
-/// A join of tables that has been started. Its pairs have been found, but the predicate has not been
-/// evaluated on them, and no result row has been made.
+/// A join of tables that has already been started. The pairs have been found, but the predicate has
+/// not been evaluated on them, and no result row has been built.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -123,26 +125,26 @@ pub struct Join {
     batch_rows: usize,
     gather: Gather,
     pairs: Pairs,
-    /// The aggregates that the result has instead of pairs.
+    /// The aggregates that the result contains instead of pairs.
     aggregation: Option<PartnerResults>,
-    /// Result rows numbered so far.
+    /// The number of result rows that have been numbered so far.
     numbered: u64,
-    /// Whether each batch is read soon after it is made.
+    /// True if each batch is read soon after it is built.
     read_soon: bool,
-    /// Whether batches may share memory with the left table.
+    /// True if batches can share memory with the left table.
     may_slice: bool,
     driver: Driver,
     stats: JoinStats,
 }
 
-/// The pairs of a join, as they are found page by page.
+/// The pairs of a join, which are found page by page.
 #[derive(Debug)]
 pub(super) struct Pairs {
     candidates: Candidates,
     condition: Option<Condition>,
 }
 
-/// The pairs that are in the result, as far as a condition leaves them.
+/// The pairs in the result, provided that they satisfy the condition.
 #[derive(Debug)]
 pub(super) enum Candidates {
     /// A run of right rows for each left row.
@@ -177,13 +179,13 @@ impl Candidates {
 
 /// The pairs that a kind of join has found in two tables.
 pub(super) struct FoundPairs {
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     pub(super) key_method: &'static str,
     pub(super) candidates: Candidates,
 }
 
 impl Join {
-    /// The join of two tables that has found these pairs.
+    /// Creates the join of two tables for these pairs.
     pub(super) fn new(
         options: &JoinOptions,
         plan: JoinPlan,
@@ -236,14 +238,14 @@ impl Join {
         })
     }
 
-    /// The same join after a condition was tested: how its pairs were found.
+    /// Returns the same join, after recording how the condition was tested on its pairs.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
         self
     }
 
-    /// The same join, of which no batch shares memory with a table: the rows of the tables may go
-    /// before the batches do.
+    /// Returns the same join, but with batches that share no memory with the tables. The rows of
+    /// the tables can then be dropped before the batches.
     pub(crate) fn of_passing_rows(mut self) -> Self {
         self.may_slice = false;
         self
@@ -254,7 +256,7 @@ impl Join {
         &self.schema
     }
 
-    /// Numbers that describe the join.
+    /// Returns statistics about the join.
     pub(crate) fn stats(&self) -> &JoinStats {
         &self.stats
     }
@@ -263,21 +265,21 @@ impl Join {
         self.driver.stop()
     }
 
-    /// All batches of the result.
+    /// Returns all batches of the result.
     pub fn read_all(mut self) -> Result<Vec<RecordBatch>> {
         Ok(self.run(|_, _, piece| piece)?.concat())
     }
 
-    /// A reader of the batches, which are made while they are read.
+    /// Returns a reader of the batches, which are built while they are read.
     pub fn into_batches(mut self) -> Batches {
         self.read_soon = true;
         self.batch_rows = self.batch_rows.min(STREAM_BYTES / self.gather.row_bytes().max(1)).max(1);
         Batches::new(self)
     }
 
-    /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not
-    /// be made, to `take` with its number and the left rows that were done before it. Pieces are
-    /// begun in order; what `take` returns is returned in order.
+    /// Builds the result piece by piece, on all threads. Passes each piece, or the error that
+    /// prevented it, to `take`, with its number and the count of left rows done before it. Pieces
+    /// are begun in order, and the results of `take` are returned in order.
     pub(crate) fn run<R: Send>(
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
@@ -295,8 +297,8 @@ impl Join {
         let mut matched =
             self.how.keeps_right().then(|| BitSet::new(self.pairs.candidates.right_rows()));
         let mut taken = Vec::new();
-        // With a condition, left rows are done page by page, since memory might not hold all the
-        // pairs that are left.
+        // With a condition, left rows are processed page by page, because memory might not hold all
+        // remaining pairs.
         let mut left_rows = 0;
         let mut is_first = true;
         while is_first || left_rows < self.pairs.candidates.left_rows() {
@@ -308,7 +310,7 @@ impl Join {
             let scattered = matches.is_scattered();
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
-            // A result with few left rows does not hold all of them in memory.
+            // A result with few left rows should not keep all left rows in memory.
             self.gather.slices_left =
                 self.may_slice && output.rows() >= (end - left_rows) as u64 / 2;
             if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
@@ -356,7 +358,7 @@ impl Join {
         Ok(taken)
     }
 
-    /// Makes the rows of left rows and aggregates of their partners.
+    /// Builds result rows from left rows and aggregates of their partners.
     fn run_aggregation<R: Send>(
         &mut self,
         aggregation: &PartnerResults,
@@ -387,7 +389,8 @@ impl Join {
         while left_rows < self.pairs.candidates.left_rows() {
             let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             self.count_left(aggregation, (end - left_rows) as u64)?;
-            // The rows of a page are places of its matches, but for a join without a condition.
+            // The rows of a page are positions in its matches, except for a join without a
+            // condition.
             let first = matches.first_left();
             let mut pieces: Vec<Range<usize>> = Vec::new();
             while let start = pieces.last().map_or(left_rows, |piece| piece.end)
@@ -408,7 +411,7 @@ impl Join {
         Ok(taken)
     }
 
-    /// Makes the rows of ranges of left rows, which are pieces from number `first` on.
+    /// Builds the result rows for ranges of left rows, which are pieces numbered from `first` on.
     fn run_pieces<R: Send>(
         &self,
         pieces: Vec<Range<usize>>,
@@ -427,8 +430,7 @@ impl Join {
         made.into_iter().collect()
     }
 
-    /// Adds to the number of left rows that are in the result, where not all are, unless that makes
-    /// too many.
+    /// Counts the left rows in the result, if some are left out, and fails if there are too many.
     fn check_kept(
         &self,
         aggregation: &PartnerResults,
@@ -442,7 +444,7 @@ impl Join {
         }
     }
 
-    /// As [`count`](Self::count), for left rows that may all be in the result.
+    /// Like [`count`](Self::count), but for left rows that may all be in the result.
     fn count_left(&mut self, aggregation: &PartnerResults, rows: u64) -> Result<()> {
         match aggregation.keeps_all() {
             true => self.count(rows),
@@ -451,27 +453,26 @@ impl Join {
         }
     }
 
-    /// Adds to the number of result rows, unless that makes too many, or more than memory has room
-    /// for.
+    /// Counts further result rows, and fails if there are too many or if they do not fit in memory.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
             Some(most) if self.numbered > most => Err(too_many(self.numbered, most)),
-            // Batches are read one by one, a table is held as a whole.
+            // Batches are read one by one, whereas a table is held as a whole.
             _ if self.read_soon => Ok(()),
             _ => room_for(rows, self.gather.row_bytes()),
         }
     }
 
-    /// One batch of result rows, or several where a column's strings are too long for one array's
-    /// offsets, or a dictionary would have more values than its indices can tell apart.
+    /// Builds one batch of result rows. Builds several if a column's strings are too long for one
+    /// array's offsets, or if a dictionary would have more values than its indices can distinguish.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
     }
 
-    /// As [`batches`](Self::batches), with further columns behind the gathered ones.
+    /// Like [`batches`](Self::batches), but with further columns after the gathered ones.
     fn assemble(&self, left: &[u32], right: &[u32], more: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
-        // Threads make a batch each.
+        // Each thread builds one batch.
         let alone = Driver::new(1, Stop::default());
         let values = self.gather.values(left, right, self.read_soon, &alone)?;
         match self.gather.columns(left, right, values) {
@@ -499,8 +500,8 @@ impl Join {
 }
 
 impl Pairs {
-    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are
-    /// in the result.
+    /// Returns the left rows from `start` on that are processed together, and those of their pairs
+    /// that are in the result.
     pub(super) fn next_page(
         &mut self,
         start: usize,
@@ -540,17 +541,17 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     ))
 }
 
-/// Whether there is memory for the rows of a result, given their average size.
+/// Checks that there is memory for the rows of a result, given their average size.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     memory::room(bytes)
         .map_err(|refused| Error::from(refused).within(&format!("the result has {rows} more rows")))
 }
 
-/// The batches of consecutive result rows, or why there are none.
+/// The batches of consecutive result rows, or the error that prevented them.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
 
-/// Gathers the columns of the result of two tables.
+/// Gathers the columns of the result of joining two tables.
 fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
     let source = |column: &OutputColumn| match *column {
         OutputColumn::Left(at) => ColumnSource::Left(Arc::new(Column::new(left, at))),

@@ -1,16 +1,16 @@
-//! Whole tables: from a query and its tables to the batches of the result.
+//! Joins and aggregates whole tables: from a query and its tables to the batches of the result.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `join.rs` | the part that all joins of tables share: from matches to record batches |
-//! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | how the pairs of each join are found |
-//! | `row_ends.rs` | the same of intervals whose ends differ from row to row |
+//! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | finds the pairs of each join |
+//! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
 //! | `sides.rs` | the times and keys of two tables |
-//! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
-//! | `partners.rs` | aggregates of the rows that a row has pairs with |
+//! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
+//! | `partners.rs` | aggregates of the rows with which a row pairs |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
-//! | `batches.rs` | the batches of a result, made before the reader asks for them |
+//! | `batches.rs` | the batches of a result, which are built before the reader requests them |
 
 pub(crate) mod aggregate;
 pub(crate) mod asof;

@@ -21,11 +21,11 @@ use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::overlap::{OverlapJoin, OverlapPlan};
 use crate::{Error, Result};
 
-/// Rows that a thread checks at a time.
+/// The number of rows that a thread checks at a time.
 const PART_ROWS: usize = 1 << 16;
 
 impl OverlapJoin {
-    /// Finds the pairs of two tables. The rows of the result are made when they are read.
+    /// Finds the pairs of two tables. The rows of the result are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
@@ -36,14 +36,14 @@ impl OverlapJoin {
         if let Some(most) = max_rows.filter(|_| how.pairs() && !has_condition) {
             sides.check_number(how, most, &driver)?;
         }
-        // The number of pairs tells whether a row has any.
+        // The number of pairs shows whether a row has any.
         let are_counted = !how.pairs() && !has_condition;
         let candidates = sides.find(are_counted, &driver)?.0;
         let found = FoundPairs { key_method, candidates };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables, or only how many each has.
+    /// Finds the partners of the left table's rows, or only counts them.
     pub(super) fn partners(
         &self,
         left: &Table,
@@ -88,7 +88,8 @@ impl OverlapSides {
         OverlapSides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
     }
 
-    /// A condition whose parts read one table each is looked at here, and taken from the plan.
+    /// A condition whose parts each read a single table is evaluated here and removed from the
+    /// plan.
     pub(super) fn new(
         plan: &mut JoinPlan,
         (left, of_left): (&Table, Intervals),
@@ -110,12 +111,12 @@ impl OverlapSides {
         Ok(OverlapSides { left: of_left, right: of_right, keys })
     }
 
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     fn key_method(&self) -> &'static str {
         self.keys.as_ref().map_or("none", |keys| keys.method)
     }
 
-    /// The columns of the left and of the right side, and the number of keys.
+    /// Returns the columns of the left and the right side, and the number of keys.
     fn columns(&self) -> (IntervalColumns<'_>, IntervalColumns<'_>, usize) {
         let keys = self.keys.as_ref();
         let left = self.left.columns(keys.map(|keys| &*keys.left));
@@ -123,20 +124,20 @@ impl OverlapSides {
         (left, right, keys.map_or(1, |keys| keys.count))
     }
 
-    /// How many pairs each left row has.
+    /// Counts the pairs of each left row.
     fn count(&self, driver: &Driver) -> Result<Matches> {
         let (left, right, key_count) = self.columns();
         Ok(count_overlaps(left, right, key_count, driver)?)
     }
 
-    /// Refuses a result that would have more rows than `most`, before any is made.
+    /// Rejects a result with more than `most` rows before any of them is built.
     fn check_number(&self, how: How, most: u64, driver: &Driver) -> Result<()> {
         let counts = Arc::new(self.count(driver)?);
         let rows = Output::new(counts, how, driver)?.rows();
         if rows > most { Err(too_many(rows, most)) } else { Ok(()) }
     }
 
-    /// The pairs, or only how many each left row has, and the starts of right rows.
+    /// Returns the pairs, or only the number of pairs per left row, and the starts of right rows.
     pub(super) fn find(self, are_counted: bool, driver: &Driver) -> Result<(Candidates, Int64s)> {
         let candidates = match are_counted {
             true => Candidates::runs(self.count(driver)?),
@@ -153,9 +154,10 @@ impl OverlapSides {
 /// The intervals of a table's rows.
 pub(super) struct Intervals {
     pub(super) starts: Int64s,
-    /// The last time at which a row that starts then overlaps it; `None` for the starts.
+    /// The last time at which another row can start and still overlap this row; `None` if these are
+    /// the starts.
     pub(super) ends: Option<Int64s>,
-    /// Rows that overlap nothing: a start or an end is missing, or they are too short.
+    /// Rows that overlap nothing: their start or end is missing, or they are too short.
     pub(super) without: Vec<u32>,
 }
 
@@ -189,7 +191,8 @@ impl Intervals {
                 let is_long = |(start, end): (&i64, &i64)| {
                     (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= least)
                 };
-                // Mostly all rows have what they need, which is seen without a branch a row.
+                // Usually no row lacks a start or an end, which is checked without a branch per
+                // row.
                 let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
                 for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);

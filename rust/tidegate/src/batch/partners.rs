@@ -1,4 +1,4 @@
-//! Aggregates of each left row's partners.
+//! Aggregates the partners of each left row.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -35,15 +35,17 @@ pub(super) struct FoundPartners {
     pub(super) partners: PartnerPlaces,
 }
 
-/// Where the partners of left rows are.
+/// The places at which the partners of left rows are found.
 pub(super) enum PartnerPlaces {
-    /// They are runs of a key's rows in time order. Conditions have not been looked at.
+    /// The partners are runs of a key's rows in time order. Conditions have not been evaluated yet.
     Runs(Box<TimedPartners>),
-    /// They are pairs, which functions see by these times, if there are any, and right row order.
+    /// The partners are pairs, which functions read in the order of these times, if any, and in
+    /// right row order.
     Pairs(FoundPairs, Option<Int64s>),
 }
 
-/// The right rows of each left row's key in its interval. They are found once they are asked for.
+/// The right rows that have a left row's key and are in its interval, for each left row. The
+/// partners are found when they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
     sides: TableSides,
@@ -57,7 +59,7 @@ impl TimedPartners {
         TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
     }
 
-    /// The columns that decide which right rows are partners.
+    /// Returns the columns that determine which right rows are partners.
     fn columns(&self) -> PartnerColumns<'_> {
         let (left, right) = self.sides.columns();
         PartnerColumns {
@@ -89,8 +91,8 @@ impl TimedPartners {
         self.sides.left.len()
     }
 
-    /// At most `rows` left rows from `start` on that together have at most `most` partners, or the
-    /// first of them.
+    /// Returns up to `rows` left rows from `start` on that together have at most `most` partners.
+    /// Always returns at least one left row.
     pub(super) fn page(
         &self,
         start: usize,
@@ -110,21 +112,20 @@ impl TimedPartners {
 pub(super) struct PartnerResults {
     plan: PartnersPlan,
     keeps_all: bool,
-    /// The right rows, in their order.
+    /// The right rows, in their original order.
     right: Streams,
     columns: Columns,
-    /// The right rows that a condition on them leaves, where no other condition is.
+    /// The right rows that satisfy the condition, if the condition reads only right rows.
     counted: Option<BitSet>,
-    /// Present where no pair is looked at.
+    /// The partners, if pairs do not have to be compared.
     partners: Option<Box<TimedPartners>>,
-    /// The times by which partners come, where pairs are looked at.
+    /// The times by which partners are ordered, if pairs are compared.
     order: Option<Int64s>,
-    /// The left rows of the stream that were before the left rows of the table, if there is a
-    /// stream.
+    /// The number of left rows of the stream before those of the table, if there is a stream.
     before: Option<u64>,
 }
 
-/// The functions of right rows' values, of all left rows.
+/// The functions of right rows' values, evaluated for all left rows.
 pub(super) struct PartnerFunctions<'a> {
     columns: &'a Columns,
     of_states: PartnerAggregates<'a>,
@@ -132,7 +133,7 @@ pub(super) struct PartnerFunctions<'a> {
 }
 
 impl PartnerFunctions<'_> {
-    /// The values for some neighbouring left rows.
+    /// Returns the values for a range of left rows.
     pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
         self.columns.put_together(self.of_states.of(left), all_values.unwrap_or_default())
@@ -146,13 +147,14 @@ pub(super) struct PartnerRows {
 }
 
 impl PartnerAggregation {
-    /// Finds the partners of two tables' rows. The rows of the result are made when they are read.
+    /// Finds the partners of the rows of two tables. The rows of the result are built when they are
+    /// read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         self.start_on(left, right, None, None, Driver::new(self.options().threads, stop))
     }
 
-    /// As [`start`](Self::start), on threads that are there. Of a stream, `before` says how many
-    /// left rows were before those of `left`.
+    /// Like [`start`](Self::start), but uses existing threads. For a stream, `before` is the number
+    /// of left rows before those of `left`.
     pub(crate) fn start_on(
         &self,
         left: &Table,
@@ -225,12 +227,12 @@ impl PartnerResults {
         &self.plan.schema
     }
 
-    /// Whether all left rows are in the result.
+    /// Returns whether all left rows are in the result.
     pub(super) fn keeps_all(&self) -> bool {
         self.keeps_all
     }
 
-    /// The partners, where no pair is looked at.
+    /// Returns the partners, if pairs do not have to be compared.
     pub(super) fn partners(&self) -> Option<&TimedPartners> {
         self.partners.as_deref()
     }
@@ -239,8 +241,8 @@ impl PartnerResults {
         FunctionValues::of_tables(&self.plan.functions, &self.right, &self.columns)
     }
 
-    /// The functions, and last, where left rows without partners are left out, the number of
-    /// partners.
+    /// Returns the functions. If left rows without partners are left out, the last one is the
+    /// number of partners.
     fn aggregates(&self) -> Vec<Aggregate<'_>> {
         let mut aggregates = self.columns.aggregates();
         if !self.keeps_all {
@@ -249,11 +251,11 @@ impl PartnerResults {
         aggregates
     }
 
-    /// Folds the values of right rows.
+    /// Aggregates the values of right rows.
     ///
     /// # Panics
     ///
-    /// When pairs are to be looked at.
+    /// This method is called when pairs have to be compared.
     pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerFunctions<'_>, Stopped> {
         let partners = self.partners.as_deref().expect("partners that are runs");
         let find = || partners.find(driver);
@@ -269,12 +271,12 @@ impl PartnerResults {
         })
     }
 
-    /// Whether the result has the values of all partners.
+    /// Returns whether the result contains the values of all partners.
     pub(super) fn has_lists(&self) -> bool {
         self.columns.has_lists()
     }
 
-    /// The values for the left rows at some places of matches.
+    /// Returns the values for the left rows at a range of positions in matches.
     pub(super) fn of_matches(&self, matches: &Matches, left: Range<usize>) -> Vec<OutputColumn> {
         let ts = self.order.as_deref();
         let all_values = self.columns.all_values();
@@ -286,7 +288,7 @@ impl PartnerResults {
         self.columns.put_together(of_states, all_values)
     }
 
-    /// The rows of the result of some left rows.
+    /// Returns the result rows for some left rows.
     pub(super) fn rows(
         &self,
         values: &FunctionValues<'_>,

@@ -1,7 +1,7 @@
-//! The interval join of two tables whose intervals have ends that differ from row to row.
+//! The interval join of two tables, for intervals whose ends differ from row to row.
 //!
-//! Ends of columns of the left side give each left row an interval of its own. Its partners are a
-//! run of the key's right rows:
+//! Ends computed from columns of the left side give each left row a separate interval. Its partners
+//! are a run of the key's right rows:
 //!
 //! ```text
 //!   left        ●                     lower and upper of the left row
@@ -9,9 +9,10 @@
 //!   right  ●─┼──●───●──┼──●
 //! ```
 //!
-//! An end of columns of the right side says in which interval the left time must be. So the right
-//! row has the interval, and pairs are rows whose intervals overlap. Where one end is of the left
-//! side and the other of the right side, both rows have an interval.
+//! An end computed from columns of the right side determines the interval that must contain the
+//! left time. In that case, the right row has the interval, and rows whose intervals overlap are
+//! pairs. If one end belongs to the left side and the other to the right side, both rows have an
+//! interval.
 
 use std::ops::Range;
 
@@ -34,14 +35,14 @@ use crate::columns::time::{self, Int64s};
 use crate::query::options::JoinPlan;
 use crate::query::plan::QueryPlan;
 
-/// Rows whose ends a thread computes at a time.
+/// The number of rows whose ends a thread computes at a time.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Finds the pairs of two tables, or if these are only counted and it is less work, how many each
-/// left row has. Also the times of right rows.
+/// Finds the pairs of two tables. If only the number of pairs is needed and counting is less work,
+/// pairs are only counted per left row. Also returns the times of right rows.
 ///
-/// A condition whose parts read one table each may be looked at here, and is then taken from the
-/// plan.
+/// A condition whose parts each read a single table can be evaluated here; it is then removed from
+/// the plan.
 pub(super) fn find(
     ends: &RowEnds,
     plan: &mut JoinPlan,
@@ -82,12 +83,12 @@ pub(super) fn find(
     Ok((FoundPairs { key_method, candidates }, rows.right))
 }
 
-/// Where the intervals of left and of right rows start and end, such that two rows are a pair if
-/// these overlap.
+/// Returns the points at which the intervals of left and of right rows start and end, chosen so
+/// that two rows are a pair if their intervals overlap.
 ///
-/// Intervals overlap when the left start is at or before the right end, which the lower end says,
-/// and the right start at or before the left end, which the upper end says. If both sides have ends,
-/// a start may be after its end.
+/// Two conditions make intervals overlap. The lower end requires that the left start is at or
+/// before the right end; the upper end requires that the right start is at or before the left end.
+/// If both sides have ends, a start can be after its end.
 fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
     let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
     let own = [Endpoint::Own, Endpoint::Own];
@@ -102,12 +103,13 @@ fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
 }
 
 impl QueryPlan {
-    /// For an interval join whose ends are computed from columns: a start and an end for each row of
-    /// a side, such that rows of both sides pair only where their intervals overlap. A row that
-    /// matches nothing has its time as both, and one without a time has 0. `None` of other joins.
+    /// Returns a start and an end for each row of a side, for an interval join whose ends are
+    /// computed from columns. Rows of the two sides match only if their intervals overlap. For a
+    /// row that matches nothing, the start and the end are the row's time; for a row without a
+    /// time, they are 0. Returns `None` for other joins.
     ///
-    /// The rows have the columns that the plan was made for, and times are in the finer unit of both
-    /// sides.
+    /// The rows must have the columns for which the plan was made; times are in the finer unit of
+    /// both sides.
     pub fn row_intervals(&self, rows: &Table, of_left: bool) -> Result<Option<[Vec<i64>; 2]>> {
         let (Some(ends), Some(unit), Some(reach)) = (&self.row_ends, self.unit, &self.time) else {
             return Ok(None);
@@ -126,7 +128,8 @@ impl QueryPlan {
             let row = row as usize;
             (starts[row], ends[row]) = (ts[row], ts[row]);
         }
-        // A start after its end: the interval that has both overlaps whatever this one does.
+        // If the start is after the end, the interval that contains both overlaps everything that
+        // this interval does.
         for (start, end) in starts.iter_mut().zip(&ends) {
             *start = (*start).min(*end);
         }
@@ -134,7 +137,7 @@ impl QueryPlan {
     }
 }
 
-/// The pairs where all ends that are computed are of the left side.
+/// Finds the pairs if all computed ends belong to the left side.
 fn of_left_rows(
     left: &Table,
     rows: &TableSides,
@@ -154,14 +157,14 @@ enum Limit {
     End,
 }
 
-/// Where a row's interval of the other side's times starts or ends.
+/// The point at which a row's interval of the other side's times starts or ends.
 #[derive(Clone, Copy)]
 enum Endpoint<'a> {
-    /// At the time of the row.
+    /// The time of the row.
     Own,
     /// Nowhere.
     Unbounded,
-    /// As far from the time of the row as the end says.
+    /// The distance from the time of the row that the end specifies.
     Of(&'a RowEnd),
 }
 
@@ -170,14 +173,14 @@ impl<'a> Endpoint<'a> {
         end.map_or(Endpoint::Unbounded, Endpoint::Of)
     }
 
-    /// Whether it is computed from columns of this side.
+    /// Returns whether the end is computed from columns of this side.
     fn is_of(self, side: Origin) -> bool {
         matches!(self, Endpoint::Of(end) if end.side() == Some(side))
     }
 }
 
-/// The intervals of the rows of a side. A row that matches nothing has the last time as start and
-/// the first as end.
+/// The intervals of one side's rows. For a row that matches nothing, the start is the last time and
+/// the end is the first time.
 struct RowIntervals {
     starts: Pages<i64>,
     ends: Pages<i64>,
@@ -185,8 +188,8 @@ struct RowIntervals {
     without: Vec<u32>,
 }
 
-/// The intervals of the rows of a side. `are_ordered` says that a row whose start is after its end
-/// matches nothing.
+/// The intervals of one side's rows. `are_ordered` specifies that a row whose start is after its
+/// end matches nothing.
 fn intervals(
     table: &Table,
     ts: &[i64],
@@ -234,8 +237,8 @@ fn intervals(
     Ok(RowIntervals { starts: starts.written(), ends: ends.written(), without })
 }
 
-/// The times at which the intervals of a block of rows start or end; `None` for a row that matches
-/// nothing.
+/// Returns the times at which the intervals of a block of rows start or end, or `None` for rows
+/// that match nothing.
 fn times(
     endpoint: Endpoint<'_>,
     limit: Limit,

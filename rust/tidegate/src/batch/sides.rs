@@ -1,4 +1,4 @@
-//! The times and keys of two tables, and the rows of them that a condition leaves.
+//! The times and keys of two tables, and those of their rows that satisfy a condition.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::BitSet;
@@ -14,7 +14,8 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 
-/// The keys of two tables with these numbers of rows. Where there are none, all rows get one key.
+/// Returns the keys of two tables with these numbers of rows. If there are no key columns, all rows
+/// get the same key.
 pub(super) fn some_keys(
     keys: &mut Option<Keys>,
     (left_rows, right_rows): (usize, usize),
@@ -28,8 +29,8 @@ pub(super) fn some_keys(
     })
 }
 
-/// The rows of each table that a condition leaves, if each part of it reads one table only. The
-/// condition is then no longer in the plan.
+/// Returns the rows of each table that satisfy a condition, if each part of the condition reads a
+/// single table. The condition is then removed from the plan.
 pub(super) fn take_one_sided(
     plan: &mut JoinPlan,
     (left, right): (&Table, &Table),
@@ -48,7 +49,7 @@ pub(super) fn take_one_sided(
     Ok(Some([rows(left, of_left, Origin::Left)?, rows(right, of_right, Origin::Right)?]))
 }
 
-/// The columns of two tables that decide who matches whom.
+/// The columns of two tables that determine which rows match.
 #[derive(Debug)]
 pub(super) struct TableSides {
     pub(super) left: Int64s,
@@ -57,7 +58,7 @@ pub(super) struct TableSides {
 }
 
 impl TableSides {
-    /// The columns of the left and of the right side.
+    /// Returns the columns of the left and of the right side.
     pub(super) fn columns(&self) -> (JoinColumns<'_>, JoinColumns<'_>) {
         let keys = self.keys.as_ref();
         (
@@ -66,7 +67,7 @@ impl TableSides {
         )
     }
 
-    /// Takes the keys from the rows of each side that are not kept, so that they match nothing.
+    /// Removes the keys of those rows on each side that are not kept, so that they match nothing.
     pub(super) fn keep(&mut self, kept: &[Option<BitSet>; 2]) {
         let rows = (self.left.len(), self.right.len());
         for (side, kept) in kept.iter().enumerate() {
@@ -77,7 +78,7 @@ impl TableSides {
         }
     }
 
-    /// Takes the keys from the left rows that are not in `kept`, so that they match nothing.
+    /// Removes the keys of left rows that are not in `kept`, so that they match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
         let keys = some_keys(&mut self.keys, (self.left.len(), self.right.len()));
         kept.missing().for_each(|row| keys.left[row] = NO_KEY);
@@ -87,7 +88,7 @@ impl TableSides {
         self.keys.as_ref().map_or(1, |keys| keys.count)
     }
 
-    /// How keys were numbered.
+    /// The method by which keys were numbered.
     pub(super) fn key_method(&self) -> &'static str {
         self.keys.as_ref().map_or("none", |keys| keys.method)
     }

@@ -1,5 +1,5 @@
-//! The pairs of two tables by an algorithm of the papers: their rows go through a join of sliding
-//! windows.
+//! Finds the pairs of two tables with an algorithm from the papers, by passing their rows through a
+//! join over sliding windows.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{MAX_ROWS, Matches};
@@ -26,7 +26,7 @@ pub(super) struct Tables<'a> {
 }
 
 impl WindowJoin {
-    /// The pairs that are in the result, the whole condition included.
+    /// Returns the pairs in the result, with the whole condition applied.
     pub(super) fn compare(
         &self,
         algorithm: Algorithm,
@@ -61,13 +61,13 @@ impl WindowJoin {
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)
     }
 
-    /// The most pairs that a result of a number of rows can have.
+    /// Returns the maximum number of pairs in a result with a limited number of rows.
     fn most_pairs(&self) -> Option<u64> {
         self.options.max_rows.filter(|_| self.options.how.pairs())
     }
 }
 
-/// Refuses more pairs than there may be.
+/// Rejects more pairs than the maximum.
 fn check(pairs: u64, most: Option<u64>) -> Result<()> {
     match most {
         Some(most) if pairs > most => Err(too_many(pairs, most)),

@@ -17,7 +17,7 @@ use crate::query::options::JoinPlan;
 use crate::query::window::{WindowJoin, WindowJoinPlan};
 
 impl WindowJoin {
-    /// Finds the pairs of two tables. The rows of the result are made when they are read.
+    /// Finds the pairs of two tables. The rows of the result are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
@@ -43,7 +43,7 @@ impl WindowJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables.
+    /// Finds the partners of the left table's rows.
     pub(super) fn partners(
         &self,
         left: &Table,
@@ -68,7 +68,7 @@ impl WindowJoin {
     }
 }
 
-/// The times and keys of two tables.
+/// Returns the times and keys of two tables.
 fn sides(
     plan: &WindowJoinPlan,
     left: &Table,
@@ -80,7 +80,7 @@ fn sides(
     Ok(TableSides { left: left_ts, right: right_ts, keys })
 }
 
-/// The pairs in windows of these numbers of rows.
+/// Returns the pairs within windows of these numbers of rows.
 fn in_counts(
     sides: &TableSides,
     left: u64,

@@ -1,4 +1,4 @@
-//! Band columns as codes: integers in the order of the values.
+//! Encodes band columns as codes: integers with the same order as the values.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,16 +23,16 @@ use super::time::{Int64s, Unit, as_int64, common_unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// Rows a thread encodes at a time.
+/// The number of rows that a thread encodes at a time.
 const PART_ROWS: usize = 1 << 16;
 
-/// A band column whose types fit.
+/// A pair of band columns with compatible types.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnPlan {
     left: usize,
     right: usize,
     names: (String, String),
-    /// The type in which both sides' values are compared.
+    /// The type in which the values of both sides are compared.
     common: DataType,
     within: Within,
     pub(crate) band: Band,
@@ -41,12 +41,12 @@ pub(crate) struct ColumnPlan {
 /// The values of one side.
 pub(crate) struct Codes {
     pub(crate) values: Int64s,
-    /// Rows that are null or NaN, whose code means nothing.
+    /// Rows that are null or NaN, whose codes are meaningless.
     pub(crate) missing: Vec<u32>,
 }
 
-/// The values of one side, and for each the least and the greatest of the other side that are in
-/// its band.
+/// The values of one side, each with the smallest and largest value of the other side within its
+/// band.
 pub(crate) struct CodeRanges {
     pub(crate) codes: Int64s,
     pub(crate) low: Vec<i64>,
@@ -67,7 +67,7 @@ impl CodeRanges {
         }
     }
 
-    /// The ranges of the rows of these numbers.
+    /// Returns the ranges of the rows with these numbers.
     pub(crate) fn take(&self, rows: &[u32]) -> Self {
         let of =
             |values: &[i64]| -> Vec<i64> { rows.iter().map(|&row| values[row as usize]).collect() };
@@ -79,7 +79,7 @@ impl CodeRanges {
     }
 }
 
-/// Equal keys are a band without any width.
+/// Returns a band of zero width, in which only equal keys match.
 pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
     let range = |&key: &u32| if key == NO_KEY { NO_RANGE } else { (key.into(), key.into()) };
     let (low, high) = keys.iter().map(range).unzip();
@@ -88,7 +88,7 @@ pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
 }
 
 impl ColumnPlan {
-    /// The left and the right column.
+    /// Returns the left and the right column.
     pub(crate) fn columns(&self) -> (usize, usize) {
         (self.left, self.right)
     }
@@ -127,7 +127,7 @@ impl ColumnPlan {
         Ok(ColumnPlan { left: at.0, right: at.1, names: names.clone(), common, within, band })
     }
 
-    /// The name of the right column, for people.
+    /// Returns the name of the right column, as shown to users.
     pub(crate) fn right_name(&self) -> String {
         format!("right.{}", self.names.1)
     }
@@ -142,7 +142,7 @@ impl ColumnPlan {
         Ok((self.side(left, self.left, driver)?, self.side(right, self.right, driver)?))
     }
 
-    /// The codes of one side, and which codes of the other side each row matches.
+    /// Returns the codes of one side, and the codes of the other side that each row matches.
     pub(crate) fn ranges(&self, side: Side, table: &Table, driver: &Driver) -> Result<CodeRanges> {
         let (column, band) = match side {
             Side::Left => (self.left, self.band),
@@ -165,7 +165,7 @@ impl ColumnPlan {
 
     fn side(&self, table: &Table, column: usize, driver: &Driver) -> Result<Codes> {
         let chunks = table.chunks(column);
-        // As they lie there, in most cases.
+        // In most cases, the values are used unchanged.
         if let [chunk] = &chunks[..]
             && *chunk.data_type() == self.common
             && chunk.null_count() == 0
@@ -207,7 +207,7 @@ impl fmt::Display for ColumnPlan {
     }
 }
 
-/// The type in which the values of two band columns are compared.
+/// Returns the type in which the values of two band columns are compared.
 fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     use DataType::{Date32, Date64, Decimal128, Dictionary, Float64, Timestamp};
     fn plain(data_type: &DataType) -> &DataType {
@@ -268,7 +268,7 @@ fn step(common: &DataType) -> Option<CodeStep> {
     }
 }
 
-/// Writes the codes of a chunk, whose first row is `first`, and returns the rows that have none.
+/// Writes the codes of a chunk whose first row is `first`. Returns the rows that have no code.
 fn encode(
     chunk: &ArrayRef,
     common: &DataType,
@@ -327,8 +327,8 @@ fn encode(
     Ok(missing)
 }
 
-/// Refuses numbers that have no code beside negative ones: together they are more than 64 bits can
-/// tell apart.
+/// Rejects unsigned numbers that do not fit in `int64`, because 64-bit codes cannot represent both
+/// them and negative numbers.
 fn check_int64(values: &PrimitiveArray<UInt64Type>, first: u32) -> Result<()> {
     let beyond = (first..)
         .zip(values)

@@ -3,13 +3,13 @@
 //! `arrow-select` either concatenates dictionaries or merges them with a lossy hash table, which
 //! may keep a value more than once. 8-bit or 16-bit indices may then be too narrow even though the
 //! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
-//! times fails, and with string views it panics. Here, such arrays first get a common dictionary
-//! that contains each value used by the rows exactly once.
+//! times fails, and panics if they are string views. Here, such arrays first get a common
+//! dictionary that contains each value used by the rows exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
 //! refuses a dictionary that contains a value twice. Equal dictionaries become one, and different
-//! ones are merged into one that contains all their values in order. Dictionaries within lists and
-//! structs are left to `arrow-select` if there is room for their concatenation.
+//! ones are merged into one that contains all their values in order. For dictionaries within lists
+//! and structs, `arrow-select` is used if there is room for their concatenation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::{Error, Result};
 /// A result whose error type is [`ArrowError`].
 pub(super) type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
-/// Calls a function for the type of a dictionary's indices.
+/// Calls a function with the type of a dictionary's indices.
 macro_rules! by_indices {
     ($indices:expr, $make:ident($($values:expr),+)) => {
         match $indices {
@@ -50,7 +50,7 @@ macro_rules! by_indices {
     };
 }
 
-/// The arrays, which are of one type, one behind the other.
+/// Concatenates arrays of one type.
 pub(crate) fn concat(arrays: &[&dyn Array]) -> ArrowResult<ArrayRef> {
     let shared = shared(arrays, usize::MAX)?;
     let arrays = &shared.as_deref().map_or_else(|| arrays.to_vec(), borrowed);
@@ -59,7 +59,8 @@ pub(crate) fn concat(arrays: &[&dyn Array]) -> ArrowResult<ArrayRef> {
     of_one(arrays, &|arrays| arrow_select::concat::concat(arrays))
 }
 
-/// The values at `places`: the number of an array, and of a row there.
+/// Returns the values at `places`, each of which consists of an array's number and a row in that
+/// array.
 pub(crate) fn interleave(
     arrays: &[&dyn Array],
     places: &[(usize, usize)],
@@ -69,7 +70,7 @@ pub(crate) fn interleave(
     if !is_tight(arrays) {
         return of_one(arrays, &|arrays| arrow_select::interleave::interleave(arrays, places));
     }
-    // Only values of these rows need room.
+    // Only the values of these rows need room.
     let mut rows: Vec<Vec<u32>> = vec![Vec::new(); arrays.len()];
     let place = |&(array, row): &(usize, usize)| {
         rows[array].push(row as u32);
@@ -84,7 +85,7 @@ pub(crate) fn interleave(
     of_one(&borrowed(&taken), &interleave)
 }
 
-/// The batches of a schema as one.
+/// Concatenates batches with the same schema.
 pub(crate) fn concat_batches<'a>(
     schema: &SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch>,
@@ -97,7 +98,8 @@ pub(crate) fn concat_batches<'a>(
     by_column(schema, &batches, rows, concat)
 }
 
-/// Rows of batches of one schema: the number of a batch, and of a row there.
+/// Returns the rows at the given places, each of which consists of a batch's number and a row in
+/// that batch. All batches have the same schema.
 pub(crate) fn interleave_batches(
     batches: &[&RecordBatch],
     places: &[(usize, usize)],
@@ -121,7 +123,8 @@ fn by_column(
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// The error of a column, which it names if its dictionaries are to blame.
+/// Converts an error that occurred in a column, naming the column if its dictionaries caused the
+/// error.
 pub(crate) fn of_column(name: &str, error: ArrowError) -> Error {
     match error {
         ArrowError::DictionaryKeyOverflowError => {
@@ -131,7 +134,8 @@ pub(crate) fn of_column(name: &str, error: ArrowError) -> Error {
     }
 }
 
-/// The values as a dictionary with indices of a type; each value is there once.
+/// Returns the values as a dictionary with the given index type; the dictionary contains each value
+/// once.
 pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> ArrowResult<ArrayRef> {
     fn each_its_own<K: ArrowDictionaryKeyType>(values: &ArrayRef) -> ArrowResult<ArrayRef> {
         let nulls = values.logical_nulls();
@@ -268,7 +272,8 @@ fn has_dictionary(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether dictionaries of the arrays, or of their children, have too many values together.
+/// Returns whether the dictionaries of the arrays, or of their children, have too many values in
+/// total.
 fn is_beyond(arrays: &[ArrayData]) -> bool {
     let all = || arrays.iter().map(|array| array.child_data()[0].len()).sum::<usize>();
     let beyond = match arrays[0].data_type() {
@@ -279,7 +284,7 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
 }
 
 /// Returns whether a single dictionary has room for the values of all the arrays' dictionaries. The
-/// same must hold for their children's dictionaries. All arrays have the same type.
+/// dictionaries of child arrays must also have room. All arrays have the same type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =
@@ -302,7 +307,7 @@ pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     has_own && (0..first.child_data().len()).all(|at| have_room(&children(arrays, at)))
 }
 
-/// The largest index of a type.
+/// Returns the largest index of an index type.
 fn most(indices: &DataType) -> usize {
     match indices {
         DataType::Int8 => i8::MAX as usize,
@@ -319,7 +324,7 @@ fn children(arrays: &[ArrayData], at: usize) -> Vec<ArrayData> {
     arrays.iter().map(|array| array.child_data()[at].clone()).collect()
 }
 
-/// The arrays, with one dictionary wherever a type of them has one.
+/// Returns the arrays with a single dictionary wherever their type has a dictionary.
 fn with_one(arrays: Vec<ArrayData>) -> ArrowResult<Vec<ArrayData>> {
     let mut made: Vec<Vec<ArrayData>> = vec![Vec::new(); arrays.len()];
     for at in 0..arrays[0].child_data().len() {
@@ -337,7 +342,8 @@ fn with_one(arrays: Vec<ArrayData>) -> ArrowResult<Vec<ArrayData>> {
     }
 }
 
-/// The dictionary arrays with one dictionary, of the values that their rows use.
+/// Returns the dictionary arrays with a single dictionary that contains the values used by their
+/// rows.
 fn one_dictionary<K: ArrowDictionaryKeyType>(
     arrays: Vec<ArrayData>,
 ) -> ArrowResult<Vec<ArrayData>> {
@@ -392,12 +398,12 @@ pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
     Ok(DictionaryArray::try_new(keys, numbers.values(&[&values])?)?.into_data())
 }
 
-/// The number of each value that was seen, from 0 on.
+/// The number assigned to each value seen, starting from 0.
 struct ValueNumbers<K: ArrowDictionaryKeyType> {
-    /// None if values of the type cannot be compared.
+    /// `None` if values of this type cannot be compared.
     converter: Option<RowConverter>,
     numbers: HashMap<Box<[u8]>, K::Native>,
-    /// Where each is first: its array, and the row there.
+    /// The first place of each value: its array, and its row there.
     places: Vec<(usize, usize)>,
 }
 
@@ -411,7 +417,7 @@ impl<K: ArrowDictionaryKeyType> ValueNumbers<K> {
         Ok(ValueNumbers { converter, numbers: HashMap::new(), places: Vec::new() })
     }
 
-    /// The numbers of the values of the array at `at`.
+    /// Returns the numbers of the values in the array at position `at`.
     fn of(&mut self, values: &ArrayRef, at: usize) -> ArrowResult<Vec<K::Native>> {
         let places = &mut self.places;
         let mut next = |row: usize| {
@@ -434,7 +440,7 @@ impl<K: ArrowDictionaryKeyType> ValueNumbers<K> {
         encoded.iter().map(|row| row.data()).enumerate().map(&mut number).collect()
     }
 
-    /// The values by their numbers; `arrays` are the ones that were numbered.
+    /// Returns the values in order of their numbers; `arrays` are the arrays that were numbered.
     fn values(&self, arrays: &[&ArrayRef]) -> ArrowResult<ArrayRef> {
         let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &***array).collect();
         arrow_select::interleave::interleave(&arrays, &self.places)
@@ -451,7 +457,7 @@ mod tests {
     use super::*;
     use crate::columns::cast::cast;
 
-    /// A dictionary of values with 8-bit indices, each value once.
+    /// Returns a dictionary with 8-bit indices that contains each value once.
     fn bytes(values: ArrayRef) -> ArrayRef {
         let keys = PrimitiveArray::<Int8Type>::from_iter_values(0..values.len() as i8);
         Arc::new(DictionaryArray::try_new(keys, values).unwrap())

@@ -1,38 +1,38 @@
-//! Distances: how far apart values may be, as the caller gave it and in the steps of the columns.
+//! Distances between values, as the caller specified them and in steps of the columns.
 
 use std::fmt;
 
 use super::time::{Bound, Unit, check_has_unit};
 use crate::{Error, Result, shown};
 
-/// A distance between two values as the caller gave it.
+/// A distance between two values, as the caller specified it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distance {
-    /// A whole number, of columns that are no times.
+    /// An integer, for columns that do not contain times.
     Whole(i128),
     /// A floating-point number.
     Float(f64),
     /// `digits` times ten to the power of `-scale`.
     Decimal {
-        /// How many.
+        /// The digits, as one integer.
         digits: i128,
-        /// The power.
+        /// The negative power of ten.
         scale: i32,
     },
     /// A duration.
     Nanoseconds(i128),
 }
 
-/// How far below and above the left value the right one may be; `None` for no bound.
+/// The maximum distances of the right value below and above the left value; `None` for no bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Within {
-    /// How far below.
+    /// The maximum distance below.
     pub below: Option<Distance>,
-    /// How far above.
+    /// The maximum distance above.
     pub above: Option<Distance>,
 }
 
-/// The step of a column's codes.
+/// The step size of a column's codes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CodeStep {
     /// This negative power of ten.
@@ -53,7 +53,7 @@ impl fmt::Display for Distance {
 }
 
 impl Distance {
-    /// A decimal number in scientific notation, such as `1.50e-2`.
+    /// Parses a decimal number in scientific notation, such as `1.50e-2`.
     pub fn decimal(text: &str) -> Result<Self> {
         let (digits, scale) = scientific(text).ok_or_else(|| {
             Error::argument(format!(
@@ -64,7 +64,7 @@ impl Distance {
         Ok(Distance::Decimal { digits, scale })
     }
 
-    /// Refuses a value that is no distance: a negative number, or no number.
+    /// Rejects a value that is not a valid distance: a negative number or NaN.
     pub(crate) fn check(self, column: &str) -> Result<()> {
         let ok = match self {
             Distance::Whole(number)
@@ -85,7 +85,7 @@ impl Distance {
         match self {
             Distance::Whole(whole) => Ok(whole as f64),
             Distance::Float(float) => Ok(float),
-            // By way of text, which is rounded once.
+            // Convert the decimal through text, which is rounded only once.
             Distance::Decimal { .. } => {
                 Ok(self.to_string().parse().expect("a number in text is a number"))
             }
@@ -93,8 +93,8 @@ impl Distance {
         }
     }
 
-    /// The most whole steps that are no farther; `None` when that is more than any two values can
-    /// be apart.
+    /// Returns the distance in whole steps, rounded down, or `None` if it exceeds the difference
+    /// between any two values.
     pub(crate) fn as_steps(self, column: &str, step: CodeStep) -> Result<Option<u64>> {
         let (digits, power) = match (self, step) {
             (Distance::Whole(whole), CodeStep::Power(power)) => (whole, power),
@@ -144,13 +144,13 @@ fn not_a_time(column: &str) -> Error {
     ))
 }
 
-/// The shortest decimal number that reads as this one: its digits and their scale. Whoever writes
-/// 0.1 means a tenth.
+/// Returns the shortest decimal number that parses to this float: its digits and their scale. A
+/// user who writes 0.1 means one tenth.
 fn shortest(float: f64) -> (i128, i32) {
     scientific(&format!("{float:e}")).expect("scientific notation of up to 17 digits")
 }
 
-/// The digits of a number in scientific notation, and their scale.
+/// Returns the digits of a number in scientific notation, and their scale.
 fn scientific(text: &str) -> Option<(i128, i32)> {
     let (digits, exponent) = text.split_once('e')?;
     let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());

@@ -1,9 +1,9 @@
-//! Durations as people write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`. Arguments and
-//! `INTERVAL` share this parser.
+//! Parses and formats durations as users write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`.
+//! Arguments and `INTERVAL` share this parser.
 
 use crate::{Error, Result, shown};
 
-/// Nanoseconds, and the names of a unit of that length, in lower case.
+/// The lengths of units in nanoseconds, with their names in lower case.
 const UNITS: [(i128, &[&str]); 8] = [
     (1, &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
     (1_000, &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"]),
@@ -17,12 +17,12 @@ const UNITS: [(i128, &[&str]); 8] = [
 
 const SECOND: i128 = 1_000_000_000;
 
-/// Units without a fixed length, in lower case.
+/// The names, in lower case, of units that have no fixed length.
 const CALENDAR: [&str; 12] = [
     "mo", "mon", "mons", "month", "months", "q", "quarter", "quarters", "y", "yr", "year", "years",
 ];
 
-/// A duration as one writes it, in the largest unit of which it has a whole number.
+/// Formats a duration in the largest unit of which it is a multiple.
 ///
 /// ```text
 /// 90_000_000_000 ──▶ 90s        0 ──▶ 0s
@@ -45,10 +45,10 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
     format!("{}{name}", nanoseconds / length)
 }
 
-/// The nanoseconds of a duration: numbers each with a unit from nanoseconds to weeks, with a sign
-/// before all, or the form of ISO 8601.
+/// Parses a duration to nanoseconds. A duration consists of an optional sign and numbers with units
+/// from nanoseconds to weeks; the ISO 8601 format is also accepted.
 ///
-/// Months and years have no fixed length and are refused.
+/// Months and years are rejected because they have no fixed length.
 pub fn parse_duration(text: &str) -> Result<i128> {
     let wrong = |why: &str| {
         Error::argument(format!(
@@ -71,7 +71,8 @@ pub fn parse_duration(text: &str) -> Result<i128> {
     total.map(|total| sign * total).map_err(wrong)
 }
 
-/// The form of ISO 8601, after its P: `1DT2H30M`. A month and a minute differ by their place.
+/// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. Months and minutes are distinguished
+/// by their positions.
 fn iso(text: &str) -> std::result::Result<i128, &'static str> {
     const EMPTY: &str = "it has no number, expected such as PT5S";
     let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));
@@ -93,10 +94,9 @@ fn iso(text: &str) -> std::result::Result<i128, &'static str> {
 }
 
 const NO_LENGTH: &str = "months and years have no fixed length, write days such as \"30d\"";
-const BEYOND: &str =
-    "its numbers must be decimal, no finer than a nanosecond and not beyond 128 bits";
+const BEYOND: &str = "its numbers must be decimal, no finer than a nanosecond and within 128 bits";
 
-/// The sum of numbers, each with a unit.
+/// Returns the sum of numbers, each of which has a unit.
 fn amounts(
     mut rest: &str,
     unit_of: impl Fn(&str) -> std::result::Result<i128, &'static str>,
@@ -117,10 +117,11 @@ fn amounts(
     Ok(total)
 }
 
-/// The nanoseconds of a unit. `M` is months for some and minutes for others.
+/// Returns the number of nanoseconds in a unit. Some users read `M` as months, and others as
+/// minutes.
 fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
     if unit == "M" {
-        return Err("M may mean minutes or months, write min or days such as \"30d\"");
+        return Err("M can mean minutes or months; write min, or days such as \"30d\"");
     }
     let lower = unit.to_lowercase();
     let known = UNITS.iter().find(|(_, names)| names.contains(&&*lower));
@@ -131,7 +132,7 @@ fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
     })
 }
 
-/// A decimal number times `size`, if that is whole.
+/// Returns a decimal number times `size`, if the product is an integer.
 fn amount(number: &str, size: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole =

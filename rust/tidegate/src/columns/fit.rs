@@ -1,7 +1,7 @@
-//! Rows as a schema asks for them: its columns in its order, and values in its types.
+//! Converts rows to a schema, with its columns, their order and their types.
 //!
-//! Frames of different libraries hold the same strings in different layouts, and the same numbers in
-//! different widths. A value is kept exactly, or it is an error.
+//! Frames of different libraries store the same strings in different layouts, and the same numbers
+//! with different widths. Each value is converted exactly, or causes an error.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -16,22 +16,23 @@ use crate::columns::metadata::{check_categories, check_extensions};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
-/// What happens to columns that a schema has not.
+/// Specifies how to treat columns that are not in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// They are an error.
+    /// Additional columns are an error.
     Refuse,
-    /// They are left out.
+    /// Additional columns are left out.
     Ignore,
 }
 
-/// Batches of rows of `schema`, made of batches whose columns may be in another order and of other
-/// types that hold the same values. The first row is called row `first` in messages.
+/// Converts batches to `schema`. The columns of the batches can be in a different order, and can
+/// have other types that hold the same values. Messages refer to the first row as row `first`.
 ///
 /// # Errors
 ///
-/// A schema error where a column is missing or of another kind, or, unless told otherwise, where
-/// there is one more. A data error where a value does not fit; it names the column and the row.
+/// Returns a schema error if a column is missing or of a different kind or, unless `extra` permits
+/// it, if there is an additional column. Returns a data error that names the column and the row if
+/// a value does not fit.
 pub(crate) fn fit(
     name: &str,
     schema: &SchemaRef,
@@ -69,7 +70,8 @@ pub(crate) fn fit(
     Ok(fitted)
 }
 
-/// The place of each column of a schema among the given ones, whose types fit.
+/// Returns the position of each of the schema's columns among the given ones, and checks that their
+/// types fit.
 fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<Vec<usize>> {
     let names = |fields: &Schema| {
         let shown: Vec<_> = fields
@@ -111,7 +113,7 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
         }
     };
     let places = schema.fields().iter().map(|field| place(field)).collect::<Result<Vec<_>>>()?;
-    // pandas hands out the index of a frame as a column, unless it numbers the rows.
+    // pandas exports the index of a frame as a column, unless the index numbers the rows.
     let is_index = |field: &Field| field.name().starts_with("__index_level_");
     let mut others = given
         .fields()
@@ -128,8 +130,8 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
     }
 }
 
-/// Whether values of a type may be values of another: the same kind of thing in another layout,
-/// width or unit.
+/// Returns whether values of one type can be values of another: the same kind of data in a
+/// different layout, width or unit.
 fn fits(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration,
@@ -158,8 +160,8 @@ fn fits(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether two types hold the same values in other layouts. Only these are converted inside lists,
-/// where nothing tells of a value that was lost.
+/// Returns whether two types hold the same values in different layouts. Within lists, only such
+/// types are converted, because a lost value would not be detected there.
 fn is_only_laid_out(from: &DataType, to: &DataType) -> bool {
     let is_text_or_null = |t: &DataType| is_text(t) || *t == DataType::Null;
     from == to
@@ -172,7 +174,7 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Whether a value is a float that is no number.
+/// Returns whether a value is NaN.
 fn is_nan(array: &dyn Array, row: usize) -> bool {
     match array.data_type() {
         DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_nan(),
@@ -181,7 +183,7 @@ fn is_nan(array: &dyn Array, row: usize) -> bool {
     }
 }
 
-/// Refuses a null where the schema has none.
+/// Rejects a null if the schema does not allow nulls.
 fn check_nulls(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<()> {
     if field.is_nullable() || column.logical_null_count() == 0 {
         return Ok(());
@@ -196,7 +198,7 @@ fn check_nulls(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Resu
     )))
 }
 
-/// A column in the type of a field, each value as it was.
+/// Converts a column to the type of a field, preserving each value.
 fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<ArrayRef> {
     let (from, to) = (column.data_type(), field.data_type());
     check_nulls(name, field, column, first)?;
@@ -211,7 +213,7 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
             TypeName(to)
         ))
     };
-    // Where a value has no place in a type, a cast makes null of it.
+    // A cast replaces values that do not fit the type with nulls.
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(failed);
     let plain = match from {
@@ -222,7 +224,7 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
     let found = cast(&plain, to)?;
     let lost = match plain.data_type() {
         DataType::Null => None,
-        // The way back tells what a number lost.
+        // Casting the number back shows whether it has changed.
         from if from.is_numeric() || from.is_temporal() => {
             let unpacked = match found.data_type() {
                 DataType::Dictionary(_, values) => cast(&found, values)?,

@@ -43,7 +43,7 @@ pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// Returns the first of several schemas that have the same columns. Its columns keep only the
+/// Returns the first of several schemas that have the same columns. The columns keep only the
 /// metadata on which all schemas agree.
 pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaRef {
     let inputs: Vec<&Schema> = inputs.map(|schema| &**schema).collect();
@@ -68,8 +68,8 @@ fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
     metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
 }
 
-/// Rejects two different extension types in one column. Their values may be stored in the same way
-/// but differ in meaning, such as monthly and daily pandas periods.
+/// Rejects two different extension types in one column. Values of different extension types can be
+/// stored in the same way but differ in meaning, such as monthly and daily pandas periods.
 pub(crate) fn check_extensions(
     field: &Field,
     place: &str,
@@ -95,7 +95,7 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
 }
 
 /// Rejects values that are not categories of `field`, if it is a polars enum. `other` is the field
-/// that the values belong to.
+/// to which the values belong.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -159,8 +159,8 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Returns whether pandas can look up a column's type by its recorded name. This does not work for
-/// Arrow types that have fields.
+/// Returns whether pandas can look up a column's type by its recorded name. A lookup by name does
+/// not work for Arrow types that have fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
         .as_str()
@@ -190,8 +190,8 @@ impl<'a> ColumnOrigin<'a> {
     }
 }
 
-/// Returns the metadata of a join's result. This is the left side's metadata, but with pandas
-/// metadata for the columns of the result.
+/// Returns the metadata of a join's result. This is the left side's metadata, but its pandas
+/// metadata describes the columns of the result.
 pub(crate) fn of_join(
     left: &Schema,
     right: &Schema,

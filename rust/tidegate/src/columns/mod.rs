@@ -14,7 +14,7 @@
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
-//! | `codes.rs`, `distance.rs` | values as codes that preserve their order; how far apart values may be |
+//! | `codes.rs`, `distance.rs` | values as codes that preserve their order; distances between values |
 //! | `expression/` | `where` conditions |
 
 pub(crate) mod cast;

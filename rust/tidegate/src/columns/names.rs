@@ -1,15 +1,15 @@
-//! The names that there are, for messages about a name that there is not.
+//! Lists the existing names, for messages about a name that does not exist.
 
 use crate::shown;
 
-/// The most names that a message lists.
+/// The maximum number of names that a message lists.
 const SHOWN: usize = 20;
 
-/// How alike two names are that may be meant for each other, from 0 to 1.
+/// The minimum similarity, from 0 to 1, at which one name is suggested in place of another.
 const ALIKE: f64 = 0.6;
 
-/// What a thing has instead of a column of this name: the first of its names, and the one that was
-/// probably meant.
+/// Lists the first existing columns and the one that was probably intended, for a message about a
+/// missing column.
 pub(crate) fn known<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let quoted = |name: &str| format!("`{}`", shown(name));
     let listed: Vec<String> = names.clone().take(SHOWN).map(quoted).collect();
@@ -24,7 +24,7 @@ pub(crate) fn known<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone
     format!("it has {}{more}{}", listed.join(", "), hint.unwrap_or_default())
 }
 
-/// The name that is most like this one, if one is.
+/// Returns the name that is most similar to this one, if any is similar enough.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let likeness = |other: &str| {

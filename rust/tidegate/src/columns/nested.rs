@@ -1,4 +1,4 @@
-//! Types that contain other types. Their children can be listed or replaced.
+//! Types that contain other types. The children of such types can be listed or replaced.
 
 use arrow_schema::{DataType, FieldRef, Fields, UnionFields};
 

@@ -2,8 +2,8 @@
 //! stores.
 //!
 //! For example, a pandas categorical with up to 128 values has 8-bit indices. A result with rows
-//! from two such batches may have more distinct values than these indices can address. Rows
-//! therefore get wider indices when they are pushed. The original index type is restored when
+//! from two such batches may have more distinct values than these indices can address. Dictionary
+//! indices are therefore widened when rows are pushed. The original index type is restored when
 //! results are emitted, in batches that are short enough (`stream/operator/mod.rs`).
 
 use std::sync::Arc;
@@ -106,8 +106,8 @@ fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
 }
 
-/// Returns the rows with the index types of `schema`, which is otherwise the same. Returns a schema
-/// error if an index type is too narrow for a dictionary.
+/// Returns the rows with the index types of `schema`, which is otherwise the same as theirs.
+/// Returns a schema error if an index type is too narrow for a dictionary.
 pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |(array, field): (&ArrayRef, &FieldRef)| {
         if array.data_type() == field.data_type() {

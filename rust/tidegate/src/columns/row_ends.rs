@@ -1,8 +1,8 @@
-//! Ends of intervals that differ from row to row: computed from columns of one side.
+//! Ends of intervals that differ from row to row, computed from columns of one side.
 //!
-//! An end says how far from the left time right times may be. As a duration or an integer it is this
-//! distance. As a time it is the right time itself, so that the distance is the time less the left
-//! time.
+//! An end limits the distance of right times from the left time. If an end is a duration or an
+//! integer, it is this distance itself. If an end is a time, it is the right time itself, and the
+//! distance is that time minus the left time.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema, TimeUnit};
@@ -15,17 +15,17 @@ use super::time::{self, Bound, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// An end of an interval as the caller gave it.
+/// An end of an interval, as the caller specified it.
 #[derive(Clone, PartialEq)]
 pub enum End {
-    /// As far from the left time for all rows.
+    /// A fixed distance from the left time, for all rows.
     Fixed(Bound),
-    /// The value of an expression over the columns of one side: a duration or an integer, or of the
-    /// left side a time. Where it is null, the row matches nothing.
+    /// The value of an expression over the columns of one side: a duration, an integer or, for the
+    /// left side, a time. If the value is null, the row matches nothing.
     Computed(Expr),
 }
 
-/// As the text of what it holds, by which snapshots know a query.
+/// Formats an end as the text by which snapshots identify a query.
 impl std::fmt::Debug for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -41,7 +41,7 @@ impl From<Bound> for End {
     }
 }
 
-/// The ends of the intervals of a join, at least one of which is computed.
+/// The ends of a join's intervals, at least one of which is computed.
 #[derive(Clone, Debug)]
 pub(crate) struct RowEnds {
     /// `None` for no bound.
@@ -50,7 +50,7 @@ pub(crate) struct RowEnds {
     pub(crate) upper: Option<RowEnd>,
 }
 
-/// One end of the intervals of a join.
+/// One end of a join's intervals.
 #[derive(Clone, Debug)]
 pub(crate) struct RowEnd {
     argument: &'static str,
@@ -60,18 +60,18 @@ pub(crate) struct RowEnd {
 
 #[derive(Clone, Debug)]
 enum EndValue {
-    /// The same for all rows, which is this for people.
+    /// A fixed end, with the text that is shown to users.
     Fixed(i128, String),
     Computed(Expr, Box<RowValue>),
 }
 
 impl RowEnds {
-    /// Whether an end is computed from columns of this side.
+    /// Returns whether an end is computed from columns of this side.
     pub(crate) fn reads(&self, side: Origin) -> bool {
         self.each().any(|end| end.side() == Some(side))
     }
 
-    /// The columns that the ends read of a side.
+    /// Returns the columns of a side that the ends read.
     pub(crate) fn columns(&self, side: Origin) -> Vec<usize> {
         self.each().flat_map(|end| end.columns(side)).copied().collect()
     }
@@ -80,22 +80,23 @@ impl RowEnds {
         [&self.lower, &self.upper].into_iter().flatten()
     }
 
-    /// The interval that has all right times of the pairs of rows whose ends are within `most` steps
-    /// of their times.
+    /// Returns the interval that contains the right times of all pairs, if the ends of their rows
+    /// are within `most` steps of the rows' times.
     pub(crate) fn within(&self, most: i64) -> Interval {
         let lower = self.lower.as_ref().map(|end| end.fixed().unwrap_or(-most));
         let upper = self.upper.as_ref().map(|end| end.fixed().unwrap_or(most));
         Interval { lower, upper, closed: Closed::Both }
     }
 
-    /// How far the ends may be from the times of the rows of a side; `None` where none is computed.
+    /// Returns the maximum distance between the ends and the times of a side's rows, or `None` if
+    /// no end of that side is computed.
     pub(crate) fn width(&self, side: Origin, most: i64) -> Option<Width> {
         let of_side = |end: &&RowEnd| end.side() == Some(side);
         let ends: Vec<_> = self.each().filter(of_side).cloned().collect();
         (!ends.is_empty()).then_some(Width { ends, most })
     }
 
-    /// The conditions that a pair is within the ends that are computed, given the names of the time
+    /// Returns the conditions that a pair is within the computed ends, given the names of the time
     /// columns.
     pub(crate) fn conditions<'a>(
         &'a self,
@@ -118,7 +119,7 @@ impl RowEnds {
 }
 
 impl RowEnd {
-    /// An end given by the argument of this name, of times in `unit`.
+    /// Binds the end that the named argument specifies, for times in `unit`.
     pub(crate) fn bind(
         argument: &'static str,
         end: &End,
@@ -142,7 +143,7 @@ impl RowEnd {
         Ok(RowEnd { argument, rule: EndRule::new(units, is_time, is_lower, is_open), value })
     }
 
-    /// The side whose columns are read, if any are.
+    /// Returns the side whose columns the end reads, if any.
     pub(crate) fn side(&self) -> Option<Origin> {
         match &self.value {
             EndValue::Computed(_, value) => Some(value.side()),
@@ -157,7 +158,7 @@ impl RowEnd {
         }
     }
 
-    /// The distance from the left to the right time, for people.
+    /// Describes the distance from the left to the right time, for users.
     pub(crate) fn show(&self, left_time: &str) -> String {
         match &self.value {
             EndValue::Fixed(_, text) => text.clone(),
@@ -168,9 +169,9 @@ impl RowEnd {
         }
     }
 
-    /// For each row of a batch of a side, the end of the interval of the other side's times that
-    /// match; `None` where the row matches nothing. `ts` are the times of the rows. Columns are read
-    /// of that side only.
+    /// Returns, for each row of one side's batch, the end of the interval of the other side's
+    /// matching times, or `None` if the row matches nothing. `ts` contains the times of the rows.
+    /// Only columns of the batch's side are read.
     pub(crate) fn times(
         &self,
         side: Origin,
@@ -189,7 +190,7 @@ impl RowEnd {
         })
     }
 
-    /// The distance from the left time that all rows have; `None` where it differs.
+    /// Returns the distance from the left time if it is the same for all rows, or `None` otherwise.
     fn fixed(&self) -> Option<i64> {
         match &self.value {
             EndValue::Fixed(value, _) => Some(self.rule.distance(*value)),
@@ -198,16 +199,17 @@ impl RowEnd {
     }
 }
 
-/// How far from the time of a row the ends may be that are computed from its columns.
+/// The maximum distance from the time of a row to the ends that are computed from its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Width {
     ends: Vec<RowEnd>,
-    /// In steps.
+    /// The distance in steps.
     most: i64,
 }
 
 impl Width {
-    /// The rows of a batch of which an end is too far away. `ts` are the times of the rows.
+    /// Returns the rows of a batch whose ends are too far from their times. `ts` contains the times
+    /// of the rows.
     pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         for RowEnd { rule, value, .. } in &self.ends {
@@ -224,7 +226,7 @@ impl Width {
     }
 }
 
-/// Describes the values that an end may have if times are in this unit.
+/// Describes the values that an end can have if times are in this unit.
 fn expected(unit: Unit) -> &'static str {
     match unit {
         Unit::Integer => "an integer (a distance from the left time)",
@@ -232,8 +234,8 @@ fn expected(unit: Unit) -> &'static str {
     }
 }
 
-/// The nanoseconds of a unit of values and of a step of the time columns, 1 of integers, and whether
-/// the values are times.
+/// Returns the number of nanoseconds in a unit of the values and in a step of the time columns (1
+/// for integers), and whether the values are times.
 fn meaning(
     argument: &str,
     value: &RowValue,
@@ -287,8 +289,8 @@ fn meaning(
         |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, zone) if zone.is_some());
     if is_zoned(data_type) != is_zoned(of_left.data_type()) {
         return refused(format!(
-            "and `left.{}` is {}: times with and without a zone cannot be compared; give both a \
-             zone or neither",
+            "and `left.{}` is {}: times with and without a time zone cannot be compared; \
+             give both a time zone or neither",
             of_left.name(),
             TypeName(of_left.data_type())
         ));

@@ -1,4 +1,4 @@
-//! An input table: record batches of one schema, checked.
+//! An input table: checked record batches of one schema.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Checks the batches: offsets in range and rising, strings valid UTF-8, dictionary codes in
-    /// range.
+    /// Checks the batches: offsets must be in range and ascending, strings must be valid UTF-8, and
+    /// dictionary codes must be in range.
     pub fn new(
         name: impl Into<Arc<str>>,
         schema: SchemaRef,
@@ -52,7 +52,7 @@ impl Table {
         Ok(table)
     }
 
-    /// A table of batches that are known to be valid.
+    /// Creates a table from batches that are known to be valid.
     pub(crate) fn of_valid(
         name: impl Into<Arc<str>>,
         schema: SchemaRef,
@@ -71,7 +71,7 @@ impl Table {
         Ok(Table { name, schema, batches, rows })
     }
 
-    /// A batch that has been checked before.
+    /// Creates a table from a batch that has already been checked.
     pub(crate) fn trusted(name: impl Into<Arc<str>>, batch: RecordBatch) -> Self {
         let (schema, rows) = (batch.schema(), batch.num_rows());
         Table {
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// The name of the table in messages.
+    /// Returns the name of the table, as shown in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -102,7 +102,7 @@ impl Table {
         self.batches.iter().map(batch_bytes).sum()
     }
 
-    /// The batches, none of them empty.
+    /// Returns the batches, none of which is empty.
     pub fn batches(&self) -> &[RecordBatch] {
         &self.batches
     }
@@ -112,7 +112,8 @@ impl Table {
         self.batches.iter().map(|batch| batch.column(column).clone()).collect()
     }
 
-    /// A column in one piece, if it has one and its values are of fixed width.
+    /// Returns a column as a single array, if it is stored as one and its values have a fixed
+    /// width.
     pub(crate) fn whole(&self, column: usize) -> Option<ArrayRef> {
         let values = match self.schema.field(column).data_type() {
             DataType::Dictionary(_, values) => values,
@@ -130,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Splits a row number into the batch that holds the row and the row's place there.
+    /// Splits a row number into the batch that contains the row and the row's position there.
     pub fn locate(&self, row: usize) -> (usize, usize) {
         let mut place = row;
         for (at, batch) in self.batches.iter().enumerate() {
@@ -143,12 +144,12 @@ impl Table {
     }
 }
 
-/// Fixed-width values are valid for any bits.
+/// Returns false for fixed-width values, which are valid regardless of their bits.
 fn needs_validation(data_type: &DataType) -> bool {
     !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
 }
 
-/// The number of the only column called `name`.
+/// Returns the position of the only column called `name`.
 pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Result<usize> {
     let mut found = schema
         .fields()
@@ -172,10 +173,10 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
     }
 }
 
-/// The columns of a schema by name, where many are looked up.
+/// The columns of a schema by name, for many lookups.
 pub(crate) struct Names<'a> {
     schema: &'a Schema,
-    /// The place of each; `None` for a doubled name.
+    /// The position of each column; `None` for a duplicate name.
     places: HashMap<&'a str, Option<usize>>,
 }
 
@@ -191,7 +192,7 @@ impl<'a> Names<'a> {
         Names { schema, places }
     }
 
-    /// As [`column`].
+    /// Like [`column`].
     pub(crate) fn column(&self, table: &str, name: &str, role: &str) -> Result<usize> {
         match self.places.get(name) {
             Some(&Some(at)) => Ok(at),
@@ -216,7 +217,7 @@ impl From<&Schema> for Table {
     }
 }
 
-/// The size of a batch's rows in bytes.
+/// Returns the size of a batch's rows in bytes.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     let bytes = |column: &ArrayRef| {
         column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())

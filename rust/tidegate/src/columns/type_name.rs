@@ -1,14 +1,14 @@
-//! Arrow types by their names in Python, for messages.
+//! Shows Arrow types by their Python names, for messages.
 
 use std::cmp::Reverse;
 use std::fmt::{Display, Formatter, Result};
 
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 
-/// Shows a type as `str()` of a `pyarrow.DataType` does.
+/// Shows a type in the same way as `str()` of a `pyarrow.DataType`.
 ///
-/// A type does not tell whether the values of its dictionary are ordered, so this says that they
-/// are not.
+/// A type does not specify whether the values of its dictionary are ordered, so the text says that
+/// they are not.
 ///
 /// ```
 /// use arrow_schema::{DataType, TimeUnit};
@@ -99,8 +99,7 @@ impl Display for TypeName<'_> {
     }
 }
 
-/// Words of arrow-rs, which names a type, or types that it is made of, in its own way, with their
-/// names in Python.
+/// Replaces arrow-rs's names for a type and its child types in a text with their Python names.
 ///
 /// ```
 /// use arrow_schema::DataType;
@@ -117,7 +116,7 @@ pub fn with_type_names(text: &str, data_type: &DataType) -> String {
     add_types(data_type, &mut types);
     let mut names: Vec<(String, String)> =
         types.into_iter().map(|one| (one.to_string(), TypeName(one).to_string())).collect();
-    // A name may be a part of a longer one.
+    // A name can be part of a longer one.
     names.sort_by_key(|(shown, _)| Reverse(shown.len()));
     let (mut named, mut rest) = (String::new(), text);
     while let Some(next) = rest.chars().next() {
@@ -131,7 +130,7 @@ pub fn with_type_names(text: &str, data_type: &DataType) -> String {
     named
 }
 
-/// Adds a type and all types that it is made of.
+/// Adds a type and all of its child types.
 fn add_types<'a>(data_type: &'a DataType, types: &mut Vec<&'a DataType>) {
     types.push(data_type);
     match data_type {
@@ -172,7 +171,7 @@ fn map(f: &mut Formatter<'_>, entries: &Field, is_sorted: bool) -> Result {
     let DataType::Struct(fields) = entries.data_type() else {
         return write!(f, "map<{}>", FieldName(entries));
     };
-    // A name is shown where it is not the usual one.
+    // A name is shown only if it is not the usual one.
     let of = |field: &Field, usual: &str| match field.name() {
         name if name == usual => TypeName(field.data_type()).to_string(),
         name => format!("{} ('{name}')", TypeName(field.data_type())),

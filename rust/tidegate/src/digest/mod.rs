@@ -1,7 +1,7 @@
-//! Digests of rows: two runs have given the same rows if their digests are equal.
+//! Digests of rows: two runs returned the same rows if their digests are equal.
 //!
-//! A digest is 128 bits of the values alone. Neither threads, nor cuts into batches, nor layouts of
-//! equal values show in it, nor the platform, nor the version of tidegate.
+//! A digest consists of 128 bits that depend only on the values. The digest does not depend on
+//! threads, batch boundaries, the layouts of equal values, the platform or the version of tidegate.
 //!
 //! ```text
 //!  a batch ──▶ bytes of each row ──▶ 128 bits of each row ──▶ sum      ──▶ order-free digest
@@ -10,27 +10,30 @@
 //!
 //! # The definition
 //!
-//! It is kept for ever: a version that changed it would make old digests worthless.
+//! The definition never changes, because a version that changed it would make old digests
+//! worthless.
 //!
-//! 1. A column has a *kind* (`types.rs`): types whose values can be equal as keys have one kind. The
-//!    *header* is the text `tidegate digest 1`, then `;`, the length of its name in bytes, `:`, the
-//!    name, `=` and the kind of each column.
-//! 2. A value is a byte and more (`rows.rs`): 0 for a null, otherwise 1 or 2 and the value. A row is
-//!    the values of the columns whose values have one length, in order, then all others, in order.
-//! 3. A row's *word* is XXH3-128 of its bytes, with the seed 0.
-//! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, as they would
-//!    not under XOR. The state in order is the polynomial of the words, `(((w0 b) + w1) b + w2) ...`
-//!    modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's fingerprint).
-//! 5. A digest is XXH3-128 of the header's XXH3-128, the number of rows, a state, all little-endian,
-//!    and a byte: 0 for the digest in order, 1 for the order-free one.
+//! 1. A column has a *kind* (`types.rs`): all types whose values can be equal as keys have the same
+//!    kind. The *header* is the text `tidegate digest 1`, then `;`, the length of its name in
+//!    bytes, `:`, the name, `=` and the kind of each column.
+//! 2. A value is encoded as one byte, possibly followed by more (`rows.rs`): 0 for a null,
+//!    otherwise 1 or 2 and the value. A row consists of the values of the fixed-length columns in
+//!    order, followed by those of all other columns in order.
+//! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
+//! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, whereas they
+//!    would cancel out under XOR. The state in order is the polynomial of the words,
+//!    `(((w0 b) + w1) b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's
+//!    fingerprint).
+//! 5. A digest is the XXH3-128 of the header's XXH3-128, the number of rows and a state, all
+//!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
 //!
-//! A sum and a polynomial of parts give those of the whole, so threads take parts. For the same
-//! reason a batch that was added last can be taken back.
+//! The sum and the polynomial of the whole can be computed from those of its parts, so each thread
+//! processes some parts. For the same reason, the last added batch can be removed again.
 //!
 //! # Trade-offs
 //!
-//! The digest tells apart what chance brings about. Somebody who looks for two tables with one
-//! digest can find them, since no part of it is a secret.
+//! The digest detects accidental differences. Two tables with the same digest can be constructed
+//! deliberately, because no part of the digest is secret.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -67,13 +70,14 @@ use self::polynomial::Polynomial;
 use self::rows::BatchRows;
 use crate::{Error, Result};
 
-/// Rows of which a thread makes words at a time: enough that waking it weighs little.
+/// The number of rows for which a thread computes words at a time; it is large enough that the cost
+/// of waking the thread is negligible.
 const PART_ROWS: usize = 1 << 14;
 
-/// The bytes of a state.
+/// The number of bytes in a state.
 pub(crate) const STATE_BYTES: usize = 40;
 
-/// The digest of rows so far, in order and order-free.
+/// The digest of the rows so far, both ordered and order-free.
 #[derive(Clone, Debug)]
 pub struct Digest {
     /// The names and kinds of the columns.
@@ -82,7 +86,8 @@ pub struct Digest {
     state: State,
 }
 
-/// What is kept of rows. It does not grow with them.
+/// The part of the digest that depends on the rows. The size of this part does not depend on the
+/// number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     rows: u64,
@@ -91,7 +96,7 @@ struct State {
 }
 
 impl Digest {
-    /// The digest of no rows, with columns of these names and types.
+    /// Creates the digest of an empty table with these column names and types.
     pub fn new(schema: &Schema) -> Self {
         let columns = columns(schema);
         let mut header = "tidegate digest 1".to_owned();
@@ -101,23 +106,24 @@ impl Digest {
         Digest { columns, header: xxh3_128(header.as_bytes()), state: State::default() }
     }
 
-    /// The number of rows so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> u64 {
         self.state.rows
     }
 
-    /// The digest of the rows in their order.
+    /// Returns the digest of the rows in their order.
     pub fn ordered(&self) -> u128 {
         self.of(self.state.polynomial.value(), 0)
     }
 
-    /// The digest of the rows in any order. Rows that are there twice count twice.
+    /// Returns the digest of the rows in any order. Duplicate rows count separately.
     pub fn unordered(&self) -> u128 {
         self.of(self.state.sum, 1)
     }
 
-    /// The order-free state: those of parts of the rows, added modulo 2^128, are that of all rows.
-    /// The columns do not show in it, nor does their number.
+    /// Returns the order-free state. The states of parts of the rows, added modulo 2^128, equal the
+    /// state of all rows. The state includes neither the columns' names and kinds nor the number of
+    /// rows.
     pub fn sum(&self) -> u128 {
         self.state.sum
     }
@@ -130,26 +136,26 @@ impl Digest {
         xxh3_128(&bytes)
     }
 
-    /// Adds the rows of a batch. The columns must have the names of the schema, in this order, and
-    /// types of the same kinds. When this fails, no row was added.
+    /// Adds the rows of a batch. The columns must have the names in the schema, in the same order,
+    /// and types of the same kinds. If the call fails, no row has been added.
     pub fn add(&mut self, batch: &RecordBatch, driver: &Driver) -> Result<()> {
         self.state = self.state.then(self.state_of(batch, driver)?);
         Ok(())
     }
 
-    /// Adds the rows of another digest of the same columns, as if they had been added here.
+    /// Adds the rows of another digest with the same columns, as if they had been added here.
     pub fn append(&mut self, later: &Digest) -> Result<()> {
         check(&self.columns, &later.columns)?;
         self.state = self.state.then(later.state);
         Ok(())
     }
 
-    /// Takes the rows of the batch back that was added last.
+    /// Removes the rows of the batch that was added last.
     pub(crate) fn take_back(&mut self, batch: &RecordBatch) {
         self.state = self.state.without(State::of(&BatchRows::new(batch), 0..batch.num_rows()));
     }
 
-    /// The state of a batch by itself.
+    /// Returns the state of a batch by itself.
     fn state_of(&self, batch: &RecordBatch, driver: &Driver) -> Result<State> {
         check(&self.columns, &columns(&batch.schema()))?;
         let rows = BatchRows::new(batch);
@@ -160,7 +166,7 @@ impl Digest {
         Ok(states.into_iter().fold(State::default(), State::then))
     }
 
-    /// The state as bytes, for snapshots.
+    /// Returns the state as bytes, for snapshots.
     pub(crate) fn to_bytes(&self) -> [u8; STATE_BYTES] {
         let State { rows, sum, polynomial } = self.state;
         let mut bytes = [0; STATE_BYTES];
@@ -170,7 +176,7 @@ impl Digest {
         bytes
     }
 
-    /// This digest, with a state of bytes; `None` if they are none.
+    /// Returns this digest with a state from bytes, or `None` if the bytes are invalid.
     pub(crate) fn with_state(mut self, bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATE_BYTES] = bytes.try_into().ok()?;
         let word =
@@ -195,7 +201,7 @@ impl State {
         }
     }
 
-    /// The state of these rows, then of later ones.
+    /// Returns the state of these rows followed by later ones.
     fn then(self, later: State) -> State {
         State {
             rows: self.rows + later.rows,
@@ -204,7 +210,7 @@ impl State {
         }
     }
 
-    /// The state without the last rows, whose state this is.
+    /// Returns the state without the last rows, given the state of those rows.
     fn without(self, last: State) -> State {
         State {
             rows: self.rows - last.rows,
@@ -214,13 +220,13 @@ impl State {
     }
 }
 
-/// The name and the kind of each column.
+/// Returns the name and the kind of each column.
 fn columns(schema: &Schema) -> Vec<(String, String)> {
     let fields = schema.fields().iter();
     fields.map(|field| (field.name().clone(), types::kind(field.data_type()))).collect()
 }
 
-/// Refuses rows of other columns.
+/// Rejects rows with different columns.
 fn check(wanted: &[(String, String)], given: &[(String, String)]) -> Result<()> {
     if wanted == given {
         return Ok(());

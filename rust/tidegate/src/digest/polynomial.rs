@@ -1,13 +1,14 @@
-//! Polynomials of words modulo the prime 2^127 - 1, as a fingerprint of their order: R. Karp and
-//! M. Rabin, "Efficient randomized pattern-matching algorithms", 1987.
+//! Polynomials of words modulo the prime 2^127 - 1, as a fingerprint of their order: R. Karp and M.
+//! Rabin, "Efficient randomized pattern-matching algorithms", 1987.
 //!
-//! The words `w0 w1 ... wn` give `w0 b^n + w1 b^(n-1) + ... + wn`. Two sequences of random words have
-//! one value with a probability of their length in 2^127.
+//! The words `w0 w1 ... wn` give `w0 b^n + w1 b^(n-1) + ... + wn`. The probability that two
+//! sequences of random words have the same value is their length divided by 2^127.
 
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
 
-/// Where the polynomial is evaluated: the first digits of pi, which nobody has chosen.
+/// The point at which the polynomial is evaluated: the first digits of pi, so that it is not an
+/// arbitrary choice.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
 /// The value of the polynomial of some words, below the prime.
@@ -17,8 +18,8 @@ pub(super) struct Polynomial(u128);
 impl Polynomial {
     /// The polynomial of words.
     pub(super) fn of(words: &[u128]) -> Self {
-        // Four words at a time: one multiplication of a step waits for the step before, and the
-        // others need not.
+        // Process four words at a time. Only one multiplication of each step has to wait for the
+        // previous step.
         const POWERS: [u128; 4] = [
             BASE,
             multiply(BASE, BASE),
@@ -37,14 +38,15 @@ impl Polynomial {
         Polynomial(rest.iter().fold(value, one))
     }
 
-    /// The polynomial of these words, then of `later` ones, of which there are `words`.
+    /// Returns the polynomial of these words followed by `words` further ones, whose polynomial is
+    /// `later`.
     pub(super) fn then(self, later: Polynomial, words: u64) -> Self {
         Polynomial(add(multiply(self.0, power(BASE, words.into())), later.0))
     }
 
-    /// The polynomial without the last `words` words, whose polynomial this is.
+    /// Returns the polynomial without the last `words` words, whose polynomial is `last`.
     pub(super) fn without(self, last: Polynomial, words: u64) -> Self {
-        // Fermat: the inverse.
+        // This is the inverse, by Fermat's little theorem.
         let inverse = power(power(BASE, words.into()), PRIME - 2);
         Polynomial(multiply(add(self.0, PRIME - last.0), inverse))
     }
@@ -53,13 +55,13 @@ impl Polynomial {
         self.0
     }
 
-    /// The polynomial of this value; `None` for a number that is none.
+    /// Returns the polynomial with this value, or `None` if no polynomial can have this value.
     pub(super) fn from_value(value: u128) -> Option<Self> {
         (value < PRIME).then_some(Polynomial(value))
     }
 }
 
-/// A word modulo the prime: 2^127 is 1.
+/// Returns a word modulo the prime, using the fact that 2^127 is congruent to 1.
 const fn reduce(word: u128) -> u128 {
     let folded = (word & PRIME) + (word >> 127);
     if folded >= PRIME { folded - PRIME } else { folded }
@@ -70,7 +72,7 @@ const fn add(a: u128, b: u128) -> u128 {
     if sum >= PRIME { sum - PRIME } else { sum }
 }
 
-/// The product of two numbers below the prime.
+/// Returns the product of two numbers below the prime.
 const fn multiply(a: u128, b: u128) -> u128 {
     const LOW: u128 = u64::MAX as u128;
     let (a_high, a_low) = (a >> 64, a & LOW);
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The product by adding and doubling, which never leaves 128 bits.
+    /// Computes the product by adding and doubling, which never exceeds 128 bits.
     fn product(mut a: u128, mut b: u128) -> u128 {
         let mut sum = 0;
         while b > 0 {
@@ -116,7 +118,7 @@ mod tests {
         sum
     }
 
-    /// The definition, word by word.
+    /// Evaluates the polynomial by its definition, word by word.
     fn evaluated(words: &[u128]) -> u128 {
         words.iter().fold(0, |value, word| (product(value, BASE) + word % PRIME) % PRIME)
     }

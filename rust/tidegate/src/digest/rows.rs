@@ -1,11 +1,11 @@
-//! Rows as bytes: equal values have equal bytes, whatever their layout.
+//! Encodes rows as bytes: equal values have equal bytes, regardless of their layout.
 //!
-//! | kind | the bytes of a value that is no null |
+//! | kind | the bytes of a value that is not null |
 //! | --- | --- |
 //! | boolean | 1, a byte 0 or 1 |
 //! | integer | 1 and 8 bytes; from 2^63 on, 2 and 8 bytes |
 //! | float | 1 and the 8 bytes of a double; one NaN, one zero |
-//! | decimal | 1, 2 bytes of scale, 32 bytes of digits, without zeros at their end |
+//! | decimal | 1, 2 bytes of scale, 32 bytes of digits, without trailing zeros |
 //! | date | 1, 8 bytes of milliseconds |
 //! | time | 1, 8 bytes of nanoseconds |
 //! | timestamp, instant, duration | 1, 16 bytes of nanoseconds |
@@ -13,10 +13,10 @@
 //! | string, binary | 1, 8 bytes of length, the bytes |
 //! | list, map | 1, 8 bytes of length, the items; an item of a map is its key and its value |
 //! | struct | 1, the fields |
-//! | union | 1, a byte that says which field, the field |
+//! | union | 1, a byte that identifies the field, the field |
 //!
-//! Numbers are little-endian. A null is a byte 0, and zeros up to the length if all values of the
-//! kind have one length. The value beneath it is not looked at.
+//! Numbers are little-endian. A null is a single 0 byte, padded with zeros if all values of the
+//! kind have the same length. The value under a null is ignored.
 
 use std::ops::Range;
 
@@ -32,14 +32,15 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::columns::keys::canonical;
 
-/// Rows whose bytes are made together: few enough to stay in the first cache.
+/// The number of rows that are encoded together, which is small enough for their bytes to stay in
+/// the L1 cache.
 const BLOCK_ROWS: usize = 256;
 
 /// The rows of a batch.
 pub(super) struct BatchRows<'a> {
-    /// Columns whose values have one length, and where in a row each begins.
+    /// The columns with fixed-length values, and the offset of each within a row.
     fixed: Vec<(usize, Box<dyn DigestColumn + 'a>)>,
-    /// Their lengths together.
+    /// The total length of the fixed-length values.
     width: usize,
     others: Vec<Box<dyn DigestColumn + 'a>>,
 }
@@ -60,7 +61,7 @@ impl<'a> BatchRows<'a> {
         BatchRows { fixed, width, others }
     }
 
-    /// The words of some rows.
+    /// Returns the words of some rows.
     pub(super) fn words(&self, rows: Range<usize>) -> Vec<u128> {
         let mut words = Vec::with_capacity(rows.len());
         let (mut block, mut row) = (vec![0; BLOCK_ROWS * self.width], Vec::new());
@@ -96,7 +97,7 @@ struct ValueSlots<'a> {
 }
 
 impl ValueSlots<'_> {
-    /// The places of `W` bytes in the rows from the first on.
+    /// Returns the places of `W` bytes each in the rows, starting from the first row.
     fn of<const W: usize>(&mut self) -> impl Iterator<Item = &mut [u8; W]> {
         let place = self.place;
         let rows = self.block.chunks_exact_mut(self.width);
@@ -106,13 +107,13 @@ impl ValueSlots<'_> {
 
 /// A column whose values can be written as bytes.
 trait DigestColumn: Send + Sync {
-    /// The length of each value, if all have one length.
+    /// Returns the length of each value, if all values have the same length.
     fn width(&self) -> Option<usize>;
 
     /// Appends the value of a row.
     fn append(&self, row: usize, to: &mut Vec<u8>);
 
-    /// Writes the values of rows, if all have one length.
+    /// Writes the values of rows, if all values have the same length.
     fn fill(&self, rows: Range<usize>, to: &mut ValueSlots<'_>) {
         let (mut value, place) = (Vec::new(), to.place);
         for (row, to) in rows.zip(to.block.chunks_exact_mut(to.width)) {
@@ -123,7 +124,7 @@ trait DigestColumn: Send + Sync {
     }
 }
 
-/// The bytes of the values of an array.
+/// Returns the bytes of the values of an array.
 #[expect(clippy::too_many_lines, reason = "a flat match with a few lines per type")]
 fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     use DataType::*;
@@ -250,12 +251,12 @@ fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     }
 }
 
-/// A value of eight bytes.
+/// Encodes a value of eight bytes.
 fn whole(value: i64) -> [u8; 9] {
     marked(1, value.to_le_bytes())
 }
 
-/// A value after the byte that says that it is no null.
+/// Returns a value preceded by the byte that marks it as not null.
 fn marked(mark: u8, value: [u8; 8]) -> [u8; 9] {
     let mut bytes = [mark; 9];
     bytes[1..].copy_from_slice(&value);
@@ -270,14 +271,14 @@ fn interval(months: i32, days: i32, nanoseconds: i64) -> [u8; 17] {
     bytes
 }
 
-/// A decimal: as few digits as it needs, so that 1.50 is 1.5.
+/// Encodes a decimal with as few digits as possible, so that 1.50 equals 1.5.
 fn decimal(mut digits: i256, scale: i8) -> [u8; 35] {
     let mut scale = i16::from(scale);
     if digits == i256::ZERO {
         scale = 0;
     }
     let ten = i256::from_i128(10);
-    // Most digits fit a word, which is divided far faster.
+    // Most numbers fit in a word, which can be divided much faster.
     while let Some(word) = digits.to_i128().and_then(|word| i64::try_from(word).ok()) {
         if word == 0 || word % 10 != 0 {
             return decimal_bytes(digits, scale);
@@ -297,7 +298,7 @@ fn decimal_bytes(digits: i256, scale: i16) -> [u8; 35] {
     bytes
 }
 
-/// Values of one length in an array of plain numbers.
+/// Fixed-length values in an array of plain numbers.
 struct PlainColumn<'a, A: ArrowPrimitiveType, F, const W: usize> {
     array: &'a PrimitiveArray<A>,
     encode: F,
@@ -358,7 +359,8 @@ fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &'a dyn Array,
     nanoseconds: i64,
 ) -> Box<dyn DigestColumn + 'a> {
-    // Times are times of a day. What Arrow calls one and is none is still a function of the value.
+    // Times are times of day. A value that Arrow labels as a time of day but that is out of range
+    // still has a well-defined encoding.
     plain::<A, 9>(array, move |value| whole(value.into().wrapping_mul(nanoseconds)))
 }
 
@@ -433,7 +435,7 @@ fn bytes<'a, A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync + 'a>(
     Box::new(Bytes { array, values, value })
 }
 
-/// Values that lie elsewhere: of a dictionary, of runs.
+/// Values that are stored indirectly, in a dictionary or in runs.
 struct IndirectColumn<'a, F> {
     place: F,
     values: Box<dyn DigestColumn + 'a>,
@@ -459,7 +461,7 @@ fn chosen<'a>(
     Box::new(IndirectColumn { place, values: column(values) })
 }
 
-/// Where the value of a row lies in a dictionary; `None` if it is null.
+/// Returns the position of a row's value in a dictionary, or `None` if the value is null.
 fn keys<'a>(keys: &'a dyn Array) -> Box<dyn Fn(usize) -> Option<usize> + Send + Sync + 'a> {
     fn of<A: ArrowPrimitiveType<Native: arrow_buffer::ArrowNativeType>>(
         keys: &dyn Array,
@@ -479,7 +481,7 @@ fn keys<'a>(keys: &'a dyn Array) -> Box<dyn Fn(usize) -> Option<usize> + Send + 
     }
 }
 
-/// Lists of items; `bounds` says where the items of a row lie.
+/// Lists of items; `bounds` returns the range of a row's items.
 struct Items<'a, F> {
     array: &'a dyn Array,
     items: Box<dyn DigestColumn + 'a>,
@@ -509,7 +511,7 @@ fn items<'a>(
     Box::new(Items { array, items: column(values), bounds })
 }
 
-/// Structs; entries of maps, which are never null.
+/// Structs, and the entries of maps, which are never null.
 struct Tuple<'a> {
     array: Option<&'a dyn Array>,
     fields: Vec<Box<dyn DigestColumn + 'a>>,

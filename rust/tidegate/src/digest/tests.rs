@@ -40,7 +40,7 @@ fn cast_to(array: &dyn Array, data_type: &DataType) -> RecordBatch {
 
 type MixedRow = (Option<i64>, Option<f64>, Option<String>, bool);
 
-/// A batch with columns of many kinds.
+/// Returns a batch with columns of many kinds.
 fn mixed(rows: &[MixedRow]) -> RecordBatch {
     let integers: Int64Array = rows.iter().map(|row| row.0).collect();
     let floats: Float64Array = rows.iter().map(|row| row.1).collect();
@@ -71,7 +71,8 @@ prop_compose! {
     }
 }
 
-/// Digests of values that never change: a change here makes all digests that users keep worthless.
+/// Compares digests with recorded values, which must never change: a change would invalidate all
+/// digests that users have stored.
 #[test]
 fn digests_are_kept_for_ever() {
     let told = |batch: &RecordBatch| {
@@ -104,7 +105,7 @@ const GOLDEN: [&str; 6] = [
     "133e1202e2ee286fded447ccecb2417d 6a2e6ba2969a79943b0ff17d5bb51f55",
 ];
 
-/// The bytes of rows, written by hand from the table of `rows.rs`, one after the other.
+/// Compares the bytes of consecutive rows with bytes written by hand from the table in `rows.rs`.
 #[test]
 fn oracle_the_bytes_of_rows_are_those_of_the_table() {
     let batch =
@@ -323,7 +324,7 @@ fn layouts_of_equal_nested_values_do_not_show() {
     let fixed = cast(&pairs, &FixedSizeList(item(Float64), 2)).unwrap();
     assert_eq!(both(&of(&one_of(fixed.slice(1, 1)))), both(&of(&one(pairs.slice(1, 1)))));
 
-    // The items of neighbours are told apart.
+    // Items of adjacent rows are distinguished.
     let other = ListArray::from_iter_primitive::<Int64Type, _, _>([
         Some(vec![Some(1), None]),
         None,

@@ -1,8 +1,8 @@
-//! The kinds of columns. Types whose values can be equal as keys have one kind.
+//! The kinds of columns. Types whose values can be equal as keys have the same kind.
 
 use arrow_schema::{DataType, Field};
 
-/// The kind of a type, as the header has it.
+/// Returns the kind of a type, as written in the header.
 pub(super) fn kind(data_type: &DataType) -> String {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256,
@@ -23,7 +23,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
         Date32 | Date64 => "date",
         Time32(_) | Time64(_) => "time",
         Timestamp(_, None) => "timestamp",
-        // A zone is a way to show an instant.
+        // A time zone only affects how an instant is shown.
         Timestamp(_, Some(_)) => "instant",
         Duration(_) => "duration",
         Interval(_) => "interval",
@@ -34,7 +34,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
         | FixedSizeList(item, _)
         | ListView(item)
         | LargeListView(item) => return format!("list<{}>", of(item)),
-        // What their fields are called depends on who has made them.
+        // The names of a map's fields depend on its producer.
         Map(entries, _) => {
             let Struct(fields) = entries.data_type() else {
                 return format!("map<{}>", of(entries));
@@ -57,7 +57,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
     text.to_owned()
 }
 
-/// A name and a kind, such that no other name and kind give the same text.
+/// Combines a name and a kind into a text that no other name and kind can produce.
 fn named(name: &str, kind: &str) -> String {
     format!(";{}:{name}={kind}", name.len())
 }

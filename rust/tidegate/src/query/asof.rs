@@ -11,15 +11,15 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An as-of join: each row of the left table with the one row of the right table that is nearest in
-/// time.
+/// An as-of join: matches each row of the left table with the row of the right table that is
+/// nearest in time.
 ///
-/// Right rows are candidates when all `by` columns are equal, the time is on the side that
-/// `strategy` says, no further away than `tolerance`, and `predicate` holds. The partner is the
-/// nearest candidate. Of candidates of one time, it is the last row before a left row, and the
-/// first one after it.
+/// Right rows are candidates if all `by` columns are equal, the time is on the side that `strategy`
+/// specifies and no further away than `tolerance`, and `predicate` holds. The partner is the
+/// nearest candidate. Among candidates with equal times, the partner is the last row if they
+/// precede the left row, and the first if they follow it.
 ///
-/// Each trade with the last quote of its symbol:
+/// This example matches each trade with the last quote of its symbol:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -59,17 +59,17 @@ use crate::{Error, Result};
 pub struct AsofJoin {
     /// The time column of each side.
     pub on: (String, String),
-    /// On which side of a left row its partner is looked for.
+    /// The side of a left row on which its partner is searched for.
     pub strategy: Strategy,
-    /// The largest distance of partners, end included; `None` for no bound.
+    /// The largest time distance between partners, inclusive; `None` for no bound.
     pub tolerance: Option<Bound>,
-    /// Whether rows of one time are partners.
+    /// True if rows with equal times can be partners.
     pub allow_exact_matches: bool,
     /// The options that all joins have. Right rows without a partner cannot be kept.
     pub options: JoinOptions,
 }
 
-/// A join whose names and types fit two schemas.
+/// An as-of join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct AsofPlan {
     pub(crate) times: (usize, usize),
@@ -106,7 +106,7 @@ impl AsofJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// The plan of the join of two tables of these schemas.
+    /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
         let AsOf { strategy, tolerance, .. } = plan.asof;
@@ -127,7 +127,7 @@ impl AsofJoin {
         Ok(QueryPlan { looks_back, ..query })
     }
 
-    /// The text that decides the results.
+    /// Returns the text that determines the results.
     pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "asof_join",
@@ -141,7 +141,7 @@ impl AsofJoin {
         )
     }
 
-    /// The lines of an explanation that say which pairs there are.
+    /// Returns the lines of an explanation that describe which pairs match.
     pub(crate) fn describe(&self, plan: &AsofPlan) -> Vec<String> {
         let (l, r) = (format!("left.{}", self.on.0), format!("right.{}", self.on.1));
         let equal = if self.allow_exact_matches { "=" } else { "" };
@@ -167,7 +167,7 @@ impl AsofJoin {
         lines
     }
 
-    /// An explanation of the join of two tables, for people.
+    /// Returns an explanation of the join of two tables, as shown to users.
     fn explain(&self, plan: &AsofPlan) -> String {
         let mut lines = self.describe(plan);
         let (algorithm, memory) = match plan.join.predicate {

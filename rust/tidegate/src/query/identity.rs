@@ -1,13 +1,13 @@
-//! The identity of a query: a text that decides its results, and that a snapshot keeps.
+//! The identity of a query: a text that determines its results and is stored in snapshots.
 //!
-//! Queries with one text have the same results, so the text has no threads, memory limits and
-//! algorithms.
+//! Queries with the same text have the same results, so the text does not include threads, memory
+//! limits or algorithms.
 
 use std::fmt::{Debug, Display, Write};
 
 use arrow_schema::Schema;
 
-/// Names and values, a line each.
+/// Names and values, one per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(String);
 
@@ -21,7 +21,7 @@ impl Identity {
         self
     }
 
-    /// The columns of an input, with their types.
+    /// Adds the columns of an input, with their types.
     pub(crate) fn columns(self, name: &str, schema: &Schema) -> Self {
         let columns: Vec<String> = schema
             .fields()
@@ -31,7 +31,7 @@ impl Identity {
         self.line(name, columns.join(", "))
     }
 
-    /// The text for this number of sources and their lateness.
+    /// Returns the text for this number of sources and their lateness.
     pub(crate) fn sources(self, sources: impl Debug, lateness: impl Debug) -> String {
         self.line("sources", format_args!("{sources:?}"))
             .line("lateness", format_args!("{lateness:?}"))

@@ -13,13 +13,14 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An interval join: which pairs of rows of two tables are wanted.
+/// An interval join, which selects pairs of rows from two tables.
 ///
-/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts
-/// + upper` (`closed` says which ends count) and `predicate` holds. An end is the same for all rows,
-/// or the value of an expression over the columns of one side ([`End`]).
+/// A pair `(l, r)` is in the result if all `by` columns are equal,
+/// `l.ts + lower <= r.ts <= l.ts + upper` (`closed` specifies which ends are included) and
+/// `predicate` holds. An end is either the same for all rows or the value of an expression over the
+/// columns of one side ([`End`]).
 ///
-/// Each trade with the quotes of its symbol that are at most 2 older:
+/// This example matches each trade with the quotes of its symbol that are at most 2 older:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -60,17 +61,17 @@ use crate::{Error, Result};
 pub struct IntervalJoin {
     /// The time column of each side.
     pub on: (String, String),
-    /// How far from the left time matches begin; `None` for no bound.
+    /// The distance from the left time at which matches begin; `None` for no bound.
     pub lower: Option<End>,
-    /// How far from the left time matches end; `None` for no bound.
+    /// The distance from the left time at which matches end; `None` for no bound.
     pub upper: Option<End>,
-    /// Which ends of the interval match.
+    /// The ends of the interval that are included.
     pub closed: Closed,
     /// The options that all joins have.
     pub options: JoinOptions,
 }
 
-/// A join whose names and types fit two schemas.
+/// An interval join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct IntervalPlan {
     pub(crate) times: (usize, usize),
@@ -82,35 +83,35 @@ pub(crate) struct IntervalPlan {
 /// The ends of the intervals of left rows.
 #[derive(Debug)]
 pub(crate) enum IntervalEnds {
-    /// As far from the left time for all rows.
+    /// Ends at the same distance from the left time for all rows.
     Fixed(Interval),
-    /// They differ from row to row.
+    /// Ends that differ from row to row.
     OfRows(RowEnds),
 }
 
-/// The algorithm where one end is of the left side and the other of the right side, in an
-/// explanation.
+/// The algorithm shown in explanations if one end belongs to the left side and the other to the
+/// right side.
 const OF_MIXED_ENDS: &str = "lists of the right rows that are open at some times; rows with an end on the wrong side of \
                              their time are compared with more rows than they pair with";
 
-/// A join of rows as they come.
+/// The bounds of a join whose rows arrive over time.
 #[derive(Debug)]
 pub(crate) struct IntervalBounds {
-    /// The times within which all pairs are.
+    /// The interval of time differences that contains all pairs.
     pub(crate) interval: Interval,
-    /// How far ends may be from the times of left and of right rows.
+    /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(crate) widths: [Option<Width>; 2],
-    /// How far ends may be from the times of their rows, if they are computed.
+    /// The maximum distance between ends and the times of their rows, if the ends are computed.
     max_width: Option<i64>,
 }
 
 impl IntervalBounds {
-    /// The line of an explanation on rows that are set aside.
+    /// Returns the line of an explanation about rows that are set aside.
     pub(crate) fn describe(&self, unit: Unit) -> Option<String> {
         self.max_width.map(|most| {
             format!(
-                "  width      ends are at most {most} {} from the times of their rows; other rows are set aside, as late \
-                 rows are",
+                "  width      ends are at most {most} {} from the times of their rows; other \
+                 rows are set aside, like late rows",
                 unit.steps_name()
             )
         })
@@ -118,7 +119,8 @@ impl IntervalBounds {
 }
 
 impl IntervalPlan {
-    /// How far pairs are apart. IntervalEnds that differ from row to row set no bound.
+    /// Returns the time differences at which rows can match. Ends that differ from row to row do
+    /// not limit the reach.
     fn reach(&self) -> Reach {
         match self.ends {
             IntervalEnds::Fixed(interval) => Reach::of_interval(self.times, interval),
@@ -168,18 +170,18 @@ impl IntervalJoin {
         }))
     }
 
-    /// Whether the lower and upper ends vary from row to row.
+    /// Returns whether the lower end and the upper end vary from row to row.
     pub fn row_ends(&self) -> [bool; 2] {
         [&self.lower, &self.upper].map(|end| matches!(end, Some(End::Computed(_))))
     }
 
-    /// Whether an end varies from row to row.
+    /// Returns whether an end varies from row to row.
     pub(crate) fn has_row_ends(&self) -> bool {
         self.row_ends().contains(&true)
     }
 
-    /// As rows come: the interval within which all pairs are, given how far an end may be from the
-    /// time of its row.
+    /// Returns, for streaming rows, the interval that contains all pairs, given the maximum
+    /// distance between an end and the time of its row.
     pub(crate) fn bounded(
         &self,
         plan: &IntervalPlan,
@@ -194,8 +196,8 @@ impl IntervalJoin {
                  are the same for all rows; leave it out",
             )),
             (IntervalEnds::OfRows(_), None) => Err(Error::argument(
-                "max_width: an end that is computed from columns may be any time away, so that rows \
-                 would be kept for ever; give the most that it is away, such as max_width=\"1h\"",
+                "max_width: an end that is computed from columns can be any distance away, so \
+                 rows would be kept forever; give the maximum, such as max_width=\"1h\"",
             )),
             (IntervalEnds::OfRows(ends), Some(width)) => {
                 let most = time::length("max_width", width, plan.unit)?;
@@ -208,7 +210,8 @@ impl IntervalJoin {
         }
     }
 
-    /// The condition on the pairs of the interval that has them all, if they are not all pairs there.
+    /// Returns the condition on the pairs within the interval that contains all results, unless
+    /// every such pair is a result.
     pub(crate) fn condition_within(
         &self,
         plan: &IntervalPlan,
@@ -230,7 +233,7 @@ impl IntervalJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// The plan of the join of two tables of these schemas.
+    /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
         let explanation = self.explain(&plan);
@@ -244,7 +247,7 @@ impl IntervalJoin {
         })
     }
 
-    /// The text that decides the results.
+    /// Returns the text that determines the results.
     fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "interval_join",
@@ -258,7 +261,7 @@ impl IntervalJoin {
         )
     }
 
-    /// As [`identity`](Self::identity), of rows as they come.
+    /// Like [`identity`](Self::identity), but for rows that arrive over time.
     pub(crate) fn stream_identity(
         &self,
         bounded: &IntervalBounds,
@@ -272,7 +275,7 @@ impl IntervalJoin {
         }
     }
 
-    /// An explanation of the join of two tables, for people.
+    /// Returns an explanation of the join of two tables, as shown to users.
     fn explain(&self, plan: &IntervalPlan) -> String {
         let mut lines = self.describe(plan);
         let of_right = match &plan.ends {
@@ -319,7 +322,7 @@ impl IntervalJoin {
         lines.join("\n")
     }
 
-    /// The lines of an explanation that say which pairs there are.
+    /// Returns the lines of an explanation that describe which pairs match.
     pub(crate) fn describe(&self, plan: &IntervalPlan) -> Vec<String> {
         let (lower, upper, closed) = match &plan.ends {
             IntervalEnds::Fixed(Interval { lower, upper, closed }) => {

@@ -1,16 +1,16 @@
-//! Queries: which columns are read, which rows match, and which names the result has. Nothing here
-//! runs.
+//! Queries, which specify the columns to read, the rows that match, and the names in the result.
+//! Nothing in this module runs a query.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `interval.rs`, `asof.rs`, `window/`, `band/`, `overlap.rs` | the joins, with their algorithms by name |
-//! | `published.rs` | the algorithms of papers, by name |
+//! | `published.rs` | algorithms from papers, by name |
 //! | `options.rs` | the options that all joins have |
-//! | `aggregate/` | the aggregation: its functions, also functions that users bring, and its plan |
+//! | `aggregate/` | the aggregation: its functions, including user-defined ones, and its plan |
 //! | `partners.rs` | aggregates of each left row's partners in a join |
-//! | `output.rs` | names and types of the result |
-//! | `plan.rs` | the columns that a query reads and gives, as Python sees them |
-//! | `identity.rs` | the text that decides its results, which snapshots keep |
+//! | `output.rs` | the names and types of the result's columns |
+//! | `plan.rs` | the columns that a query reads and returns, as seen from Python |
+//! | `identity.rs` | the text that determines a query's results, and which snapshots store |
 
 pub mod aggregate;
 pub(crate) mod asof;

@@ -1,4 +1,4 @@
-//! The options that all joins have, and the part of the plan that follows from them.
+//! The options that all joins have, and the part of the plan that depends on them.
 
 use std::fmt::Debug;
 
@@ -14,28 +14,28 @@ use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Names;
 
-/// The options that all joins have, beside the relation of their pairs.
+/// The options that all joins have, in addition to the relation that defines their pairs.
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
     /// Pairs of columns that must be equal.
     pub by: Vec<(String, String)>,
     /// A condition on matching pairs.
     pub predicate: Option<Expr>,
-    /// Which rows the result has.
+    /// The kind of join, which determines the rows of the result.
     pub how: How,
-    /// The suffix of right columns whose names the left side has, too.
+    /// The suffix of right columns whose names also occur on the left side.
     pub suffix: String,
-    /// The columns of the result, or all.
+    /// The columns of the result; `None` for all.
     pub columns: Option<Vec<String>>,
     /// The number of threads.
     pub threads: usize,
-    /// The most rows the result may have.
+    /// The maximum number of rows in the result.
     pub max_rows: Option<u64>,
-    /// The most rows of a batch; `None` for a few megabytes.
+    /// The maximum number of rows in a batch; `None` for batches of a few megabytes.
     pub batch_rows: Option<usize>,
 }
 
-/// The part of a join's plan that all joins have.
+/// The part of the plan that all joins have.
 #[derive(Debug)]
 pub(crate) struct JoinPlan {
     pub(crate) keys: Vec<KeyColumn>,
@@ -45,7 +45,7 @@ pub(crate) struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// Makes the condition record the pairs that it cannot be computed for.
+    /// Makes the condition record the pairs for which it cannot be computed.
     pub(crate) fn note(&mut self, faults: &Faults) {
         self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
     }
@@ -71,8 +71,7 @@ impl JoinOptions {
         Ok(JoinPlan { keys, predicate, columns, schema })
     }
 
-    /// The text that decides the results of a join with these options and this relation of its
-    /// pairs.
+    /// Returns the text that determines the results of a join with these options and this relation.
     pub(crate) fn identity(
         &self,
         operator: &str,
@@ -94,7 +93,7 @@ impl JoinOptions {
             .line("columns", format_args!("{columns:?}"))
     }
 
-    /// The line of an explanation that names the keys.
+    /// Returns the line of an explanation that names the keys.
     pub(crate) fn describe_keys(&self) -> String {
         let keys: Vec<_> = self
             .by
@@ -107,7 +106,7 @@ impl JoinOptions {
         }
     }
 
-    /// The line of an explanation that shows the condition, if there is one.
+    /// Returns the line of an explanation that shows the condition, if there is one.
     pub(crate) fn describe_predicate(&self) -> Option<String> {
         self.predicate
             .as_ref()
@@ -116,7 +115,8 @@ impl JoinOptions {
 }
 
 impl JoinPlan {
-    /// The line of an explanation that says how a condition is tested, if there is one.
+    /// Returns the line of an explanation that describes how the condition is tested, if there is
+    /// one.
     pub(crate) fn describe_scan(&self) -> Option<String> {
         let (scanned, all) = self.predicate.as_ref()?.comparisons();
         let wide = tidegate_structures::instructions::instructions();
@@ -126,13 +126,15 @@ impl JoinPlan {
         })
     }
 
-    /// The line of an explanation that says how the right rows of a run are found.
+    /// Returns the line of an explanation that describes how the right rows of a run are found.
     pub(crate) fn describe_index(&self) -> String {
         let runs = "  index      right rows grouped by key, in time order";
         let Some(predicate) = &self.predicate else { return runs.to_owned() };
         let scan = predicate.scan();
         match &scan.of_right()[..] {
-            [] => format!("{runs}; none by value, since no numbers of the two sides are compared"),
+            [] => {
+                format!("{runs}; none by value, because no numbers of the two sides are compared")
+            }
             numbers => format!(
                 "{runs}; in blocks by the value of {} too, if a sample says that looking rows up takes less time than \
                  comparing them",
@@ -141,7 +143,7 @@ impl JoinPlan {
         }
     }
 
-    /// Whether integers of the two sides, or keys, have to be equal.
+    /// Returns whether the join requires equal keys or equal integers on both sides.
     pub(crate) fn has_equality(&self) -> bool {
         let terms =
             self.predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The columns of a join's result: their names, and where they come from.
+//! The columns of a join's result: their names and their origins.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::columns::names::known;
 use crate::columns::table::Names;
 use crate::{Error, Result, shown};
 
-/// The parts of a query that decide the columns of its result.
+/// The parts of a query that determine the columns of its result.
 pub(crate) struct Shape<'a> {
     pub(crate) how: How,
     pub(crate) keys: &'a [KeyColumn],
@@ -20,18 +20,18 @@ pub(crate) struct Shape<'a> {
     pub(crate) columns: Option<&'a [String]>,
 }
 
-/// A column of the result, by the columns it comes from.
+/// A column of the result, specified by its input columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputColumn {
     Left(usize),
     Right(usize),
-    /// A key column of one name on both sides, where a row may have no left row.
+    /// A key column with the same name on both sides, for results whose rows can lack a left row.
     Either(usize, usize),
 }
 
 impl Shape<'_> {
-    /// The result's columns: the left ones, then the right ones but for keys of one name, or what
-    /// `columns` picks.
+    /// Returns the result's columns: the left ones, then the right ones except for keys with the
+    /// same name, or the ones that `columns` selects.
     pub(crate) fn output(
         &self,
         left: &Schema,
@@ -77,7 +77,7 @@ impl Shape<'_> {
         self.columns.is_none_or(|columns| columns.iter().any(|column| column == name))
     }
 
-    /// The keys that have one name on both sides.
+    /// Returns the keys that have the same name on both sides.
     fn shared_keys(&self, left: &Schema, right: &Schema) -> impl Iterator<Item = &KeyColumn> {
         self.keys.iter().filter(|key| left.field(key.left).name() == right.field(key.right).name())
     }

@@ -9,15 +9,15 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An overlap join: pairs of rows whose intervals have a point in common. Each row has a start and
-/// an end.
+/// An overlap join, which selects pairs of rows whose intervals have a point in common. Each row
+/// has a start and an end.
 ///
-/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.start <= r.end`, `r.start <=
-/// l.end` and `predicate` holds. With [`Closed::Left`], ends do not belong to the intervals: `<`
-/// stands for `<=`, and an empty interval overlaps nothing. A row without a start or an end overlaps
-/// nothing, either.
+/// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`,
+/// `r.start <= l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends:
+/// `<` replaces `<=`, and an empty interval overlaps nothing. A row without a start or an end also
+/// overlaps nothing.
 ///
-/// Each alarm with the jobs that ran while it was on:
+/// This example matches each alarm with the jobs that ran while it was on:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -55,35 +55,35 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct OverlapJoin {
-    /// The start and the end column of the left and of the right side.
+    /// The start and end columns of the left and the right side.
     pub on: [(String, String); 2],
-    /// [`Closed::Both`], or [`Closed::Left`] for intervals without their ends.
+    /// [`Closed::Both`], or [`Closed::Left`] for intervals that exclude their ends.
     pub closed: Closed,
-    /// The least length of the common part; `None` for a point.
+    /// The minimum length of the common part; `None` for a single point.
     pub min_overlap: Option<Bound>,
     /// The options that all joins have.
     pub options: JoinOptions,
 }
 
-/// The memory of pairs, in an explanation.
+/// The memory of pairs, as shown in an explanation.
 pub(crate) const OF_PAIRS: &str = " + 8 a pair, of up to 4,194,304 at a time";
 
-/// The algorithm, in an explanation.
+/// The algorithm, as shown in an explanation.
 pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at some times; O(n log n + m log m + \
                                    pairs), however long rows are";
 
-/// The line of an explanation that says how right rows lie.
+/// The line of an explanation that describes the order of right rows.
 pub(crate) const BY_START: &str =
     "  index      right rows grouped by key, in the order of their starts";
 
-/// A join whose names and types fit two schemas.
+/// An overlap join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct OverlapPlan {
-    /// The start and the end column of each side.
+    /// The start and end columns of each side.
     pub(crate) columns: [(usize, usize); 2],
     pub(crate) unit: Unit,
-    /// The fewest steps from the later start to the earlier end; at least 1 if ends do not belong to
-    /// the intervals.
+    /// The minimum number of steps from the later start to the earlier end; at least 1 if intervals
+    /// exclude their ends.
     pub(crate) least: i64,
     pub(crate) join: JoinPlan,
 }
@@ -135,7 +135,7 @@ impl OverlapJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// The plan of the join of two tables of these schemas.
+    /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
         let explanation = self.explain(&plan);
@@ -144,7 +144,7 @@ impl OverlapJoin {
         Ok(QueryPlan { intervals: Some(plan.columns), unit: Some(plan.unit), ..query })
     }
 
-    /// An explanation of the join of two tables, for people.
+    /// Returns an explanation of the join of two tables, as shown to users.
     fn explain(&self, plan: &OverlapPlan) -> String {
         let [left, right] = &self.on;
         let than = if self.closed == Closed::Both { "<=" } else { "<" };

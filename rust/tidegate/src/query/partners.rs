@@ -21,10 +21,10 @@ use crate::columns::row_ends::Width;
 use crate::columns::time::{Bound, Unit};
 use crate::{Error, Result, shown};
 
-/// A join that has, instead of pairs, one row for each left row: its columns, and aggregates of the
-/// right rows that it would pair with, its partners.
+/// A join that returns, instead of pairs, one row for each left row: its columns and aggregates of
+/// its partners, the right rows that it would pair with.
 ///
-/// The mean price of the quotes that are at most 2 older than a trade:
+/// This example computes the mean price of the quotes that are at most 2 older than each trade:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -70,25 +70,25 @@ use crate::{Error, Result, shown};
 pub struct PartnerAggregation {
     pub(crate) join: PartnerJoin,
     pub(crate) aggregates: Vec<Aggregate>,
-    /// Whether left rows without partners are in the result.
+    /// True if left rows without partners are in the result.
     pub(crate) keeps_all: bool,
 }
 
-/// A join that says which right rows are partners.
+/// A join that determines which right rows are partners.
 #[derive(Clone, Debug)]
 pub enum PartnerJoin {
-    /// Rows of the interval.
+    /// The right rows within the interval.
     Interval {
         /// The join.
         join: IntervalJoin,
-        /// Whether the last right row of the key before the interval counts, too.
+        /// True if the last right row of the key before the interval is also a partner.
         with_prevailing: bool,
     },
-    /// Rows of the window.
+    /// The right rows within the window.
     Window(WindowJoin),
-    /// Rows whose values are close.
+    /// The right rows whose values are close.
     Band(BandJoin),
-    /// Rows whose intervals overlap.
+    /// The right rows whose intervals overlap.
     Overlap(OverlapJoin),
 }
 
@@ -98,31 +98,32 @@ pub(crate) struct PartnersPlan {
     /// The functions of right rows.
     pub(crate) functions: FunctionsPlan,
     pub(crate) inputs: InputPlan,
-    /// The left columns, then the aggregates.
+    /// The left columns, followed by the aggregates.
     pub(crate) schema: SchemaRef,
 }
 
-/// The plan of aggregates of partners where rows come as streams.
+/// The plan for aggregates of partners in streams.
 #[derive(Debug)]
 pub(crate) struct PartnerStreamPlan {
     /// The time column of each side.
     pub(crate) times: (usize, usize),
     pub(crate) unit: Unit,
-    /// The times of partners, relative to a left row. Not all rows of these times are partners.
+    /// The times of partners, relative to a left row. Rows at these times are not necessarily
+    /// partners.
     pub(crate) interval: Interval,
-    /// Whether the last right row of the key before the interval counts, too.
+    /// True if the last right row of the key before the interval is also a partner.
     pub(crate) with_prevailing: bool,
-    /// Whether partners are found by looking at pairs.
+    /// True if partners are found by comparing pairs of rows.
     pub(crate) looks_at_pairs: bool,
-    /// How far ends may be from the times of left and of right rows.
+    /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(crate) widths: [Option<Width>; 2],
     /// The left columns of the result.
     pub(crate) join: JoinPlan,
-    /// The left columns, then the aggregates.
+    /// The left columns, followed by the aggregates.
     pub(crate) schema: SchemaRef,
-    /// The text that decides the results.
+    /// The text that determines the results.
     pub(crate) identity: Identity,
-    /// The lines of an explanation that say which rows there are.
+    /// The lines of an explanation that describe the rows of the result.
     pub(crate) lines: Vec<String>,
 }
 
@@ -137,8 +138,9 @@ impl PartnerAggregation {
         }
     }
 
-    /// The aggregates of the partners that `join` says; its `how` does not matter. `how` is
-    /// [`How::Left`] for all left rows, or [`How::Inner`] for left rows with partners.
+    /// Creates aggregates of the partners that `join` determines; the value of its `how` is
+    /// ignored. `how` is [`How::Left`] to keep all left rows, or [`How::Inner`] to keep only left
+    /// rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {
         let keeps_all = match how {
             How::Left => true,
@@ -176,12 +178,12 @@ impl PartnerAggregation {
                 "aggs: expected at least one function; leave aggs out for pairs",
             ));
         }
-        // The columns of the left side alone.
+        // Use only the columns of the left side.
         join.options_mut().how = How::Semi;
         Ok(PartnerAggregation { join, aggregates, keeps_all })
     }
 
-    /// Whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower and upper ends of intervals vary from row to row.
     pub fn row_ends(&self) -> [bool; 2] {
         match &self.join {
             PartnerJoin::Interval { join, .. } => join.row_ends(),
@@ -189,7 +191,7 @@ impl PartnerAggregation {
         }
     }
 
-    /// The options that all joins have.
+    /// Returns the options that all joins have.
     pub fn options(&self) -> &JoinOptions {
         match &self.join {
             PartnerJoin::Interval { join, .. } => &join.options,
@@ -199,7 +201,7 @@ impl PartnerAggregation {
         }
     }
 
-    /// The plan of the aggregates, given the schema of the left columns of the result.
+    /// Returns the plan of the aggregates, given the schema of the result's left columns.
     pub(crate) fn plan(&self, of_left: &Schema, right: &Schema) -> Result<PartnersPlan> {
         let (functions, inputs) = FunctionsPlan::of_table(&self.aggregates, "right", right)?;
         let mut fields: Vec<_> = of_left.fields().iter().cloned().collect();
@@ -226,7 +228,7 @@ impl PartnerAggregation {
         Ok(self.plan(&self.join.query_plan(left, right)?.schema, right)?.schema)
     }
 
-    /// The plan of the join of two tables of these schemas.
+    /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let mut query = self.join.query_plan(left, right)?;
         let plan = self.plan(&query.schema, right)?;
@@ -243,7 +245,7 @@ impl PartnerAggregation {
         Ok(query)
     }
 
-    /// The plan for rows that come as streams of these schemas.
+    /// Returns the plan for streams with these schemas.
     pub(crate) fn stream_plan(
         &self,
         max_width: Option<Bound>,
@@ -273,7 +275,7 @@ impl PartnerAggregation {
                 let plan = join.plan(left, right)?;
                 let (Some(windows), Some(sliding)) = (plan.windows, &join.sliding) else {
                     return Err(Error::argument(
-                        "a band join of rows as they come needs a window, and the columns of time",
+                        "a streaming band join needs a window and its time columns",
                     ));
                 };
                 let identity = join.identity(sliding, left, right);
@@ -305,7 +307,7 @@ impl PartnerAggregation {
         })
     }
 
-    /// Whether nothing but the number of partners is asked for.
+    /// Returns whether the query only counts partners.
     pub(crate) fn are_counts(&self) -> bool {
         let is_count = |one: &Aggregate| {
             matches!(one.function, Function::Count)
@@ -315,25 +317,25 @@ impl PartnerAggregation {
         self.aggregates.iter().all(is_count)
     }
 
-    /// Which left rows the result keeps: `left` for all of them, or `inner` for those with
+    /// Returns which left rows the result keeps: `left` for all of them, or `inner` for those with
     /// partners.
     pub fn how(&self) -> &'static str {
         if self.keeps_all { "left" } else { "inner" }
     }
 
-    /// The lines of an explanation that name the functions and the prevailing row.
+    /// Returns the lines of an explanation that name the functions and the prevailing row.
     fn describe(&self) -> impl Iterator<Item = String> {
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let prevailing = match self.join {
-            PartnerJoin::Interval { with_prevailing: true, .. } => {
-                Some("  prevailing the last right row before the interval counts, too".to_owned())
-            }
+            PartnerJoin::Interval { with_prevailing: true, .. } => Some(
+                "  prevailing the last right row before the interval is also a partner".to_owned(),
+            ),
             _ => None,
         };
         std::iter::once(format!("  aggregates {}", aggregates.join(", "))).chain(prevailing)
     }
 
-    /// The explanation of the join, with lines about the partners.
+    /// Returns the explanation of the join, including lines about the partners.
     fn explain(&self, join: &str, plan: &PartnersPlan, is_scanned: bool) -> String {
         let mut lines: Vec<String> = join.lines().map(str::to_owned).collect();
         lines[0] = lines[0].replace("(semi)", &format!("({}), aggregates of partners", self.how()));
@@ -342,7 +344,7 @@ impl PartnerAggregation {
         if let Some(memory) = memory.filter(|_| !is_scanned) {
             *memory = memory.replace(
                 ", + result",
-                ", + 4 a right row, and 16 to 64 for each function but counts, first and last of all rows, + result",
+                ", + 4 per right row, and 16 to 64 for each function except counts, first and last of all rows, + result",
             );
         }
         let has_no_pairs =
@@ -357,15 +359,15 @@ impl PartnerAggregation {
                 "partners are added one by one, as the condition finds them; no pair is written"
             }
             _ if has_no_pairs => {
-                "the rows that start before the end, less the rows that end before the start: two \
-                 places a left row, however many partners it has"
+                "the rows that start before the end, minus the rows that end before the start: \
+                 two places per left row, regardless of the number of partners"
             }
             (join, _) if join.looks_at_pairs() => {
                 "partners are added one by one; no pair is written"
             }
             _ => {
-                "a suffix of one pane and a prefix of the next, which have the length of the interval: one combination a \
-                 left row and function, however many partners it has"
+                "a suffix of one pane and a prefix of the next, which have the length of \
+                 the interval: one combination per left row and function, regardless of the number of partners"
             }
         };
         lines.extend(self.describe());
@@ -377,7 +379,7 @@ impl PartnerAggregation {
     }
 }
 
-/// The interval that windows of time are.
+/// Returns the interval that corresponds to time-based windows.
 fn of_time(windows: &WindowPlan) -> Result<Interval> {
     match windows.retention {
         Retention::Time { left, right } => Ok(Interval::of_windows(left, right)),
@@ -389,7 +391,7 @@ fn of_time(windows: &WindowPlan) -> Result<Interval> {
 }
 
 impl PartnerJoin {
-    /// Whether partners are looked at one by one, whatever the condition.
+    /// Returns whether partners are checked one by one, regardless of the condition.
     fn looks_at_pairs(&self) -> bool {
         match self {
             PartnerJoin::Interval { join, .. } => join.has_row_ends(),

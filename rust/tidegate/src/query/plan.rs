@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// The plan of a join of tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
-    /// A human-readable explanation of the join.
+    /// An explanation of the join for users.
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
@@ -25,7 +25,7 @@ pub struct QueryPlan {
     pub origins: Vec<(Option<usize>, Option<usize>)>,
     /// The left and right columns of each key.
     pub keys: Vec<(usize, usize)>,
-    /// The band columns. A row whose value is null or NaN matches nothing.
+    /// The band columns. A row whose value in such a column is null or NaN matches nothing.
     pub bands: Vec<Reach>,
     /// The time columns, if matches depend on them.
     pub time: Option<Reach>,
@@ -33,7 +33,7 @@ pub struct QueryPlan {
     pub distances: (Option<i64>, Option<i64>),
     /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
-    /// Whether a key's last right row before the interval may match, however old it is.
+    /// True if a key's last right row before the interval can match, however old it is.
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
     pub condition_reads: [Vec<usize>; 2],
@@ -43,7 +43,7 @@ pub struct QueryPlan {
     pub(crate) row_ends: Option<RowEnds>,
 }
 
-/// How far apart the two rows of a pair may be in a column.
+/// The maximum distance, in one column, between the two rows of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reach {
     /// The column of each side.
@@ -171,8 +171,8 @@ impl QueryPlan {
     }
 
     /// Returns the columns that tables with these schemas must have for the join to return the same
-    /// result: the columns that it reads, and the left columns whose names clash with those
-    /// of right columns, which therefore get a suffix.
+    /// result: the columns that it reads, and the left columns whose names clash with those of
+    /// right columns, which therefore get a suffix.
     pub fn needed(&self, left: &Schema, right: &Schema) -> [Vec<usize>; 2] {
         let clashes = |(field, &(_, right_at)): (&FieldRef, &(Option<usize>, Option<usize>))| {
             let name = right.field(right_at?).name();
@@ -206,7 +206,7 @@ pub struct AggregationPlan {
     pub schema: SchemaRef,
     /// The columns that the aggregation reads from each table, in ascending order.
     pub reads: Vec<Vec<usize>>,
-    /// Size, advance and offset of the windows, in the finest unit of the time columns; `None` for
-    /// sessions.
+    /// The size, advance and offset of the windows, in the finest unit of the time columns; `None`
+    /// for sessions.
     pub windows: Option<(i64, i64, i64)>,
 }

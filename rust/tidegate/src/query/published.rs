@@ -1,5 +1,5 @@
-//! The joins and aggregations that papers have published, which are asked for by name: no other
-//! file of this crate names them.
+//! The joins and aggregations from published papers, which can be selected by name; no other file
+//! of this crate refers to them.
 
 use tidegate_operators::band::index::{Ahead, Find};
 use tidegate_operators::interval::streaming::KeyedJoin;
@@ -24,8 +24,8 @@ use super::aggregate::Design;
 use crate::Result;
 use crate::background::starting_threads;
 
-/// A handshake join without rows, on a chain of `nodes` nodes, which compares by `terms`. It starts
-/// a thread for each node.
+/// Creates a handshake join without rows, on a chain of `nodes` nodes, which compares rows by
+/// `terms`. The join starts one thread per node.
 pub(crate) fn handshake(
     algorithm: HandshakeAlgorithm,
     retention: Retention,
@@ -45,7 +45,7 @@ pub(crate) fn handshake(
     })
 }
 
-/// ScaleJoin as published, with this number of processing threads, which it starts.
+/// Creates ScaleJoin as published, which starts this number of processing threads.
 pub(crate) fn scale_gates(
     retention: Retention,
     how: How,
@@ -59,7 +59,7 @@ pub(crate) fn scale_gates(
     Ok(Box::new(join))
 }
 
-/// The three-step procedure, which compares on one thread.
+/// Creates the three-step procedure, which compares rows on one thread.
 pub(crate) fn three_step_join(
     retention: Retention,
     how: How,
@@ -69,7 +69,7 @@ pub(crate) fn three_step_join(
     Box::new(baselines::three_step_join(retention, how, ordered, terms))
 }
 
-/// CellJoin, with this number of threads.
+/// Creates CellJoin with this number of threads.
 pub(crate) fn cell_join(
     retention: Retention,
     how: How,
@@ -80,7 +80,7 @@ pub(crate) fn cell_join(
     Box::new(baselines::cell_join(retention, how, threads, ordered, terms))
 }
 
-/// SplitJoin, with this number of join cores.
+/// Creates SplitJoin with this number of join cores.
 pub(crate) fn split_join(
     retention: Retention,
     how: How,
@@ -91,28 +91,29 @@ pub(crate) fn split_join(
     Box::new(split_join::split_join(retention, how, threads, ordered, terms))
 }
 
-/// Scale-OIJ, with this number of joiners.
+/// Creates Scale-OIJ with this number of joiners.
 pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dyn KeyedJoin> {
     Box::new(ScaleOij::new(interval, how, joiners))
 }
 
-/// Finds the matches of the rows of this number of sides in an index a side, which rows enter
-/// ahead.
+/// Creates a finder for rows on this number of sides. The finder has one index per side, into which
+/// rows are inserted in advance.
 pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || kind.index()))
 }
 
-/// Finds the matches of the rows of this number of sides by tasks that threads take from a queue.
+/// Creates a finder for rows on this number of sides, in which threads take tasks from a queue.
 pub(crate) fn index_tasks(sides: usize, options: TaskOptions) -> Box<dyn Find> {
     Box::new(TaskJoin::new(sides, options))
 }
 
-/// Finds the matches of the rows of this number of sides in partitions, one a thread.
+/// Creates a finder for rows on this number of sides, with one partition per thread.
 pub(crate) fn tree_partitions(sides: usize, threads: usize) -> Box<dyn Find> {
     Box::new(TreePartitions::new(sides, threads))
 }
 
-/// The published design of a name; none for slices, which are the way of tidegate.
+/// Returns the published counterpart of a design, or `None` for slices, which are tidegate's own
+/// design.
 pub(crate) fn multiway_design(design: Design) -> Option<MultiwayDesign> {
     match design {
         Design::Slices => None,

@@ -1,7 +1,7 @@
 //! Gathers rows of many batches, given by batch and row number, into new columns.
 //!
-//! [`super::gather`] does this for tables, whose rows have one number. The rows of a streaming
-//! operator lie in batches that come and go.
+//! [`super::gather`] does the same for tables, whose rows have a single number. The rows of a
+//! streaming operator are in batches that are added and removed over time.
 
 use std::ops::Range;
 
@@ -16,13 +16,14 @@ use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::interleave as interleave_any;
 
-/// Where a row is: its batch's number among those gathered from, and its row number there.
+/// The place of a row: the number of its batch among those gathered from, and its row number in
+/// that batch.
 pub(crate) type Place = (u32, u32);
 
-/// The place of a row that there is not, which gives nulls.
+/// The place of a missing row, which results in nulls.
 pub(crate) const NO_PLACE: Place = (u32::MAX, 0);
 
-/// The values at `places` of a column of which `chunks` are the batches' parts.
+/// Returns the values at `places` from a column that consists of the batches' `chunks`.
 pub(crate) fn interleave(
     data_type: &DataType,
     chunks: &[ArrayRef],
@@ -52,7 +53,7 @@ pub(crate) fn interleave(
     }
 }
 
-/// The first place, if the rows are neighbours in one chunk.
+/// Returns the first place, if the rows are adjacent in one chunk.
 fn neighbours(places: &[Place]) -> Option<Place> {
     let (&(chunk, first), &(last_chunk, last)) = (places.first()?, places.last()?);
     let likely = chunk == last_chunk
@@ -93,8 +94,9 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
     data.build().map(make_array)
 }
 
-/// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or
-/// lists of an array must not exceed 2 GiB, but any single row fits, because it came from an array.
+/// Calls `gather` for the rows. If gathering fails, the rows are gathered in halves: an array can
+/// hold at most 2 GiB of strings or list items, but any single row fits, because it came from an
+/// array.
 pub(crate) fn in_pieces(
     rows: Range<usize>,
     gather: &mut impl FnMut(Range<usize>) -> Result<()>,

@@ -1,10 +1,10 @@
-//! Arrow out: the rows of a result, gathered from the inputs.
+//! Arrow output: the rows of a result, gathered from the inputs.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `gather/` | result columns from row numbers |
-//! | `interleave.rs` | rows of many batches, at any places |
-//! | `weave.rs` | rows of sources in merged order, each source's in its own |
+//! | `interleave.rs` | gathers rows of many batches |
+//! | `weave.rs` | combines the rows of several sources in merged order |
 
 pub(crate) mod gather;
 pub(crate) mod interleave;
@@ -19,6 +19,6 @@ pub enum Next {
     Batch(RecordBatch),
     /// No batch is left.
     End,
-    /// No batch was ready in time.
+    /// No batch was available in time.
     NotYet,
 }

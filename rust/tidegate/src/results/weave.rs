@@ -1,4 +1,5 @@
-//! Puts rows of sources, each in its own order, into one order that is given row by row.
+//! Combines the rows of several sources, each of which is ordered, into one order that is specified
+//! row by row.
 //!
 //! ```text
 //! order of sources   0 0 1 0 1
@@ -6,8 +7,8 @@
 //! source 1           x y
 //! ```
 //!
-//! A value is the next one of its row's source, so no row has a place that would have to be
-//! written and looked up: a cursor a source goes through its values.
+//! Each value is the next one from its row's source, so row positions do not have to be stored and
+//! looked up. Instead, one cursor per source advances through its values.
 
 use std::ops::Range;
 use std::slice::Iter;
@@ -25,7 +26,7 @@ use crate::Result;
 use crate::columns::dictionary::{interleave as interleave_any, of_column};
 use crate::columns::time::{self, Unit};
 
-/// Bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// A column of the sources.
@@ -33,7 +34,7 @@ const LINE: usize = 64;
 struct Strand<'a> {
     name: &'a str,
     data_type: &'a DataType,
-    /// Sorted by source. The parts of one source are in its order.
+    /// Sorted by source. The parts of each source are in the source's order.
     parts: Vec<SourceRows>,
 }
 
@@ -41,12 +42,12 @@ struct Strand<'a> {
 struct SourceRows {
     source: u16,
     rows: ArrayRef,
-    /// The values, if each has the same number of bytes.
+    /// The values, if all of them have the same number of bytes.
     values: Option<Buffer>,
 }
 
 impl<'a> Strand<'a> {
-    /// The parts are sorted by source. The parts of one source are in its order.
+    /// The parts are sorted by source. The parts of each source are in the source's order.
     fn new(field: &'a Field, parts: impl IntoIterator<Item = (u16, ArrayRef)>) -> Self {
         let data_type = field.data_type();
         let width = fixed_width(data_type);
@@ -83,9 +84,9 @@ impl<'a> Strand<'a> {
     }
 }
 
-/// A batch of all rows of these batches, which are sorted by source. The batches of one source are
-/// in its order. `merge` weaves the `rows` rows and gives their times in `unit`; where there is only
-/// one batch, it is the result.
+/// Combines all rows of these batches, which are sorted by source, into one batch. The batches of
+/// each source are in the source's order. `merge` weaves the `rows` rows and returns their times in
+/// `unit`. If there is only one batch, that batch is the result.
 pub(crate) fn weave(
     schema: &SchemaRef,
     (on, unit): (usize, Unit),
@@ -112,15 +113,16 @@ pub(crate) fn weave(
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }
 
-/// Columns that are woven a piece at a time.
+/// Columns that are woven piece by piece.
 pub(crate) struct Weave<'a> {
     columns: Vec<(&'a Strand<'a>, Option<Box<dyn FixedValues + 'a>>)>,
-    /// The place of each row among the parts, where a column's values differ in length.
+    /// The place of each row among the parts, if a column has values of different lengths.
     places: Option<(Cursors<PartPlaces>, Vec<Place>)>,
 }
 
 impl<'a> Weave<'a> {
-    /// Room for a number of rows. The parts of all columns have equal lengths.
+    /// Creates a weave with room for this number of rows. The parts of all columns must have equal
+    /// lengths.
     fn new(strands: &'a [Strand<'a>], rows: usize) -> Self {
         let columns: Vec<_> = strands.iter().map(|strand| (strand, strand.fixed(rows))).collect();
         let other = columns.iter().find(|(_, values)| values.is_none());
@@ -133,7 +135,7 @@ impl<'a> Weave<'a> {
         Weave { columns, places }
     }
 
-    /// The rows that follow: the source of each.
+    /// Adds the next rows, given the source of each.
     pub(crate) fn extend(&mut self, sources: &[u16]) {
         for values in self.columns.iter_mut().filter_map(|(_, values)| values.as_mut()) {
             values.extend(sources);
@@ -143,7 +145,7 @@ impl<'a> Weave<'a> {
         }
     }
 
-    /// The columns.
+    /// Returns the woven columns.
     fn finish(self) -> Result<Vec<ArrayRef>> {
         let places = self.places.map_or_else(Vec::new, |(_, places)| places);
         let column = |(strand, values): (&Strand<'_>, Option<Box<dyn FixedValues + 'a>>)| {
@@ -161,7 +163,7 @@ impl<'a> Weave<'a> {
     }
 }
 
-/// A column of values of one length.
+/// A column of fixed-length values.
 trait FixedValues {
     fn extend(&mut self, sources: &[u16]);
 
@@ -172,7 +174,7 @@ trait FixedValues {
 struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,
-    /// Where some value is null.
+    /// The validity of the values, if some value is null.
     valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
 }
 
@@ -195,12 +197,12 @@ impl<T: ArrowNativeType> FixedValues for WovenColumn<'_, T> {
     }
 }
 
-/// Where each source has come to.
+/// The current position in each source.
 struct Cursors<I>(Vec<Cursor<I>>);
 
 struct Cursor<I> {
     part: Option<I>,
-    /// The parts after it, the next one last.
+    /// The remaining parts in reverse order.
     later: Vec<I>,
 }
 
@@ -222,7 +224,7 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
         Cursors(cursors)
     }
 
-    /// The next value of a source.
+    /// Returns the next value of a source.
     #[inline(always)]
     fn next(&mut self, source: u16) -> T {
         let cursor = &mut self.0[usize::from(source)];
@@ -232,7 +234,7 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
         }
     }
 
-    /// Adds the next value of each row's source.
+    /// Appends the next value of each row's source.
     fn next_of(&mut self, sources: &[u16], out: &mut Vec<T>) {
         memory::reserve(out, sources.len());
         out.extend(sources.iter().map(|&source| self.next(source)));
@@ -240,8 +242,8 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
 }
 
 impl<T> Cursors<PartValues<'_, T>> {
-    /// Asks for the values that will be read after `rows` more rows: sources are too many for the
-    /// processor to see by itself that each is read onwards.
+    /// Prefetches the values that will be read after `rows` more rows. With many sources, the
+    /// processor cannot detect by itself that each of them is read sequentially.
     fn announce(&self, rows: usize) {
         let share = rows.div_ceil(self.0.len().max(1));
         for values in self.0.iter().filter_map(|cursor| cursor.part.as_ref()) {
@@ -278,10 +280,10 @@ impl<T: Copy> Iterator for PartValues<'_, T> {
     }
 }
 
-/// The number of a part, and a row of it.
+/// The number of a part, and a row in that part.
 type Place = (usize, usize);
 
-/// The places of the rows of a part.
+/// The places of a part's rows.
 struct PartPlaces {
     part: usize,
     rows: Range<usize>,
@@ -302,7 +304,7 @@ impl Iterator for PartPlaces {
     }
 }
 
-/// Which rows of a part are not null.
+/// Returns which rows of a part are not null.
 struct Bits {
     nulls: Option<NullBuffer>,
     rows: Range<usize>,

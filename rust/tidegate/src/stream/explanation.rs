@@ -4,21 +4,21 @@ use super::intake::rows::ROW_BYTES;
 use super::memory::Memory;
 use super::options::StreamOptions;
 
-/// How a streaming join finds its pairs.
+/// The method by which a streaming join finds its pairs.
 pub(super) struct Method<'a> {
     pub(super) algorithm: &'a str,
     pub(super) index: &'a str,
     pub(super) threads: usize,
-    /// Bytes that it keeps of a row beside what every join keeps.
+    /// The bytes kept per row in addition to those that every join keeps.
     pub(super) row_bytes: usize,
-    /// Whether pairs come as soon as both rows have been pushed.
+    /// True if a pair is emitted as soon as both of its rows have been pushed.
     pub(super) is_eager: bool,
 }
 
-/// What an operator does, but for its limit, which may change.
+/// Describes an operator, except for its memory limit, which can change.
 #[derive(Debug)]
 pub(super) struct Explanation {
-    /// The last of them is on memory.
+    /// The last line is about memory.
     pub(super) lines: Vec<String>,
     pub(super) output: String,
 }
@@ -29,8 +29,8 @@ impl Explanation {
     }
 }
 
-/// The text of a streaming join. The first lines say which pairs there are; `result_columns` is the
-/// number of columns of the result.
+/// Explains a streaming join. The first lines describe which pairs match; `result_columns` is the
+/// number of columns in the result.
 pub(super) fn explain(
     mut lines: Vec<String>,
     method: &Method<'_>,
@@ -41,10 +41,10 @@ pub(super) fn explain(
     let row_bytes = ROW_BYTES + row_bytes;
     let order = match (options.ordered, is_eager) {
         (true, _) => {
-            "a pair at the place of its later row, once no source can bring an earlier row"
+            "a pair at the place of its later row, once no source can deliver an earlier row"
         }
         (false, true) => "a pair in the first poll after both of its rows were pushed",
-        (false, false) => "in any order, once no source can bring an earlier row",
+        (false, false) => "in any order, once no source can deliver an earlier row",
     };
     let pinned = if options.pin { ", each pinned to one processor" } else { "" };
     lines.extend([

@@ -1,16 +1,16 @@
-//! How far the rows of each source may be out of order.
+//! The maximum time by which the rows of each source can be out of order.
 
 use std::fmt;
 
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// How far the rows of sources may be out of order.
+/// The maximum time by which the rows of sources can be out of order.
 #[derive(Clone, PartialEq)]
 pub enum Lateness {
-    /// As far in each of them; not at all if none is said.
+    /// The same lateness for every source; `None` means that rows must be in order.
     All(Option<Bound>),
-    /// One for each source.
+    /// One lateness for each source.
     Each(Vec<Option<Bound>>),
 }
 
@@ -20,7 +20,7 @@ impl From<Option<Bound>> for Lateness {
     }
 }
 
-/// As snapshots tell it.
+/// Formats the lateness as stored in snapshots.
 impl fmt::Debug for Lateness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -31,7 +31,8 @@ impl fmt::Debug for Lateness {
 }
 
 impl Lateness {
-    /// The lateness of each of `sources` sources in steps of `unit`; `of` says whose they are.
+    /// Returns the lateness of each of the `sources` sources in steps of `unit`. Messages use `of`
+    /// to identify the sources.
     pub(crate) fn steps(&self, of: &str, sources: usize, unit: Unit) -> Result<Vec<i64>> {
         match self {
             Lateness::All(all) => Ok(vec![time::lateness(*all, unit)?; sources]),
@@ -47,7 +48,7 @@ impl Lateness {
     }
 }
 
-/// The lateness of sources, in words.
+/// Describes the lateness of the sources.
 pub(crate) fn describe(steps: &[i64], unit: Unit) -> String {
     let name = unit.name();
     match steps {

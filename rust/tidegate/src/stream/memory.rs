@@ -1,4 +1,4 @@
-//! The memory limit of an operator, and the share that each source has of it.
+//! The memory limit of an operator, and each source's share of it.
 //!
 //! ```text
 //! a merge, a join    │ source 0 │ source 1 │             first come, first served          │
@@ -7,67 +7,71 @@
 //! ```
 //!
 //! A fifth of the limit is divided evenly among the sources. A source can always hold its share,
-//! whatever the others hold, so that the source for which all others wait can go on. A row counts
-//! for its source from its push until nothing needs it. The state of an aggregation is of no
-//! source; another fifth is its share.
+//! regardless of what the others hold. The source for which all others wait can therefore proceed.
+//! A row counts toward its source from its push until it is no longer needed. An aggregation's
+//! state belongs to no source and has a share of another fifth.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The sources together have such a part of the limit as their shares, and so has a state that is
-/// of no source.
+/// The divisor of the limit that yields the part that is divided among the sources. A state that
+/// belongs to no source has an equal part.
 const SHARED: usize = 5;
 
-/// Who holds memory.
+/// The holder of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The source of this number.
+    /// The source with this number.
     Source(u16),
     /// The state of an operator, apart from the rows of a known source.
     State,
 }
 
-/// The bytes that an operator holds, and how many it may hold. Clones belong to one operator.
+/// The bytes that an operator holds, and the maximum that it can hold. Clones belong to one
+/// operator.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Mutex<Accounts>>);
 
 #[derive(Debug)]
 struct Accounts {
     limit: Option<usize>,
-    /// Bytes that each source holds, and whether it is open: a closed source has no share.
+    /// The bytes that each source holds, and whether the source is open; a closed source has no
+    /// share.
     sources: Vec<(usize, bool)>,
     open: usize,
-    /// Bytes that no source holds, and whether they have a share.
+    /// The bytes that belong to no source.
     state: usize,
     has_state: bool,
-    /// The bytes that all hold together.
+    /// The total number of bytes held.
     held: usize,
-    /// The same, where a holder of less than its share counts with its share.
+    /// The same total, except that each holder below its share counts with its full share.
     reserved: usize,
-    /// Whether a request was refused and [`Memory::take_refused`] has not told so.
+    /// True if a request has been refused and [`Memory::take_refused`] has not reported it yet.
     was_refused: bool,
 }
 
-/// A request that did not fit.
+/// A request that exceeded the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// Bytes that were asked for.
+    /// The number of bytes requested.
     pub(super) asked: usize,
-    /// Bytes that the source holds.
+    /// The number of bytes that the source holds.
     pub(super) own: usize,
-    /// Bytes that all hold.
+    /// The total number of bytes held.
     pub(super) held: usize,
     pub(super) limit: usize,
-    /// Bytes that are left to the shares of others.
+    /// The bytes that are reserved for the shares of others.
     pub(super) left: usize,
-    /// The most bytes that the source can have under the limit, when no other holds any.
+    /// The maximum number of bytes that the source can have under the limit, while no other source
+    /// holds any.
     pub(super) most: usize,
-    /// The limit under which it could have the bytes that it asked for.
+    /// The limit under which the source could have the requested bytes.
     pub(super) enough: usize,
-    /// The limit under which they would fit what is held now, and the source's share.
+    /// The limit under which the requested bytes would fit, given what is currently held and the
+    /// source's share.
     pub(super) enough_now: usize,
 }
 
-/// Bytes that are held until this is dropped.
+/// Bytes that are held until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     memory: Memory,
@@ -76,7 +80,8 @@ pub(crate) struct Charge {
 }
 
 impl Memory {
-    /// The limit of a number of sources. `has_state` tells whether a share is left to a state.
+    /// Creates the accounts for a limit and a number of sources. `has_state` specifies whether a
+    /// share is reserved for a state.
     pub(super) fn new(limit: Option<usize>, sources: usize, has_state: bool) -> Self {
         let mut accounts = Accounts {
             limit: None,
@@ -96,43 +101,43 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that may be held; `None` for no limit.
+    /// Returns the maximum number of bytes to hold, or `None` for no limit.
     pub fn limit(&self) -> Option<usize> {
         self.lock().limit
     }
 
-    /// Changes the limit. The bytes that are held already stay, even if they are more.
+    /// Changes the limit. Bytes that are already held remain, even if they exceed the limit.
     pub fn set_limit(&self, limit: Option<usize>) {
         self.lock().set_limit(limit);
     }
 
-    /// Bytes that are held.
+    /// Returns the number of bytes held.
     pub fn held(&self) -> usize {
         self.lock().held
     }
 
-    /// Bytes that a source holds.
+    /// Returns the number of bytes that a source holds.
     pub(super) fn held_by(&self, source: u16) -> usize {
         self.lock().held_by(Holder::Source(source))
     }
 
-    /// The limit in words.
+    /// Describes the limit.
     pub(super) fn describe(&self) -> String {
         self.limit().map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"))
     }
 
-    /// Whether more than half of the limit is held.
+    /// Returns whether more than half of the limit is held.
     pub(super) fn is_short(&self) -> bool {
         let accounts = self.lock();
         accounts.limit.is_some_and(|limit| accounts.held > limit / 2)
     }
 
-    /// Whether a request was refused since this was asked last.
+    /// Returns whether a request has been refused since the last call.
     pub(super) fn take_refused(&self) -> bool {
         std::mem::take(&mut self.lock().was_refused)
     }
 
-    /// Takes `bytes` for a source, before the memory is taken.
+    /// Charges `bytes` to a source, before the memory is allocated.
     pub(super) fn charge(&self, source: u16, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         if let Some(refused) = accounts.check(source, bytes) {
@@ -142,8 +147,8 @@ impl Memory {
         Ok(self.grant(&mut accounts, Holder::Source(source), bytes))
     }
 
-    /// Takes `bytes` for what an operator of the same query held before: the shares of others do
-    /// not matter.
+    /// Charges `bytes` that an operator of the same query held before, ignoring the shares of
+    /// others.
     pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         let limit = accounts.limit.unwrap_or(usize::MAX);
@@ -156,7 +161,7 @@ impl Memory {
         Ok(self.grant(&mut accounts, holder, bytes))
     }
 
-    /// Takes `bytes` for the state, which has them already.
+    /// Charges `bytes` to the state, which already holds them.
     pub(super) fn charge_state(&self, bytes: usize) -> Charge {
         self.grant(&mut self.lock(), Holder::State, bytes)
     }
@@ -166,7 +171,7 @@ impl Memory {
         Charge { memory: self.clone(), holder, bytes }
     }
 
-    /// One more source, which has its share of the limit as soon as others have let go of it.
+    /// Adds a source, which has its share of the limit as soon as others have released it.
     pub(super) fn add_source(&self) {
         let mut accounts = self.lock();
         accounts.sources.push((0, true));
@@ -175,7 +180,7 @@ impl Memory {
         accounts.set_limit(limit);
     }
 
-    /// Takes the last sources back, of which nothing is held.
+    /// Removes the last sources, for which nothing is held.
     pub(super) fn keep_sources(&self, sources: usize) {
         let mut accounts = self.lock();
         let gone = accounts.sources.drain(sources..).filter(|(_, is_open)| *is_open).count();
@@ -184,7 +189,7 @@ impl Memory {
         accounts.set_limit(limit);
     }
 
-    /// Leaves the share of a source, which asks for no more, to all others.
+    /// Releases the share of a source that makes no further requests, for use by all others.
     pub(super) fn close(&self, source: u16) {
         let mut accounts = self.lock();
         let before = accounts.reserved_for(Holder::Source(source));
@@ -241,7 +246,7 @@ impl Accounts {
         self.held_by(holder).max(self.share(holder))
     }
 
-    /// Why a source cannot have `bytes` more, if it cannot.
+    /// Returns the reason why a source cannot have `bytes` more, or `None` if it can.
     fn check(&self, source: u16, bytes: usize) -> Option<Refusal> {
         let (limit, holder) = (self.limit?, Holder::Source(source));
         let others = self.reserved - self.reserved_for(holder);
@@ -272,7 +277,7 @@ impl Accounts {
 }
 
 impl Refusal {
-    /// Says what is wrong and how it can go on; `rows` are the rows that somebody wants to be held.
+    /// Describes the problem and how to continue; `rows` describes the rows that should be held.
     pub(super) fn say(&self, rows: &str) -> String {
         let Refusal { asked, held, limit, left, most, enough, .. } = self;
         if asked > most {
@@ -294,18 +299,19 @@ impl Refusal {
         )
     }
 
-    /// Says that nobody polls, since the thread that did has ended with an error.
+    /// Reports that the operator is not being polled, because the thread that polled it ended with
+    /// an error.
     pub(super) fn say_left(&self, rows: &str) -> String {
         let Refusal { asked, held, limit, .. } = self;
         format!(
-            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held, and nobody makes \
-             room: the thread that ran the operator has ended with an error; mend its cause, and run \
-             or poll the operator again"
+            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held, and no \
+             memory is released: the thread that ran the operator has ended with an error; \
+             fix the cause, and run or poll the operator again"
         )
     }
 
-    /// Says that it cannot go on as long as the limit is this one; `late` are the bytes of late rows
-    /// that nobody fetches.
+    /// Reports that the work cannot continue under this limit; `late` is the number of bytes of
+    /// late rows that have not been fetched.
     pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {
         let Refusal { asked, own, limit, enough_now, .. } = self;
         let late = if late == 0 {
@@ -322,7 +328,7 @@ impl Refusal {
 }
 
 impl Charge {
-    /// Takes `bytes` of the charge, or what there is, into one of its own.
+    /// Splits off `bytes`, or as many as there are, as a separate charge.
     pub(super) fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -335,7 +341,7 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -366,7 +372,7 @@ mod tests {
         assert!(memory.take_refused() && !memory.take_refused());
         let mut behind = memory.charge(1, 40).unwrap();
         assert!(memory.charge(1, 1).is_err());
-        // What it gives back, it can have again.
+        // A source can request memory again after releasing it.
         drop(behind.split(30));
         assert!(memory.charge(0, 1).is_err());
         behind.merge(memory.charge(1, 30).unwrap());
@@ -389,7 +395,7 @@ mod tests {
             );
             memory.set_limit(Some(refused.enough));
             drop(memory.charge(0, 10_007).unwrap());
-            // Less is not enough, but for what the shares lose when they are rounded down.
+            // A lower limit is not enough, except for what the shares lose by rounding down.
             memory.set_limit(refused.enough.checked_sub(8 + 2 * sources));
             assert!(
                 memory.charge(0, 10_007).is_err() || memory.limit().is_none(),
@@ -446,8 +452,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever sources take and give back, each can have its share, and no more than the limit
-        /// is held.
+        /// Regardless of what sources take and return, each can have its share, and the total stays
+        /// within the limit.
         #[test]
         fn every_source_can_always_have_its_share(
             limit in 8_usize..200,

@@ -2,19 +2,19 @@
 
 use super::lateness::Lateness;
 
-/// The options of a streaming join, beside the query.
+/// The options of a streaming join, in addition to its query.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// The number of left and of right sources. A stream that is joined with itself has no right
-    /// ones.
+    /// The number of left sources and the number of right sources. A stream that is joined with
+    /// itself has no right sources.
     pub sources: (usize, usize),
-    /// How far the rows of a left and of a right source may be out of order.
+    /// The maximum time by which rows of left and of right sources can be out of order.
     pub lateness: (Lateness, Lateness),
-    /// Bytes that may be held; no limit if none is said.
+    /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
-    /// Whether results come in the contract's order, or in any.
+    /// True if results are emitted in the specified order, and false if any order is acceptable.
     pub ordered: bool,
-    /// Whether each helper thread that the operator starts is pinned to one processor. An operator
+    /// True if each helper thread that the operator starts is pinned to one processor. An operator
     /// that calls user functions does not pin threads, because any thread that such a function
     /// starts would also be pinned.
     pub pin: bool,

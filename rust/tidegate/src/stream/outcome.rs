@@ -1,4 +1,4 @@
-//! The outcome of a poll or a step, and the statistics of an operator.
+//! The outcomes of polls and steps, and the statistics of an operator.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::stream::intake::source::SourceStats;
 /// The outcome of a poll.
 #[derive(Debug)]
 pub enum Poll {
-    /// Final rows.
+    /// A batch of final rows.
     Batch(RecordBatch),
     /// All final rows have already been returned; more may follow.
     NotYet,
@@ -24,7 +24,7 @@ pub enum Step {
     Went,
     /// There is nothing to do until a source delivers rows or a promise.
     NotYet,
-    /// There is nothing left to do.
+    /// No work is left.
     End,
 }
 
@@ -46,7 +46,7 @@ pub struct Stats {
     pub sources: Vec<SourceStats>,
     /// The number of result rows that have been returned.
     pub rows_out: u64,
-    /// No row still to be processed is earlier than this time. `None` until all sources have made a
+    /// The time below which all rows have been processed. `None` until all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
     /// The time in seconds from pushing a row until it has been processed and the results that it

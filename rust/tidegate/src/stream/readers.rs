@@ -1,5 +1,5 @@
-//! Several readers of an operator's results, each of which gets every batch, in order, on a thread of
-//! its own.
+//! Several readers of an operator's results. Each reader receives every batch, in order, on a
+//! separate thread.
 //!
 //! ```text
 //! operator ──▶ batch 7 ─ batch 8 ─ batch 9            made once, by the reader that comes first
@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use super::memory::Charge;
 use crate::{Error, Result};
 
-/// A batch of results, and what is held for it.
+/// A batch of results, and the memory charged for it.
 #[derive(Debug)]
 pub(super) struct ResultBatch {
     pub(super) batch: RecordBatch,
-    /// Of the pushes that it has rows of, if results are charged until they are read.
+    /// The charges of the pushes whose rows are in the batch, if results are charged until they are
+    /// read.
     pub(super) charges: Vec<Arc<Charge>>,
 }
 
@@ -36,18 +37,18 @@ pub(super) struct Readers(Arc<Mutex<Log>>);
 
 #[derive(Debug, Default)]
 struct Log {
-    /// The batches that a reader has not read yet, and others may have.
+    /// The batches that some reader has not read yet.
     batches: VecDeque<ResultBatch>,
-    /// The number of the first of them.
+    /// The number of the first of these batches.
     first: u64,
-    /// The number of the next batch of each reader.
+    /// The number of the next batch for each reader.
     next: BTreeMap<u64, u64>,
-    /// How many readers there were.
+    /// The number of readers created so far.
     made: u64,
 }
 
 impl Log {
-    /// Lets go of what all have read.
+    /// Drops the batches that all readers have read.
     fn trim(&mut self) {
         let least = self.next.values().min().copied().unwrap_or(u64::MAX);
         while self.first < least && self.batches.pop_front().is_some() {
@@ -60,8 +61,8 @@ impl Log {
     }
 }
 
-/// A reader of an operator's results. It gets what no reader had been given when it was made, and
-/// what follows. Dropping it closes it.
+/// A reader of an operator's results. The reader receives the batches that no reader had received
+/// when it was created, and all later batches. Dropping the reader closes it.
 #[derive(Debug)]
 pub struct ResultReader {
     log: Arc<Mutex<Log>>,
@@ -69,7 +70,7 @@ pub struct ResultReader {
 }
 
 impl Readers {
-    /// One more reader.
+    /// Adds a reader.
     pub(super) fn add(&self) -> ResultReader {
         let mut log = self.0.lock();
         let (number, end) = (log.made, log.end());
@@ -78,12 +79,12 @@ impl Readers {
         ResultReader { log: self.0.clone(), number }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no readers.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().next.is_empty()
     }
 
-    /// Whether a reader has not read what another one has.
+    /// Returns whether some reader has not read a batch that another reader has read.
     pub(super) fn are_apart(&self) -> bool {
         !self.0.lock().batches.is_empty()
     }
@@ -93,7 +94,7 @@ impl Readers {
         self.0.lock().batches.push_back(made);
     }
 
-    /// Drops what was not read.
+    /// Drops all batches that have not been read.
     pub(super) fn clear(&self) {
         let mut log = self.0.lock();
         let end = log.end();
@@ -104,10 +105,11 @@ impl Readers {
 }
 
 impl ResultReader {
-    /// The next batch, if it is there.
+    /// Returns the next batch if it is available.
     pub(super) fn take(&self) -> Result<Option<RecordBatch>> {
         let mut log = self.log.lock();
-        // Not before now: what was handed out last may have been taken back.
+        // This is only possible now, because the batch that was last returned may have been taken
+        // back.
         log.trim();
         let next = log.next.get(&self.number).copied().ok_or_else(|| {
             Error::closed("the reader is closed; make a new one with merge.reader()")
@@ -118,18 +120,19 @@ impl ResultReader {
         Ok(Some(batch))
     }
 
-    /// Lets go of what all have read. The batch that was handed out last has arrived.
+    /// Drops the batches that all readers have read. Records that the last returned batch was
+    /// delivered.
     pub(super) fn let_go(&self) {
         self.log.lock().trim();
     }
 
-    /// Whether the next batch is there.
+    /// Returns whether the next batch is available.
     pub(super) fn has_next(&self) -> bool {
         let log = self.log.lock();
         log.next.get(&self.number).is_some_and(|&next| next < log.end())
     }
 
-    /// Takes a batch back that was handed out last, and did not arrive.
+    /// Takes back the last returned batch because it was not delivered.
     pub(super) fn take_back(&self, batch: RecordBatch) {
         let mut log = self.log.lock();
         let Some(next) = log.next.get(&self.number).copied().filter(|&next| next > 0) else {
@@ -142,7 +145,7 @@ impl ResultReader {
         log.next.insert(self.number, next - 1);
     }
 
-    /// Lets go of what this reader has not read. A second call does nothing.
+    /// Drops the batches that this reader has not read. A second call does nothing.
     pub fn close(&self) {
         let mut log = self.log.lock();
         log.next.remove(&self.number);
@@ -179,7 +182,7 @@ mod tests {
         }
         assert_eq!(fast.take().unwrap(), None);
         assert_eq!(slow.take().unwrap(), Some(batch(0)));
-        // One that comes later gets what no reader has been given.
+        // A later reader receives the batches that no reader has received.
         let late = readers.add();
         assert!(!late.has_next() && slow.has_next() && readers.are_apart());
         slow.take_back(batch(0));

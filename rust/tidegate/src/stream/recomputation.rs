@@ -1,4 +1,4 @@
-//! The tactic of operators whose results the code for tables makes.
+//! The tactic for operators whose results are computed by the code for tables.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ kept rows ─▶ the code for tables ─▶ final results ─▶ poll
@@ -6,16 +6,17 @@
 //!                                      └─ rows that later results need
 //! ```
 //!
-//! Rows are kept until the results that need them are final. Then the code for tables makes these
-//! results from the kept rows, so they equal those of tables, bit for bit. A [`TableJob`] says
-//! which rows are kept, which results are final, and which rows are no longer needed.
+//! Rows are kept until the results that need them are final. The code for tables then computes
+//! these results from the kept rows, so they are identical, bit for bit, to the results for tables.
+//! A [`TableJob`] determines which rows are kept, which results are final, and which rows are no
+//! longer needed.
 //!
 //! # Trade-offs
 //!
-//! No state is computed ahead: a step with final results costs as much as all rows that are kept.
-//! An epoch is at least as large as the rows that are kept, so that the cost of a row stays
-//! constant where rows come faster than they are polled. Many small polls over many kept rows cost
-//! more than states that are kept up to date would.
+//! No state is computed in advance, so a step with final results takes time proportional to the
+//! number of kept rows. An epoch has at least as many rows as are kept. The cost per row therefore
+//! stays constant when rows arrive faster than they are polled. Many small polls over many kept
+//! rows cost more than incrementally updated states would.
 
 use std::fmt::Debug;
 
@@ -31,35 +32,37 @@ use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};
 use crate::{Error, Result};
 
-/// Rows of which the work is not done at once: it takes some milliseconds.
+/// The number of rows above which work is deferred because it would take several milliseconds.
 pub(super) const MANY_ROWS: usize = 1 << 15;
 
-/// How far all rows have come: no row is below this time, and none comes at all if there is none.
+/// The time below which no more rows can arrive, or `None` if no more rows will arrive at all.
 pub(super) type Watermark = Option<i64>;
 
-/// The rows that an operator keeps, and the code for tables that makes its results from them.
+/// The rows that an operator keeps, and the code for tables that computes results from them.
 ///
-/// A time `now` is a [`Watermark`]. The time `settled` is the one for which results were made last.
+/// A time `now` is a [`Watermark`]. The time `settled` is the one for which results were last
+/// computed.
 pub(super) trait TableJob: Debug + Send {
-    /// Rows of an epoch, at least, about, if there are as many.
+    /// The approximate minimum number of rows in an epoch, if that many are available.
     const EPOCH_ROWS: usize;
 
-    /// Says which rows are no longer needed once results have been made.
+    /// Specifies which rows are no longer needed once the results have been computed.
     type LeavingRows;
 
-    /// How many rows are kept.
+    /// Returns the number of kept rows.
     fn rows(&self) -> usize;
 
-    /// Bytes that are kept beside the rows.
+    /// Returns the number of bytes kept in addition to the rows.
     fn bytes(&self) -> usize;
 
-    /// Whether a step with this number of new rows may take longer than some milliseconds.
+    /// Returns whether a step with this number of new rows can take longer than a few milliseconds.
     fn is_long(&self, rows: usize) -> bool;
 
-    /// Keeps ready rows.
+    /// Stores ready rows.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()>;
 
-    /// Makes the results that are final. All rows are still kept then, so this can be repeated.
+    /// Computes the final results. All rows are still kept at this point, so the computation can be
+    /// repeated.
     fn settle(
         &self,
         common: &Common,
@@ -68,26 +71,26 @@ pub(super) trait TableJob: Debug + Send {
         driver: &Driver,
     ) -> Result<FinalResults<Self::LeavingRows>>;
 
-    /// Lets go of the rows that no later result needs.
+    /// Drops the rows that no later result needs.
     fn let_go(&mut self, common: &Common, leaving: Self::LeavingRows, now: Watermark)
     -> Result<()>;
 
-    /// Frees what it can when memory is short and there is nothing to settle.
+    /// Frees unneeded memory when memory is short and there are no results to compute.
     fn spare(&mut self, common: &Common, now: Watermark) -> Result<()>;
 
-    /// Whether sources can be added.
+    /// Returns whether sources can be added.
     fn takes_sources(&self) -> bool;
 
-    /// The late rows that are kept; see [`Tactic::late`].
+    /// Returns the kept late rows; see [`Tactic::late`].
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
-    /// Whether rows are kept or were settled; see [`Tactic::has_rows`].
+    /// Returns whether rows are kept or results have been computed; see [`Tactic::has_rows`].
     fn has_rows(&self, settled: Option<Watermark>) -> bool;
 
     /// See [`Tactic::batch_rows`].
     fn batch_rows(&self) -> Option<usize>;
 
-    /// Writes the rows that are kept.
+    /// Writes the kept rows.
     fn write(
         &mut self,
         common: &Common,
@@ -95,8 +98,8 @@ pub(super) trait TableJob: Debug + Send {
         writer: &mut Writer,
     ) -> Result<()>;
 
-    /// Reads what [`write`](Self::write) wrote, as [`Tactic::restore`] does. Returns what was
-    /// settled, if that was written.
+    /// Reads the output of [`write`](Self::write), like [`Tactic::restore`]. Returns the last
+    /// watermark for which results were computed, if it was written.
     fn restore(
         &mut self,
         intake: &RestoredIntake,
@@ -109,24 +112,24 @@ pub(super) trait TableJob: Debug + Send {
     fn clear(&mut self);
 }
 
-/// The results that are final, and the rows that leave with them.
+/// The final results, and the rows that are no longer needed once these have been returned.
 #[derive(Debug)]
 pub(super) struct FinalResults<L> {
     pub(super) batches: Vec<RecordBatch>,
     pub(super) leaving: L,
 }
 
-/// Keeps rows until results are final, and lets the code for tables make these.
+/// Keeps rows until their results are final, and lets the code for tables compute these results.
 #[derive(Debug)]
 pub(super) struct Recomputation<J> {
     job: J,
-    /// The watermark after the last epoch, until results are made for it.
+    /// The watermark after the last epoch, until results have been computed for it.
     due: Option<Watermark>,
-    /// The watermark for which results were made last.
+    /// The watermark for which results were last computed.
     settled: Option<Watermark>,
-    /// Whether some rows have left the gate but have not been stored yet.
+    /// True while some rows have left the gate but have not been stored yet.
     is_taking: bool,
-    /// Whether results have been handed on whose rows have not left.
+    /// True while results have been emitted but their rows have not been dropped.
     is_half_done: bool,
 }
 
@@ -135,16 +138,16 @@ impl<J: TableJob> Recomputation<J> {
         Recomputation { job, due: None, settled: None, is_taking: false, is_half_done: false }
     }
 
-    /// The rows of the next epoch, about.
+    /// Returns the approximate number of rows in the next epoch.
     fn epoch_rows(&self) -> usize {
         J::EPOCH_ROWS.max(self.job.rows())
     }
 
-    /// Makes the results that are final where no row is below `now`, and lets go of all rows that
-    /// no other result needs. When a rest is asked for meanwhile, nothing is done.
+    /// Computes the results that are final because no row is below `now`, and drops all rows that
+    /// no other result needs. Does nothing if a pause is requested in the meantime.
     fn settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
         match self.try_settle(common, now) {
-            // The results are made again from the beginning.
+            // The results are computed again from the beginning.
             Err(error) if error.is_stopped() && common.driver.is_paused() => Ok(()),
             settled => settled,
         }
@@ -166,12 +169,12 @@ impl<J: TableJob> Recomputation<J> {
 
 impl<J: TableJob> Tactic for Recomputation<J> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. An epoch whose results have not been made, since a rest was asked for.
+        // 1. Compute the results of an epoch that was interrupted by a requested pause.
         if let Some(now) = self.due {
             self.settle(common, now)?;
             return Ok(Step::Went);
         }
-        // 2. The next epoch is what is ready now.
+        // 2. The rows that are ready now form the next epoch.
         let rows = common.take_ready(self.epoch_rows());
         if rows > 0 {
             let driver = common.driver.fit(rows);
@@ -183,7 +186,7 @@ impl<J: TableJob> Tactic for Recomputation<J> {
             self.job.take_in(common, ready)?;
             self.is_taking = false;
             let now = match common.rest {
-                // Rows that are ready may be below the watermark.
+                // Ready rows may be below the watermark.
                 Rest::More => last,
                 Rest::NotYet => common.intake.watermark(),
                 Rest::End => None,
@@ -192,7 +195,7 @@ impl<J: TableJob> Tactic for Recomputation<J> {
             self.settle(common, now)?;
             return Ok(Step::Went);
         }
-        // 3. Promises alone may make results final.
+        // 3. A promise alone can make results final.
         let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
         if self.settled != Some(now) {
             self.due = Some(now);
@@ -213,8 +216,8 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         Effort::long_if(!is_idle && self.job.is_long(rows))
     }
 
-    /// Rows are kept until their results have been made, which can be tried again: a function of
-    /// one's own may have failed.
+    /// Returns true, because rows are kept until their results have been computed. A failed
+    /// computation, such as one with a user-defined function, can therefore be repeated.
     fn survives(&self, _: &Error) -> bool {
         !self.is_taking && !self.is_half_done
     }
@@ -227,7 +230,8 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         self.job.late(common)
     }
 
-    /// `state_rows`: rows that are kept. `state_bytes`: bytes that are kept beside the rows.
+    /// `state_rows`: the number of kept rows. `state_bytes`: the number of bytes kept in addition
+    /// to the rows.
     fn figures(&self) -> Vec<(&'static str, Figure)> {
         vec![
             ("state_rows", Figure::Number(self.job.rows() as u64)),

@@ -1,5 +1,5 @@
-//! A tactic is the part of an operator that one kind has to itself; `Common` is the part of all
-//! kinds.
+//! A tactic is the part of an operator that is specific to one kind; `Common` is the part that all
+//! kinds share.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -22,67 +22,73 @@ use super::times::ResultTimes;
 use crate::columns::faults::Faults;
 use crate::{Error, Result};
 
-/// How one kind of operator makes results of the rows that are ready.
+/// Defines how one kind of operator computes results from the ready rows.
 pub(super) trait Tactic: Debug + Send {
-    /// Goes one step on, and keeps the results in `common`.
+    /// Takes one step, and keeps the results in `common`.
     fn step(&mut self, common: &mut Common) -> Result<Step>;
 
-    /// Takes the rows that the next step needs from the gate, and tells how long the step may take.
+    /// Takes the rows for the next step from the gate, and returns how long the step may take.
     fn prepare(&self, common: &mut Common) -> Effort;
 
-    /// Whether the operator can go on after a step has failed so.
+    /// Returns whether the operator can continue after a step has failed with this error.
     fn survives(&self, _: &Error) -> bool {
         false
     }
 
-    /// Whether sources can be added.
+    /// Returns whether sources can be added.
     fn takes_sources(&self) -> bool {
         true
     }
 
-    /// The late rows that are kept, by source and position, a batch for each push that had any.
+    /// Returns the kept late rows by source and position, with one batch for each push that had
+    /// late rows.
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
-    /// The figures beside the ones that all operators tell, with names.
+    /// Returns statistics by name, in addition to those that all operators report.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
-    /// No row that the last step has not seen is below it, if that step found nothing to do.
+    /// Returns the time below which no row can lie that the last step did not see, if that step
+    /// found nothing to do.
     fn promise(&self, common: &Common) -> Option<i64> {
-        // As of the last reading of the gate.
+        // The watermark as of the last read of the gate.
         common.intake.watermark()
     }
 
-    /// No result that steps so far have not made is below it, whatever there is to do.
+    /// Returns the place below which the steps so far have produced all results, regardless of
+    /// pending work.
     fn reached(&self) -> Option<i64> {
         None
     }
 
-    /// Whether results are held back whose places are below the watermark.
+    /// Returns whether results below the watermark are held back.
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// Lets the next steps make the results that are held back, if that depends on threads.
+    /// Lets the next steps produce the results that are held back, if holding back depends on
+    /// threads.
     fn release(&mut self) {}
 
-    /// Whether steps are under way that a snapshot would cut in two.
+    /// Returns whether work is in progress that a snapshot would interrupt.
     fn is_working(&self) -> bool {
         false
     }
 
-    /// Whether rows are kept.
+    /// Returns whether rows are kept.
     fn has_rows(&self) -> bool;
 
-    /// The rows of a batch where threads decide how results are cut: a snapshot cuts them anew.
+    /// Returns the number of rows per batch if the division into batches depends on threads. A
+    /// snapshot then divides the results again.
     fn batch_rows(&self) -> Option<usize> {
         None
     }
 
-    /// Writes the rows and the states that are kept.
+    /// Writes the kept rows and states.
     fn write(&mut self, common: &Common, writer: &mut Writer) -> Result<()>;
 
-    /// Reads what [`write`](Self::write) wrote and checks it; then calls `admit` with the bytes
-    /// that it takes, and takes it in. Nothing is changed before `admit` returns.
+    /// Reads and checks the output of [`write`](Self::write), calls `admit` with the number of
+    /// bytes that the state needs, and then restores the state. Nothing is changed before `admit`
+    /// returns.
     fn restore(
         &mut self,
         intake: &RestoredIntake,
@@ -91,16 +97,16 @@ pub(super) trait Tactic: Debug + Send {
         admit: &mut Admit<'_>,
     ) -> Result<()>;
 
-    /// Drops what is kept.
+    /// Drops all kept rows and states.
     fn close(&mut self);
 }
 
-/// How long a step may take.
+/// The expected duration of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Some milliseconds.
+    /// A few milliseconds.
     Short,
-    /// Perhaps longer than a caller should wait who has other things to notice.
+    /// Possibly longer than a caller with other duties should wait.
     Long,
 }
 
@@ -110,7 +116,7 @@ impl Effort {
     }
 }
 
-/// Checks the rest of a snapshot and takes the bytes for the kept state.
+/// Checks the rest of a snapshot and charges the bytes for the kept state.
 pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
 
 /// The parts that all operators have.
@@ -118,21 +124,22 @@ pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> 
 pub(super) struct Common {
     /// The operator's name in messages.
     pub(super) name: &'static str,
-    /// Of the results.
+    /// The schema of the results.
     pub(super) schema: SchemaRef,
     pub(super) times: ResultTimes,
-    /// The text that decides the results, as snapshots have it.
+    /// The text that determines the results, as stored in snapshots.
     pub(super) query: String,
     pub(super) explanation: Explanation,
     pub(super) intake: Intake,
-    /// Rows taken from the gate that are the next epoch, and how their reading ended.
+    /// The rows of the next epoch, which have been taken from the gate, and the state of the gate
+    /// after that read.
     pub(super) pending: Vec<PlannedBlock<SourceRun>>,
     pub(super) rest: Rest,
-    /// The batches that are made.
+    /// The batches that have been built.
     pub(super) ready: VecDeque<ResultBatch>,
-    /// Whether results are charged until they are read.
+    /// True if results are charged until they are read.
     pub(super) charges_results: bool,
-    /// Whether results are discarded because they have already been emitted. If so, tactics do not
+    /// True if results are discarded because they have already been emitted. If so, tactics do not
     /// have to build them.
     pub(super) recalls: bool,
     pub(super) driver: Driver,
@@ -142,8 +149,8 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Takes some `rows` rows that are ready now from the gate, unless there are some already.
-    /// Returns how many there are.
+    /// Takes about `rows` ready rows from the gate, unless some are already pending. Returns the
+    /// number of rows.
     pub(super) fn take_ready(&mut self, rows: usize) -> usize {
         if self.pending.is_empty() {
             (self.pending, self.rest) = match self.intake.reader() {

@@ -1,4 +1,4 @@
-//! The times of an operator's results, by which another operator takes them.
+//! The times of an operator's results, which determine how another operator receives them.
 //!
 //! ```text
 //! watermark 100 of a join with upper = 10    a right row of 100 or more may still come
@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Every result has a place: the time of its later row, the last time at which a row could have
-//! matched, or the end of its window. Results to come have a place at the watermark or above, and come
-//! in the order of their places unless any order was asked for. A lag is how far a time may be below
-//! the place. So it bounds how far times are out of order, and which ones can still come.
+//! matched, or the end of its window. Future results have places at or above the watermark. Results
+//! are emitted in the order of their places, unless any order is acceptable. A lag is the maximum
+//! distance of a time below the place of its result. A lag therefore limits how far times are out
+//! of order, and which times can still occur.
 
 use arrow_schema::{Field, Schema};
 use tidegate_operators::asof::{AsOf, Strategy};
@@ -22,16 +23,16 @@ use crate::query::options::JoinPlan;
 use crate::query::output::OutputColumn;
 use crate::{Error, Result};
 
-/// The time of a result that another operator takes as the time of a row.
+/// The time of a result that another operator uses as the time of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultTime {
-    /// Of the left row, or the start of a window.
+    /// The time of the left row, or the start of a window.
     Left,
-    /// Of the right row, or the end of a window.
+    /// The time of the right row, or the end of a window.
     Right,
-    /// The later of both.
+    /// The later of the two times.
     Later,
-    /// The earlier of both.
+    /// The earlier of the two times.
     Earlier,
 }
 
@@ -40,24 +41,25 @@ pub enum ResultTime {
 pub struct ResultTimes {
     /// The unit of the watermark and of the lags.
     unit: Unit,
-    /// The result's columns of the two times, where it has them.
+    /// The result's columns that contain the two times, if any.
     columns: [Option<usize>; 2],
-    /// How far each may be below the place of its result; any distance if none is said.
+    /// The maximum distance of each time below the place of its result, or `None` if there is no
+    /// limit.
     lags: [Option<i64>; 2],
-    /// Whether a result may have one of both alone.
+    /// True if a result can have only one of the two times.
     is_alone: bool,
-    /// Whether results come in the order of their places.
+    /// True if results are emitted in the order of their places.
     in_order: bool,
 }
 
 impl ResultTimes {
-    /// Of rows as they are, with their time in this column.
+    /// Returns the times of unchanged rows, whose time is in this column.
     pub(super) fn of_rows(column: usize, unit: Unit) -> Self {
         let (columns, lags) = ([Some(column), None], [Some(0), None]);
         ResultTimes { unit, columns, lags, is_alone: true, in_order: true }
     }
 
-    /// Of windows.
+    /// Returns the times of windows.
     pub(super) fn of_windows(span: &WindowSpan, unit: Unit) -> Self {
         let start = match span {
             WindowSpan::Windows(windows) => Some(windows.lengths().0),
@@ -67,7 +69,7 @@ impl ResultTimes {
         ResultTimes { unit, columns, lags, is_alone: false, in_order: true }
     }
 
-    /// Of pairs whose times match in this interval.
+    /// Returns the times of pairs that match within this interval.
     pub(super) fn of_pairs(
         interval: Option<&Interval>,
         plan: &JoinPlan,
@@ -85,7 +87,7 @@ impl ResultTimes {
         ResultTimes { unit, columns, lags, is_alone: how != How::Inner, in_order: true }
     }
 
-    /// Of left rows with the right row that is nearest.
+    /// Returns the times of left rows with the nearest right row.
     pub(super) fn of_nearest(
         asof: &AsOf,
         plan: &JoinPlan,
@@ -102,19 +104,20 @@ impl ResultTimes {
         ResultTimes { lags, ..Self::of_pairs(None, plan, times, unit, how) }
     }
 
-    /// The same times of results that come in any order.
+    /// Returns the same times for results that are emitted in any order.
     pub(super) fn unordered(self, ordered: bool) -> Self {
         ResultTimes { in_order: ordered, ..self }
     }
 
-    /// The time that is this column of the results.
+    /// Returns which of the two times this result column contains.
     fn named(&self, column: usize) -> Option<ResultTime> {
         let [left, right] = self.columns;
         let is = |one: Option<usize>| one == Some(column);
         is(left).then_some(ResultTime::Left).or(is(right).then_some(ResultTime::Right))
     }
 
-    /// How far a time may be below the place of its result; none if there is no bound.
+    /// Returns the maximum distance of a time below the place of its result, or `None` if there is
+    /// no limit.
     fn lag(&self, of: ResultTime) -> Option<i64> {
         let [left, right] = self.lags;
         let lag = match of {
@@ -127,7 +130,7 @@ impl ResultTimes {
     }
 }
 
-/// The interval of pairs within windows of time; none of windows that count rows.
+/// Returns the interval of pairs within time-based windows, or `None` for row-based windows.
 pub(super) fn within(retention: Retention) -> Option<Interval> {
     match retention {
         Retention::Time { left, right } => Some(Interval::of_windows(left, right)),
@@ -135,33 +138,35 @@ pub(super) fn within(retention: Retention) -> Option<Interval> {
     }
 }
 
-/// How a source follows the operator whose results are pushed into it.
+/// The relation between a source and the operator that it follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
-    /// Of the operator's watermark and of the lag.
+    /// The unit of the operator's watermark and of the lag.
     unit: Unit,
     lag: i64,
 }
 
 impl Lead {
-    /// The promise of an operator whose results to come have no place below `place`, in another unit.
+    /// Returns the source's promise, in another unit, if the operator's future results have no
+    /// place below `place`.
     pub(super) fn promise(self, place: i64, unit: Unit) -> Option<i64> {
         floor(place.saturating_sub(self.lag), self.unit, unit)
     }
 }
 
-/// What a source becomes that takes the results of an operator.
+/// The properties of a source that follows an operator.
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// How far its rows are out of order, in its own unit; none if there is no bound.
+    /// The maximum time by which its rows can be out of order, in its own unit, or `None` if there
+    /// is no limit.
     pub(super) lateness: Option<i64>,
-    /// The columns of the results of which its time is made; none if its time is one of them.
+    /// The result columns from which its time is computed, or none if its time is a result column.
     pub(super) columns: Vec<String>,
 }
 
-/// How a source with this time column, whose times are compared in `unit`, takes the results of an
-/// operator. `of` asks for a time that is made of both times.
+/// Determines how a source with this time column receives the results of an operator. The source's
+/// times are compared in `unit`. `of` requests a time that is computed from both times.
 pub(super) fn led(
     times: &ResultTimes,
     schema: &Schema,
@@ -220,12 +225,14 @@ pub(super) fn led(
     Ok(LedSource { lead, lateness: times.in_order.then_some(in_unit), columns })
 }
 
-/// A watermark in another unit, the next step below; `None` if the two cannot be compared.
+/// Converts a watermark to another unit, rounding down. Returns `None` if the units cannot be
+/// compared.
 fn floor(ts: i64, from: Unit, to: Unit) -> Option<i64> {
     convert(ts, from, to, i128::div_euclid)
 }
 
-/// A distance in another unit, the next step above; `None` if the two cannot be compared.
+/// Converts a distance to another unit, rounding up. Returns `None` if the units cannot be
+/// compared.
 fn ceil(distance: i64, from: Unit, to: Unit) -> Option<i64> {
     convert(distance, from, to, |a, b| -(-a).div_euclid(b))
 }

@@ -1,4 +1,4 @@
-//! Quantiles, and the number of distinct values.
+//! Quantiles and counts of distinct values.
 
 use tidegate_structures::memory;
 
@@ -6,27 +6,27 @@ use super::ranks::RankSet;
 use crate::aggregate::output::OutputValue;
 use crate::aggregate::states::functions::one_nan;
 
-/// A function of the values in a window that slides over sorted values.
+/// A function over the values in a window that slides over sorted values.
 ///
-/// Values are whole numbers in the order of what they stand for. A window holds ranks: the places of
-/// values in `sorted`.
+/// Values are integers in the same order as the original values. A window contains ranks: the
+/// positions of its values in `sorted`.
 pub(super) trait WindowFunction: Sync {
     type Output: OutputValue;
     type Window: Default + Send;
 
-    /// The number of results of a window.
+    /// Returns the number of results per window.
     fn results(&self) -> usize {
         1
     }
 
-    /// Makes the window empty; `sorted` has all values that may come, ascending.
+    /// Empties the window; `sorted` contains all possible values in ascending order.
     fn open(&self, window: &mut Self::Window, sorted: &[i64]);
 
     fn insert(&self, window: &mut Self::Window, rank: usize);
 
     fn remove(&self, window: &mut Self::Window, rank: usize);
 
-    /// Hands out the results in order, none where there are too few values.
+    /// Passes on the results in order, or `None` if there are too few values.
     fn result(
         &self,
         window: &mut Self::Window,
@@ -34,37 +34,37 @@ pub(super) trait WindowFunction: Sync {
         each: impl FnMut(Option<Self::Output>),
     );
 
-    /// As [`result`](Self::result), of values in any order.
+    /// Computes the results like [`result`](Self::result), for values in any order.
     fn of(&self, values: &mut [i64], each: impl FnMut(Option<Self::Output>));
 }
 
-/// A quantile: the value that a share of the values do not exceed.
+/// A quantile: the value that a given share of the values do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// The share, from 0 to 1.
     pub share: f64,
-    /// Its value where it lies between two.
+    /// The method of computing a quantile that lies between two values.
     pub interpolation: Interpolation,
 }
 
-/// The value of a quantile that lies between two values.
+/// The method of computing a quantile that lies between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// On the line from the lower to the higher value.
+    /// Interpolates linearly between the lower and the higher value.
     Linear,
-    /// The nearer value, the higher one where both are as near.
+    /// The nearer value, or the higher one if both are equally near.
     Nearest,
     /// The lower value.
     Lower,
     /// The higher value.
     Higher,
-    /// Half-way between both.
+    /// The midpoint of the two values.
     Midpoint,
 }
 
 impl Quantile {
-    /// The ranks of the lower and the higher value among `len`, and how far the quantile lies from
-    /// the first to the second.
+    /// Returns the ranks of the lower and the higher value among `len` values, and the position of
+    /// the quantile between them, as a fraction.
     fn ranks(self, len: usize) -> (usize, usize, f64) {
         let place = (len - 1) as f64 * self.share;
         let lower = place as usize;
@@ -81,11 +81,11 @@ impl Quantile {
         }
     }
 
-    /// The value between two.
+    /// Returns the quantile between two values.
     fn between(self, lower: i64, higher: i64, part: f64) -> f64 {
         let (low, high) = (float_of(lower), float_of(higher));
         one_nan(match self.interpolation {
-            // Equal values may be infinite.
+            // Equal values can be infinite.
             _ if lower == higher => low,
             Interpolation::Midpoint => f64::midpoint(low, high),
             _ => part * (high - low) + low,
@@ -93,11 +93,12 @@ impl Quantile {
     }
 }
 
-/// Some quantiles of the same values.
+/// Several quantiles of the same values.
 #[derive(Clone, Debug)]
 pub(super) struct Quantiles(pub(super) Vec<Quantile>);
 
-/// Up to this many values are all put in order: quantiles are looked for among more.
+/// Lists with at most this many values are sorted completely; in longer lists, the quantiles are
+/// selected.
 const FEW: usize = 16;
 
 impl WindowFunction for Quantiles {
@@ -156,17 +157,17 @@ impl WindowFunction for Quantiles {
     }
 }
 
-/// The number of values that differ.
+/// The number of distinct values.
 pub(super) struct Distinct;
 
-/// How often each value is in a window.
+/// The number of occurrences of each value in a window.
 #[derive(Debug, Default)]
 pub(super) struct ValueCounts {
-    /// For each rank, the number of its value.
+    /// The number of the value at each rank.
     values: Vec<u32>,
-    /// How often each value is there.
+    /// The number of occurrences of each value.
     rows: Vec<u32>,
-    /// The values that are there.
+    /// The number of distinct values in the window.
     present: i64,
 }
 
@@ -213,19 +214,19 @@ impl WindowFunction for Distinct {
     }
 }
 
-/// A number that is larger where the float is, NaN being above all others.
+/// Returns an integer that is ordered like the float, with NaN above all other values.
 #[inline]
 pub fn order_of(value: f64) -> i64 {
     flip(if value.is_nan() { f64::NAN } else { value }.to_bits().cast_signed())
 }
 
-/// The float of a number in the order of floats.
+/// Returns the float for an integer returned by [`order_of`].
 #[inline]
 pub fn float_of(order: i64) -> f64 {
     f64::from_bits(flip(order).cast_unsigned())
 }
 
-/// Negative floats are larger the smaller their bits are.
+/// Flips the bits of negative floats, because larger negative floats have smaller bit patterns.
 #[inline]
 fn flip(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()

@@ -1,16 +1,17 @@
-//! Functions that need all values of a window at once: quantiles, the number of distinct values, and
-//! lists of rows.
+//! Functions that need all values of a window at the same time: quantiles, the number of distinct
+//! values, and lists of rows.
 //!
-//! Rows are put by key, then in merged order, so that the rows of a window or the partners of a row
-//! lie side by side: they are a run of places. Runs overlap, and each result is found from the one
-//! before it ([`sliding`]). So a result costs the steps of a search, not its number of values.
+//! Rows are sorted by key and then in merged order. The rows of a window, or the partners of a row,
+//! are then adjacent and form a run of positions. Runs overlap, and each result is computed from
+//! the previous one ([`sliding`]). The cost of a result is therefore that of a search, and does not
+//! grow with the number of its values.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `partners.rs`, `windows.rs` | the functions of the partners of a join, and of windows |
+//! | `partners.rs`, `windows.rs` | functions over the partners of a join, and over windows |
 //! | `sliding.rs` | a window that slides from run to run |
 //! | `functions.rs` | quantiles and distinct values, for such a window |
-//! | `ranks.rs` | a set of ranks that finds its members by their place |
+//! | `ranks.rs` | a set of ranks that finds members by their position |
 
 mod functions;
 mod partners;
@@ -35,24 +36,24 @@ pub use partners::{PartnerValues, all_values_of_matches};
 use sliding::{Item, Scratch, ValuesByPlace, slide};
 pub use windows::{WindowRows, WindowValues};
 
-/// A function of all values of some rows, and what it is of, for each source.
+/// A function over all values of some rows, with its input columns for each source.
 #[derive(Clone, Debug)]
 pub enum AllValues<'a> {
     /// A quantile of the values.
     Quantile {
         /// The values.
         values: Vec<Column<'a, f64>>,
-        /// Which quantile.
+        /// The quantile to compute.
         quantile: Quantile,
     },
-    /// The number of values that differ.
+    /// The number of distinct values.
     Distinct(Vec<Column<'a, i64>>),
     /// The rows, in merged order.
     Rows(Vec<Mask<'a>>),
 }
 
 impl AllValues<'_> {
-    /// The quantile, if this is one of just these values.
+    /// Returns the quantile, if this is a quantile of exactly these values.
     fn quantile_of(&self, others: &[Column<'_, f64>]) -> Option<Quantile> {
         let AllValues::Quantile { values, quantile } = self else { return None };
         let is_same = |(one, other): (&Column<'_, f64>, &Column<'_, f64>)| {
@@ -62,7 +63,7 @@ impl AllValues<'_> {
         are_same.then_some(*quantile)
     }
 
-    /// The values of the rows at these places.
+    /// Returns the values of the rows at these positions.
     fn placed(
         &self,
         places: usize,
@@ -106,7 +107,7 @@ impl AllValues<'_> {
     }
 }
 
-/// A number for each place.
+/// Returns one number per position.
 fn codes(
     places: usize,
     code: impl Fn(usize) -> i64 + Sync,
@@ -123,7 +124,7 @@ fn codes(
     Ok(codes.written())
 }
 
-/// The results of runs, in their order, of a function that has one for each.
+/// Returns the results of a function with one result per run, in the order of the runs.
 fn of_runs<F: WindowFunction>(
     function: &F,
     placed: &ValuesByPlace,
@@ -139,7 +140,7 @@ fn of_runs<F: WindowFunction>(
     Ok(column(results.into_iter()))
 }
 
-/// A column of results.
+/// Returns a column of results.
 fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> OutputColumn {
     let mut values = Pages::unwritten(results.len());
     let mut missing = Vec::new();
@@ -150,7 +151,7 @@ fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> 
     OutputColumn { values: T::column(values.written()), missing }
 }
 
-/// The rows of runs, as lists; `row` gives the number of the row at a place.
+/// Returns the rows of runs as lists; `row` returns the number of the row at a position.
 fn lists(
     placed: &ValuesByPlace,
     runs: impl ExactSizeIterator<Item = Run>,

@@ -1,4 +1,4 @@
-//! Functions of all values of the partners of each left row.
+//! Functions over all values of each left row's partners.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::matches::{Matches, Run};
 use crate::order::{Groups, JoinColumns, Value};
 use crate::rows::NO_KEY;
 
-/// The fewest places whose left rows one thread does.
+/// The minimum number of positions whose left rows are processed by one thread.
 const BUCKET: u32 = if cfg!(test) { 7 } else { 1 << 15 };
 
-/// Functions of the partners of all left rows. They give the results of any left rows. Quantiles of
-/// the same values share the work.
+/// Functions over the partners of all left rows. The functions provide results for any left rows.
+/// Quantiles of the same values share the work.
 ///
-/// The median of the right values of up to 2 before:
+/// In this example, the median is computed over the right values of the last 2 time units:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -62,22 +62,23 @@ pub struct PartnerValues<'a>(Vec<ValueResults<'a>>);
 enum ValueResults<'a> {
     Floats(LeftResults<f64>),
     Integers(LeftResults<i64>),
-    /// Rows are listed when they are asked for, since there may be many more than left rows.
+    /// Rows are listed only on request, since there can be many more of them than left rows.
     Rows(&'a Partners, ValuesByPlace),
 }
 
-/// The result of each left row, and whether there is one.
+/// The result of each left row, and whether it has one.
 #[derive(Debug)]
 struct LeftResults<T> {
     values: Pages<T>,
     is_present: Arc<Pages<u8>>,
 }
 
-/// Some neighbouring left rows, and where their buckets, their runs and whether they have results go.
+/// Some adjacent left rows, with the slices to which their buckets, their runs and the presence of
+/// their results are written.
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 
-/// The parts of a column of left rows that tasks write to.
+/// Divides a column of left rows into the parts that tasks write to.
 fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'a mut [Slot<T>]> {
     let mut rest = column;
     let part = |part: Range<usize>| {
@@ -88,7 +89,7 @@ fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'
     ranges(rows, driver.parts(rows, PART_ROWS)).into_iter().map(part).collect()
 }
 
-/// A run as a number, in the order of where runs begin, then end.
+/// Returns a run as a number that sorts by the start of the run and then by its end.
 fn pack(run: Run) -> i64 {
     (((u64::from(run.start) << 32) | u64::from(run.end)) ^ (1 << 63)).cast_signed()
 }
@@ -99,7 +100,7 @@ fn unpack(packed: i64) -> Run {
 }
 
 impl<'a> PartnerValues<'a> {
-    /// Finds the results of all left rows.
+    /// Computes the results for all left rows.
     pub fn new(
         partners: &'a Partners,
         functions: &[AllValues<'_>],
@@ -135,7 +136,7 @@ impl<'a> PartnerValues<'a> {
         Ok(PartnerValues(all.into_iter().flatten().collect()))
     }
 
-    /// The results of some neighbouring left rows, for each function.
+    /// Returns the results for some adjacent left rows, for each function.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let of_function = |found: &ValueResults<'_>| match found {
             ValueResults::Floats(results) => results.of(left.clone()),
@@ -151,11 +152,11 @@ impl<'a> PartnerValues<'a> {
 }
 
 impl<T: OutputValue + Value> LeftResults<T> {
-    /// The results of a function, one after the other. Left rows are put in the order of their
-    /// runs, so that neighbouring runs meet, and their results back in row order.
+    /// Computes the results of a function, one after the other. Left rows are sorted by their runs,
+    /// so that adjacent runs are processed together, and their results are put back in row order.
     #[expect(
         clippy::too_many_lines,
-        reason = "a sequence of passes, each over the output of the one before"
+        reason = "a sequence of passes, each over the output of the previous one"
     )]
     fn new<F: WindowFunction<Output = T>>(
         function: &F,
@@ -163,7 +164,7 @@ impl<T: OutputValue + Value> LeftResults<T> {
         placed: &ValuesByPlace,
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
-        // A left row without partners has the result of no values, or none.
+        // A left row without partners has the result for an empty set of values, or no result.
         let mut of_none = Vec::with_capacity(function.results());
         function.of(&mut [], |none| of_none.push(u8::from(none.is_some())));
         let rows = partners.left_rows();
@@ -240,10 +241,10 @@ impl<T: OutputValue + Value> LeftResults<T> {
     }
 }
 
-/// The results of a function of all values for left rows whose partners are these matches, as
-/// [`aggregate_matches`](super::super::aggregate_matches) has them.
+/// Returns the results of a function over all values for left rows whose partners are these
+/// matches, like [`aggregate_matches`](super::super::aggregate_matches).
 ///
-/// The right rows of each left row's pairs:
+/// In this example, the right rows are listed for each left row:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{AllValues, OutputValues, all_values_of_matches};
@@ -290,7 +291,7 @@ pub fn all_values_of_matches(
     }
 }
 
-/// The result of each list by itself, of a function that has one.
+/// Returns the results of a function with one result, computed separately for each list.
 fn one_by_one<F: WindowFunction>(
     function: &F,
     lists: &Lists<'_>,

@@ -1,19 +1,19 @@
-//! A set of ranks that finds its members by their place.
+//! A set of ranks that finds members by their position in the set.
 
 use tidegate_structures::memory;
 
-/// Bits of a word.
+/// The number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A set of numbers below a bound. It finds the member that has a number of smaller ones, and
-/// remembers where, for each of some series of searches. From there the series goes on, so that a
-/// search costs as much as the words between.
+/// A set of numbers below a bound. The set finds the member that has a given number of smaller
+/// members. For each series of searches, it remembers the last position. The next search of the
+/// series continues from there, so a search costs as much as the number of words in between.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
-    /// A bit for each number.
+    /// One bit per number.
     words: Vec<u64>,
     len: usize,
-    /// Where the last search of each series has ended.
+    /// The position where the last search of each series ended.
     series: Vec<SearchPlace>,
 }
 
@@ -25,7 +25,8 @@ struct SearchPlace {
 }
 
 impl RankSet {
-    /// Makes it the empty set of numbers below `bound`, for a number of series of searches.
+    /// Resets the set to the empty set of numbers below `bound`, with this number of series of
+    /// searches.
     pub(super) fn clear(&mut self, bound: usize, series: usize) {
         self.words.clear();
         memory::reserve(&mut self.words, bound.div_ceil(WORD));
@@ -39,7 +40,7 @@ impl RankSet {
         self.len
     }
 
-    /// Puts a number in the set that is not there.
+    /// Inserts a number, which must not be in the set.
     #[inline]
     pub(super) fn insert(&mut self, rank: usize) {
         self.words[rank / WORD] |= 1 << (rank % WORD);
@@ -49,7 +50,7 @@ impl RankSet {
         }
     }
 
-    /// Takes a number out of the set that is there.
+    /// Removes a number, which must be in the set.
     #[inline]
     pub(super) fn remove(&mut self, rank: usize) {
         self.words[rank / WORD] &= !(1 << (rank % WORD));
@@ -59,12 +60,13 @@ impl RankSet {
         }
     }
 
-    /// The member that has `smaller` smaller ones, for a series; there are more members.
+    /// Finds the member that has `smaller` smaller members, for one series. There must be more than
+    /// `smaller` members.
     #[inline]
     pub(super) fn find(&mut self, series: usize, smaller: usize) -> usize {
         let SearchPlace { at, below } = self.series[series];
         let (mut word, bit) = (at / WORD, at % WORD);
-        // The members of the word, and the number of all below it.
+        // The members in the word below this bit, and the number of all members below it.
         let low = (1 << bit) - 1;
         let mut bits = self.words[word];
         let mut below = below - (bits & low).count_ones() as usize;
@@ -90,7 +92,7 @@ impl RankSet {
         at
     }
 
-    /// The smallest member above another one; there is one.
+    /// Returns the smallest member greater than `rank`; there must be one.
     #[inline]
     pub(super) fn next(&self, rank: usize) -> usize {
         let mut word = rank / WORD;

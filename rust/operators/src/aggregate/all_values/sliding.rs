@@ -1,8 +1,9 @@
-//! A function of many runs of values, each found from the one before it.
+//! Computes a function over many runs of values, using each run to compute the next.
 //!
-//! Runs are sorted by where they begin. The values of neighbouring runs are sorted once, and a
-//! window slides from run to run: a value enters it and leaves it once. So a run costs the steps of
-//! one search, however many values it has. Where runs are short, each is done by itself.
+//! Runs are sorted by their starts. The values of adjacent runs are sorted once. A window then
+//! slides from run to run, and each value enters and leaves it once. The result of a run therefore
+//! costs a single search, regardless of the number of its values. Short runs are computed one by
+//! one.
 
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
@@ -12,17 +13,17 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::functions::WindowFunction;
 
-/// The fewest places whose values are sorted together, if there are more.
+/// The minimum number of positions whose values are sorted together, unless there are fewer.
 const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
-/// Runs with fewer values on average are done one by one.
+/// If runs have fewer values on average than this, their results are computed one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
-/// The value of the row at each place, as whole numbers in the order of values.
+/// The value of the row at each position, as integers in the same order as the values.
 #[derive(Debug)]
 pub(super) struct ValuesByPlace {
     pub(super) codes: Pages<i64>,
-    /// The places of rows that count; none if all do.
+    /// The positions of the rows that count. `None` if all rows count.
     pub(super) counted: Option<BitSet>,
 }
 
@@ -33,26 +34,27 @@ impl ValuesByPlace {
     }
 }
 
-/// A run whose result is asked for.
+/// A run whose result is requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) run: Run,
-    /// The number of the result.
+    /// The index of the result.
     pub(super) out: u32,
 }
 
-/// Memory that is used again.
+/// Memory for reuse.
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values in a block, paired with their places; `dealt` holds the same pairs, ordered by
-    /// value.
+    /// The values in a block, paired with their positions; `dealt` contains the same pairs, sorted
+    /// by value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
-    /// Where each bucket of values starts.
+    /// The start of each bucket of values.
     starts: Vec<u32>,
     sorted: Vec<i64>,
-    /// The rank of each place in a block, or [`NOT_COUNTED`] if the value there does not count.
+    /// The rank of the value at each position in a block, or [`NOT_COUNTED`] if the value does not
+    /// count.
     ranks: Vec<u32>,
     few: Vec<i64>,
 }
@@ -73,8 +75,8 @@ impl<F: WindowFunction> Default for Scratch<F> {
     }
 }
 
-/// Hands the results of each item to `set`, one after the other, with its number. Items are in the order of where their
-/// runs begin, then end.
+/// Passes the result of each item to `set` with the item's number, one after the other. Items must
+/// be sorted by the start of their runs, then by the end.
 pub(super) fn slide<F: WindowFunction>(
     function: &F,
     placed: &ValuesByPlace,
@@ -90,7 +92,8 @@ pub(super) fn slide<F: WindowFunction>(
         let limit = start.saturating_add((first.run.len() as u32).max(BLOCK));
         let (block, others) = rest.split_at(rest.partition_point(|item| item.run.start < limit));
         rest = others;
-        let end = block.iter().map(|item| item.run.end).max().expect("the first one is there");
+        let end =
+            block.iter().map(|item| item.run.end).max().expect("the block has at least one item");
         let values: usize = block.iter().map(|item| item.run.len()).sum();
         if values / FEW < block.len() || block.len() == 1 {
             let codes = &placed.codes[..];
@@ -119,7 +122,7 @@ pub(super) fn slide<F: WindowFunction>(
 }
 
 impl<F: WindowFunction> Scratch<F> {
-    /// Ranks the values at some places.
+    /// Ranks the values in a range of positions.
     fn sort(&mut self, placed: &ValuesByPlace, places: std::ops::Range<u32>) {
         let Scratch { pairs, dealt, starts, sorted, ranks, .. } = self;
         let (start, len) = (places.start, places.len());
@@ -163,7 +166,7 @@ impl<F: WindowFunction> Scratch<F> {
             }
             insert(function, window, ranks.get(end..to.end).unwrap_or_default());
             remove(function, window, ranks.get(to.end..end).unwrap_or_default());
-            // Runs are in the order of where they begin.
+            // Runs are sorted by their starts.
             remove(function, window, &ranks[start..to.start]);
             (start, end) = (to.start, to.end);
             function.result(window, sorted, |result| set(*out, result));
@@ -171,8 +174,9 @@ impl<F: WindowFunction> Scratch<F> {
     }
 }
 
-/// Pairs in order. They are dealt out to buckets by how far their values lie between the smallest
-/// and the largest, which leaves few in each unless values lie very unevenly.
+/// Returns the pairs in sorted order. The pairs are distributed among buckets according to their
+/// position between the smallest and the largest value. Each bucket has only a few pairs unless
+/// values are very unevenly distributed.
 fn in_order<'a>(
     pairs: &[(i64, u32)],
     dealt: &'a mut Vec<(i64, u32)>,
@@ -180,7 +184,7 @@ fn in_order<'a>(
 ) -> &'a [(i64, u32)] {
     let values = || pairs.iter().map(|pair| pair.0);
     let (Some(low), Some(high)) = (values().min(), values().max()) else { return &[] };
-    // As many buckets as pairs, about.
+    // The number of buckets is about the number of pairs.
     let bits = usize::BITS - pairs.len().leading_zeros();
     let range = high.abs_diff(low);
     let shift = (u64::BITS - range.leading_zeros()).saturating_sub(bits);
@@ -202,7 +206,7 @@ fn in_order<'a>(
         dealt[*place as usize] = *pair;
         *place += 1;
     }
-    // Each start has moved to the next one.
+    // Each start has moved to the start of the next bucket.
     let mut start = 0;
     for &end in &starts[..starts.len() - 1] {
         let end = end as usize;

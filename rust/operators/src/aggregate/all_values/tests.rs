@@ -1,4 +1,4 @@
-//! Functions of all values against sorted copies of the values.
+//! Checks functions over all values against sorted copies of the values.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -8,7 +8,7 @@ use crate::interval::{PartnerColumns, interval_partners};
 use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
 
-/// The values of a column, none where it is missing.
+/// Returns the values of a column, with `None` for missing values.
 fn found(column: &OutputColumn, rows: usize) -> Vec<Option<f64>> {
     let mut found: Vec<Option<f64>> = match &column.values {
         OutputValues::Floats(values) => values[..rows].iter().copied().map(Some).collect(),
@@ -21,7 +21,7 @@ fn found(column: &OutputColumn, rows: usize) -> Vec<Option<f64>> {
     found
 }
 
-/// A quantile as it is defined.
+/// Computes a quantile by its definition.
 fn quantile(mut values: Vec<f64>, Quantile { share, interpolation }: Quantile) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)? as f64;
@@ -88,7 +88,7 @@ proptest! {
         let mask = is_masked.then_some(&mask);
         let which = Quantile { share, interpolation };
         let values = vec![Column { values: &floats[..], mask }];
-        // Another quantile of these values, and the same one of all values.
+        // Another quantile of these values, and the same quantile of all values.
         let other_which = Quantile { share: 1.0 - share * share, ..which };
         let others = AllValues::Quantile { values: values.clone(), quantile: other_which };
         let unmasked = vec![Column { values: &floats[..], mask: None }];
@@ -97,7 +97,7 @@ proptest! {
         let distincts = AllValues::Distinct(vec![Column { values: &integers[..], mask }]);
         let rows = AllValues::Rows(vec![mask]);
 
-        // The partners of each left row, by time and number.
+        // The partners of each left row, ordered by time and number.
         let mut expected = Vec::new();
         for (ts, key) in &left {
             let is_key = |other: u32| !is_keyed || (*key != NO_KEY && *key == other);

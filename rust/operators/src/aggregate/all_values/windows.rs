@@ -1,4 +1,4 @@
-//! Functions of all values of windows.
+//! Functions over all values of windows.
 
 use super::{AllValues, Distinct, Quantiles, ValuesByPlace, lists, of_runs};
 use crate::aggregate::inputs::columns::{Stream, first_rows};
@@ -9,9 +9,9 @@ use crate::matches::{MAX_ROWS, Run};
 use crate::order::{Groups, JoinColumns};
 use tidegate_structures::memory;
 
-/// The rows of several sources by key, then in merged order.
+/// The rows of several sources, sorted by key and then in merged order.
 ///
-/// The distinct values of a window:
+/// This example counts the distinct values of a window:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -34,19 +34,19 @@ use tidegate_structures::memory;
 #[derive(Debug)]
 pub struct WindowRows {
     ts: Vec<i64>,
-    /// The number of the row at each place, counted through all sources.
+    /// The number of the row at each position, counted across all sources.
     rows: Vec<u32>,
-    /// Where each key's rows start, and where all end.
+    /// The start of each key's rows, followed by the end of all rows.
     starts: Vec<u32>,
     first_rows: Vec<u32>,
 }
 
 impl WindowRows {
-    /// Puts the rows of all sources by key, less than `key_count`.
+    /// Sorts the rows of all sources by key. Keys must be less than `key_count`.
     ///
     /// # Panics
     ///
-    /// When there are [`MAX_ROWS`] rows or more.
+    /// Panics if there are [`MAX_ROWS`] rows or more.
     pub fn new(streams: &[Stream<'_>], key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
         let count = streams.iter().map(|stream| stream.ts.len()).sum();
         assert!(count < MAX_ROWS, "row numbers fit in 32 bits");
@@ -70,15 +70,15 @@ impl WindowRows {
         Ok(WindowRows { ts, rows, starts, first_rows: first_rows(streams) })
     }
 
-    /// Which row of which source lies at a place.
+    /// Returns the source and the row at a position.
     fn place(&self, place: usize) -> Place {
         let row = self.rows[place];
         let source = self.first_rows.partition_point(|&first| first <= row) - 1;
         Place { source, row: (row - self.first_rows[source]) as usize }
     }
 
-    /// Where to [cut](Page::cut) a page, so that the windows of each part have no more than `most`
-    /// rows together, or are one.
+    /// Returns where to [cut](Page::cut) a page. The windows of each part then have at most `most`
+    /// rows in total, unless the part is a single window.
     pub fn borders(&self, page: &Page, most: usize) -> Vec<usize> {
         let mut rows = 0;
         let begins = |(at, run): (usize, Run)| {
@@ -89,7 +89,7 @@ impl WindowRows {
         self.runs(page).into_iter().enumerate().filter_map(begins).collect()
     }
 
-    /// The rows of each result of a page.
+    /// Returns the rows of each result in a page.
     fn runs(&self, page: &Page) -> Vec<Run> {
         let mut keys = page.keys[..page.rows].iter();
         let mut runs = Vec::with_capacity(page.rows);
@@ -105,7 +105,7 @@ impl WindowRows {
     }
 }
 
-/// A function of windows of such rows.
+/// A function over windows whose rows are in a [`WindowRows`].
 #[derive(Debug)]
 pub struct WindowValues<'a> {
     rows: &'a WindowRows,
@@ -121,7 +121,7 @@ enum ValuesFunction {
 }
 
 impl<'a> WindowValues<'a> {
-    /// Puts the values of the rows where the rows are.
+    /// Arranges the values in the order of the rows.
     pub fn new(
         rows: &'a WindowRows,
         function: AllValues<'_>,
@@ -138,7 +138,7 @@ impl<'a> WindowValues<'a> {
         Ok(WindowValues { rows, function, placed })
     }
 
-    /// The values for the windows and keys of a page.
+    /// Returns the values for the windows and keys of a page.
     pub fn of(&self, page: &Page, driver: &Driver) -> Result<OutputColumn, Stopped> {
         let runs = self.rows.runs(page).into_iter();
         match &self.function {

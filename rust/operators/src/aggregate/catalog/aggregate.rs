@@ -1,5 +1,5 @@
-//! The functions that a caller names, and what each of them is: the one place that says it, for
-//! tables, streams, and the partners of joins.
+//! The functions that a caller can name, and the kind of each. This module is the only place that
+//! defines the functions for tables, streams, and the partners of joins.
 
 use super::kind::{AggregateKind, kind_of};
 use super::user::{UserAggregate, UserFunction};
@@ -11,10 +11,10 @@ use crate::aggregate::states::functions::{
     Count, Covariance, Extreme, Mean, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean,
 };
 
-/// A function and what it is of, for each source.
+/// An aggregate function and its input columns, one per source.
 #[derive(Clone, Debug)]
 pub enum Aggregate<'a> {
-    /// How many rows there are.
+    /// The number of rows.
     Count(Vec<Mask<'a>>),
     /// The sum of the values.
     Sum(NumberColumns<'a>),
@@ -22,41 +22,43 @@ pub enum Aggregate<'a> {
     Mean(NumberColumns<'a>),
     /// The product of the values.
     Product(Vec<Column<'a, f64>>),
-    /// The mean of the values, each value counting by the other one, its weight.
+    /// The weighted mean of the values; the other values are the weights.
     WeightedMean(ColumnPairs<'a>),
-    /// The covariance of both values as a sample.
+    /// The sample covariance of the two values.
     Covariance(ColumnPairs<'a>),
-    /// The correlation of both values.
+    /// The correlation of the two values.
     Correlation(ColumnPairs<'a>),
     /// The smallest value.
     Min(Vec<Column<'a, i64>>),
     /// The largest value.
     Max(Vec<Column<'a, i64>>),
-    /// The variance of the values as a sample.
+    /// The sample variance of the values.
     Variance(Vec<Column<'a, f64>>),
     /// The square root of the variance.
     Deviation(Vec<Column<'a, f64>>),
-    /// The first row by time, source and position.
+    /// The first row, ordered by time, source and position.
     First(Vec<Mask<'a>>),
-    /// The last row by time, source and position.
+    /// The last row, ordered by time, source and position.
     Last(Vec<Mask<'a>>),
-    /// The row with the smallest value, the first by time, source and position.
+    /// The row with the smallest value. If several rows have the value, the first of them by time,
+    /// source and position is chosen.
     RowOfMin(Vec<Column<'a, i64>>),
-    /// The row with the largest value, the first by time, source and position.
+    /// The row with the largest value. If several rows have the value, the first of them by time,
+    /// source and position is chosen.
     RowOfMax(Vec<Column<'a, i64>>),
-    /// A function of one's own: see [`UserFunction`].
+    /// A user-defined function; see [`UserFunction`].
     User(UserAggregate<'a>),
 }
 
 impl<'a> Aggregate<'a> {
-    /// A user's function of a column of each source.
+    /// Creates a user-defined function over one column per source.
     pub fn user<F: UserFunction>(columns: Vec<Column<'a, F::Input>>) -> Self {
         Aggregate::User(UserAggregate::new::<F>(columns))
     }
 }
 
-/// The function of an aggregate, with its input from each source. Row `n` of source `s` has the
-/// number `first_rows[s] + n`.
+/// Returns the function of an aggregate, with its input from each source. Row `n` of source `s` has
+/// the number `first_rows[s] + n`.
 pub(in crate::aggregate) fn kind<'a>(
     aggregate: &'a Aggregate<'a>,
     rows: &'a [Stream<'a>],

@@ -1,4 +1,4 @@
-//! Any function with its input, as every fold uses it.
+//! A function of any type with its input, in the form that every fold uses.
 
 use crate::aggregate::folds::epochs::add::AddRows;
 use crate::aggregate::folds::partners::functions::{InPanes, OfPartners};
@@ -7,7 +7,7 @@ use crate::aggregate::folds::tables::fold::Fold;
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::values::WithInput;
 
-/// Any function with its input, as the passes use it.
+/// A function of any type with its input, as used by the passes.
 pub(in crate::aggregate) trait AggregateKind:
     Fold + AddRows + OfPartners
 {
@@ -15,7 +15,7 @@ pub(in crate::aggregate) trait AggregateKind:
 
 impl<T: Fold + AddRows + OfPartners> AggregateKind for T {}
 
-/// A function of the rows of streams.
+/// Creates a function over the rows of streams.
 pub(in crate::aggregate) fn kind_of<'a, F: InPanes, G: CellStates<F> + 'a>(
     streams: &'a [Stream<'a>],
     input: G,

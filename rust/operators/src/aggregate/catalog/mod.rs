@@ -1,11 +1,11 @@
-//! The catalog: the functions that a caller can name, and what each of them is to the
-//! [folds](super::folds).
+//! The functions that a caller can name, and the kind under which the [folds](super::folds) use
+//! each of them.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `aggregate.rs` | the functions by name, each with its input |
-//! | `user.rs` | functions that users bring |
-//! | `kind.rs` | any of them, whichever it is |
+//! | `user.rs` | user-defined functions |
+//! | `kind.rs` | a function of any type, with its input |
 
 pub(super) mod aggregate;
 pub(super) mod kind;

@@ -1,4 +1,4 @@
-//! Functions that Rust code brings along.
+//! User-defined functions, written in Rust.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,21 +11,24 @@ use crate::aggregate::output::OutputValue;
 use crate::aggregate::states::functions::{Function, RowOrder};
 use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, three};
 
-/// A function of the values of a window, by states that combine.
+/// A user-defined function over the values of a window, whose states can be combined.
 ///
-/// It runs like the functions of this crate: a row is added to the state of its slice, and a window
-/// combines its slices. Whole tables, sessions and streams use it, by every design.
+/// User-defined functions are computed like the functions of this crate: each row is added to the
+/// state of its slice, and a window combines the states of its slices. Whole tables, sessions and
+/// streams all support user-defined functions, with every design.
 ///
-/// For the results to depend on the data alone, three laws must hold. None of them is checked:
+/// For the results to depend on the data alone, three laws must hold. The crate does not check
+/// these laws:
 ///
-/// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the result of `a`.
-/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, as far as
-///   that matters: what is combined with what follows from the times of rows alone.
-/// - `of_words(to_words(a))` is `a`.
+/// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the same result as `a`.
+/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, to the
+///   extent that this matters: the times of rows alone determine which states are combined.
+/// - `of_words(to_words(a))` equals `a`.
 ///
 /// # Examples
 ///
-/// How often a value was above the one before it, which depends on the order of rows:
+/// This function counts how often a value was greater than the previous one, so the result depends
+/// on the order of rows:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -97,7 +100,7 @@ pub trait UserFunction: Send + Sync + 'static {
     /// The result: `i64`, `i128`, `f64`, or `u32` for the number of a row.
     type Output: OutputValue;
 
-    /// In which order rows have to come.
+    /// The order in which rows must be added.
     const ORDER: RowOrder;
     /// The state of no rows.
     const EMPTY: Self::State;
@@ -105,20 +108,21 @@ pub trait UserFunction: Send + Sync + 'static {
     /// Adds a row to a state.
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// The state of the rows of both; the rows of `earlier` come first.
+    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
+    /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
-    /// The result; none where there were too few rows.
+    /// Returns the result, or `None` if there were too few rows.
     fn finish(state: Self::State) -> Option<Self::Output>;
 
-    /// The state as words, as it is kept where threads share it.
+    /// Returns the state as words, which is the form in which threads share it.
     fn to_words(state: Self::State) -> [u64; STATE_WORDS];
 
-    /// The state that was written as these words.
+    /// Returns the state that was converted to these words.
     fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
 }
 
-/// A user's function as one of those that there are.
+/// Adapts a user-defined function to the trait of the built-in functions.
 pub(in crate::aggregate) struct User<F>(PhantomData<F>);
 
 impl<F: UserFunction> Function for User<F> {
@@ -159,7 +163,7 @@ impl<F: UserFunction> StoredFunction for User<F> {
     }
 }
 
-/// Any function of a user, with its input.
+/// A user-defined function of any type, with its input.
 #[derive(Clone)]
 pub struct UserAggregate<'a>(Arc<dyn AnyUserFunction + 'a>);
 
@@ -170,7 +174,7 @@ impl fmt::Debug for UserAggregate<'_> {
 }
 
 impl<'a> UserAggregate<'a> {
-    /// A function of a column of each source.
+    /// Creates a function over one column per source.
     pub(in crate::aggregate) fn new<F: UserFunction>(columns: Vec<Column<'a, F::Input>>) -> Self {
         UserAggregate(Arc::new(UserColumns::<F>(columns)))
     }

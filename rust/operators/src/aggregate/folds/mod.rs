@@ -1,13 +1,13 @@
-//! Folds: how one function goes through rows, whichever function it is.
+//! Folds: how one function of any type processes rows.
 //!
-//! Each room has a trait with the steps of its pass. A function with its input
-//! ([`WithInput`](super::inputs::values::WithInput)) has all of them, in loops that are compiled for
-//! both.
+//! Each folder has a trait with the steps of its pass. A function with its input
+//! ([`WithInput`](super::inputs::values::WithInput)) implements all of them, in loops that are
+//! compiled for this combination.
 //!
 //! | folder | rows of |
 //! | --- | --- |
 //! | `tables/` | whole tables: the cells of slices, and windows of cells |
-//! | `epochs/` | streams, epoch by epoch: states that go on |
+//! | `epochs/` | streams, epoch by epoch: states that are kept between epochs |
 //! | `partners/` | the other side of a join: the partners of each left row |
 
 pub(super) mod epochs;

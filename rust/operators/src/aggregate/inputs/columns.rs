@@ -2,48 +2,49 @@
 
 use tidegate_structures::memory::bits::BitSet;
 
-/// One sorted source of rows.
+/// A sorted source of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'a> {
-    /// The time of each row; never falls.
+    /// The time of each row, in nondecreasing order.
     pub ts: &'a [i64],
-    /// The key of each row; `None` where all rows have the key 0.
+    /// The key of each row. `None` if all rows have the key 0.
     pub keys: Option<&'a [u32]>,
 }
 
-/// The rows of a source that count; `None` for all.
+/// The rows of a source that count. `None` if all rows count.
 pub type Mask<'a> = Option<&'a BitSet>;
 
 /// The values of a source's rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'a, T> {
-    /// A value a row.
+    /// One value per row.
     pub values: &'a [T],
     /// The rows that count.
     pub mask: Mask<'a>,
 }
 
-/// A column of each source.
+/// One column per source.
 #[derive(Clone, Debug)]
 pub enum NumberColumns<'a> {
-    /// Whole numbers of which no sum leaves 64 bits.
+    /// Integers whose sums all fit in 64 bits.
     Integers(Vec<Column<'a, i64>>),
-    /// Whole numbers of which no sum leaves 128 bits.
+    /// Integers whose sums all fit in 128 bits.
     Wide(Vec<Column<'a, i128>>),
     /// Floats.
     Floats(Vec<Column<'a, f64>>),
 }
 
-/// Two columns of each source. The masks of both are the same.
+/// Two columns per source. Both columns have the same masks.
 #[derive(Clone, Debug)]
 pub struct ColumnPairs<'a> {
-    /// The values.
+    /// The first value of each row.
     pub values: Vec<Column<'a, f64>>,
-    /// The other value of each row.
+    /// The second value of each row.
     pub others: Vec<Column<'a, f64>>,
 }
 
-/// The number of each source's first row, where all rows are counted, source after source.
+/// Returns the number of each source's first row, where rows are numbered consecutively across all
+/// sources.
 pub fn first_rows(streams: &[Stream<'_>]) -> Vec<u32> {
     let next = |first: &mut u32, stream: &Stream<'_>| {
         Some(std::mem::replace(first, *first + stream.ts.len() as u32))

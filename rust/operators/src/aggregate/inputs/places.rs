@@ -4,16 +4,16 @@ use super::columns::Stream;
 use crate::driver::{Driver, Stopped};
 use crate::order::time_order;
 
-/// A source's row.
+/// The position of a row: its source, and its number there.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::aggregate) struct Place {
     pub(in crate::aggregate) source: usize,
     pub(in crate::aggregate) row: usize,
 }
 
-/// The rows of all sources by time, source and position.
+/// The rows of all sources, ordered by time, source and position.
 pub(in crate::aggregate) struct MergedRows {
-    /// Where each row is.
+    /// The position of each row.
     pub(in crate::aggregate) places: Vec<Place>,
     ts: Vec<i64>,
     keys: Option<Vec<u32>>,
@@ -41,7 +41,7 @@ impl MergedRows {
         })
     }
 
-    /// The rows as one source.
+    /// Returns the rows as one source.
     pub(in crate::aggregate) fn stream(&self) -> Stream<'_> {
         Stream { ts: &self.ts, keys: self.keys.as_deref() }
     }

@@ -1,7 +1,7 @@
-//! The input of functions: the values of rows, and which rows count.
+//! The inputs of functions: the values of rows, and which rows count.
 //!
-//! All folds, of tables, epochs and partners, take values from here, each in loops that are compiled
-//! for the function and its input.
+//! All folds over tables, epochs and partners read values through this module, in loops that are
+//! compiled for each combination of a function and its input.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -12,34 +12,34 @@ use super::columns::{Column, Mask, Stream};
 use super::places::Place;
 use crate::aggregate::states::functions::{ByValue, Count, Function, Pick};
 
-/// Where the values of a single source lie, and the mask of the rows that count: by address. What
-/// lies in the same memory is the same.
+/// The addresses of a single source's values and of the mask of the rows that count. Inputs with
+/// the same addresses are identical.
 pub(in crate::aggregate) type Memory = [usize; 3];
 
 /// The input of a function, row by row.
 pub(in crate::aggregate) trait FunctionInput<F: Function>:
     Send + Sync
 {
-    /// The values that some rows of a source add.
+    /// Returns the values that some rows of a source add.
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
 
-    /// The value that a row adds.
+    /// Returns the value that a row adds.
     fn at(&self, place: Place) -> F::Input;
 
-    /// The rows of a source that count.
+    /// Returns the mask of the rows of a source that count.
     fn mask(&self, source: usize) -> Mask<'_>;
 
-    /// Whether a row counts.
+    /// Returns whether a row counts.
     fn counts(&self, place: Place) -> bool {
         self.mask(place.source).is_none_or(|mask| mask.contains(place.row))
     }
 
-    /// Where the values of a single source lie, if they lie somewhere.
+    /// Returns the addresses of a single source's values, if they are stored.
     fn memory(&self) -> Option<Memory> {
         None
     }
 
-    /// Asks for the values of some rows of a source to be in a cache soon.
+    /// Prefetches the values of some rows of a source.
     fn announce(&self, _source: usize, _rows: &Range<usize>) {}
 }
 
@@ -66,12 +66,12 @@ impl<F: Function> FunctionInput<F> for &[Column<'_, F::Input>] {
     }
 }
 
-/// The address of a mask; 0 where all rows count.
+/// Returns the address of a mask; 0 if all rows count.
 pub(in crate::aggregate) fn address_of(mask: Mask<'_>) -> usize {
     mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
 }
 
-/// Values, each with another of the same row.
+/// Pairs of values from the same row.
 pub(in crate::aggregate) struct ValuePairs<'a> {
     pub(in crate::aggregate) values: &'a [Column<'a, f64>],
     pub(in crate::aggregate) others: &'a [Column<'a, f64>],
@@ -102,7 +102,7 @@ impl<F: Function<Input = (f64, f64)>> FunctionInput<F> for ValuePairs<'_> {
     }
 }
 
-/// Rows by the value of a column. The function chooses one of them.
+/// Rows, together with the value of a column. The function chooses one of the rows.
 pub(in crate::aggregate) struct RowCandidatesByValue<'a> {
     pub(in crate::aggregate) rows: RowCandidates<'a>,
     pub(in crate::aggregate) values: &'a [Column<'a, i64>],
@@ -149,7 +149,7 @@ impl FunctionInput<Count> for CountedRows<'_> {
     }
 }
 
-/// Rows by time and number. The function chooses one of them.
+/// Rows, together with their time and number. The function chooses one of the rows.
 pub(in crate::aggregate) struct RowCandidates<'a> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     /// The number of each source's first row.
@@ -176,7 +176,8 @@ impl<const LAST: bool> FunctionInput<Pick<LAST>> for RowCandidates<'_> {
     }
 }
 
-/// A function and what it is of. The [folds](crate::aggregate::folds) say how they use it.
+/// A function with its input. Each of the [folds](crate::aggregate::folds) implements its trait for
+/// `WithInput`.
 pub(in crate::aggregate) struct WithInput<'a, F, G> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     pub(in crate::aggregate) input: G,

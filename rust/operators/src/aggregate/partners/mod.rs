@@ -1,9 +1,9 @@
-//! Aggregates of the partners of each left row of a join.
+//! Aggregates over the partners of each left row in a join.
 //!
-//! The partners of a left row of an interval join are a run of right rows: a suffix of one pane and
-//! a prefix of the next ([`Partners`]). The state of every suffix and every prefix is computed
-//! once, row by row. A left row then costs one combination, however many partners it has, also for
-//! functions whose states cannot be subtracted.
+//! In an interval join, the partners of a left row are a run of right rows, which consists of a
+//! suffix of one pane and a prefix of the next ([`Partners`]). The state of every suffix and every
+//! prefix is computed once, row by row. A left row then costs one combination regardless of the
+//! number of its partners, even for functions whose states cannot be subtracted.
 //!
 //! ```text
 //!   right rows of a key    a  b  c │ d  e  f │ g  h        panes
@@ -12,24 +12,25 @@
 //!   partners c d e:        c       + de
 //! ```
 //!
-//! Where both sides are in time order, functions whose states are words take passes over the rows of
-//! both sides, merged by time (`passes.rs`). A left row then takes down the state of its key where
-//! its interval ends, and nobody has to find the run of its partners. Other functions write down
-//! the states of all right rows, and a left row looks up the two at the ends of its run
-//! (`panes.rs`). If the right rows are in time order, these are folded in it, too, each into the
-//! state of its key: values are read and states written as they lie. Rows in another order are
-//! folded key by key, as the picture shows. The bits of a result are the same in all cases.
+//! If both sides are in time order, functions whose states are words make passes over the rows of
+//! both sides, merged by time (`passes.rs`). A left row then copies the state of its key at the end
+//! of its interval, so its partners do not have to be searched for. Other functions store the
+//! states of all right rows, and a left row looks up the two states at the ends of its run
+//! (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
+//! state of its key. Values are then read and states written sequentially. Rows in another order
+//! are folded key by key, as the drawing shows. The bits of a result are the same in all cases.
 //!
-//! Where the partners are no runs, as under a condition on both sides, they are added one by one
-//! ([`aggregate_matches`]); no pair is written anywhere.
+//! If the partners do not form runs, for example because of a condition on both sides, partners are
+//! added one by one ([`aggregate_matches`]). Pairs are never stored.
 //!
-//! A function sees partners by time, then by right row number; where pairs do not depend on time,
-//! by number alone. Floats are added in an order that the partners and the interval alone decide: a
-//! row that prevails before an interval comes first, then the suffix from its end, then the prefix
-//! from its beginning. Partners in one pane are a prefix if the interval covers the beginning of
-//! the pane, and else a suffix. So a part of the rows gives the same sums if it has all partners.
+//! A function receives partners ordered by time and then by right row number; if pairs do not
+//! depend on time, by number alone. The order in which floats are added depends only on the
+//! partners and the interval. A row that prevails before an interval comes first, then the suffix
+//! from its end, then the prefix from its start. Partners in a single pane form a prefix if the
+//! interval covers the start of the pane, and a suffix otherwise. Any part of the rows that
+//! contains all partners of a left row therefore yields the same sums.
 //!
-//! The files that are named here, and how one function is folded, are in `folds/partners/`.
+//! The files named here and the folds of single functions are in `folds/partners/`.
 
 #[cfg(test)]
 mod tests;
@@ -50,13 +51,14 @@ use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
 
-/// Left rows that all functions are computed of before the next ones: where their partners are
-/// stays in a cache.
+/// The number of left rows for which all functions are computed before the next ones, so that the
+/// positions of their partners stay in a cache.
 const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
-/// The suffixes and prefixes of several functions. They give the results of any left rows.
+/// The suffixes and prefixes of several functions. The stored states provide the results for any
+/// left rows.
 ///
-/// The sum of the right values of up to 2 before:
+/// In this example, each left row sums up the right values of the last 2 time units:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -86,9 +88,9 @@ const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 /// ```
 pub struct PartnerAggregates<'a> {
     columns: PartnerColumns<'a>,
-    /// Present if some function is folded in panes.
+    /// Present if any function is folded in panes.
     partners: Option<&'a Partners>,
-    /// What passes have folded.
+    /// The words that passes have folded.
     words: Vec<FoldedWord>,
     functions: Vec<Box<dyn OfBlocks>>,
 }
@@ -100,9 +102,9 @@ impl std::fmt::Debug for PartnerAggregates<'_> {
 }
 
 impl<'a> PartnerAggregates<'a> {
-    /// Folds the values of the right rows. `find` gives the partners that
-    /// [`interval_partners`](crate::interval::interval_partners) finds by these columns; it is
-    /// called if some function needs them.
+    /// Folds the values of the right rows. `find` returns the partners that
+    /// [`interval_partners`](crate::interval::interval_partners) finds for these columns. The
+    /// function is called only if an aggregate needs the partners.
     pub fn new(
         columns: PartnerColumns<'a>,
         find: impl Fn() -> Result<&'a Partners, Stopped>,
@@ -133,7 +135,7 @@ impl<'a> PartnerAggregates<'a> {
         Ok(PartnerAggregates { columns, partners, words: words.unwrap_or_default(), functions })
     }
 
-    /// The values of each aggregate for some neighbouring left rows.
+    /// Returns the values of each aggregate for some adjacent left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let mut results: Vec<_> =
             self.functions.iter().map(|function| function.results(left.len())).collect();
@@ -148,10 +150,11 @@ impl<'a> PartnerAggregates<'a> {
     }
 }
 
-/// The values of each aggregate for left rows whose partners are these matches. The left rows are
-/// places of `matches`; functions see partners by their times, if there are any, and their numbers.
+/// Returns the values of each aggregate for left rows whose partners are these matches. The left
+/// rows are positions in `matches`. Functions receive partners in order of time, if times are
+/// given, and then of number.
 ///
-/// The first right value of each left row's pairs:
+/// In this example, the first right row is chosen from the pairs of each left row:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{Aggregate, OutputValues, aggregate_matches};
@@ -183,11 +186,12 @@ pub fn aggregate_matches(
     aggregates.iter().map(of_lists).collect()
 }
 
-/// Rows of one time: partners come in their order, so that the last of equal times is the last.
+/// Rows that all have the same time. Partners are added in row order, so the last row among equal
+/// times is the last partner.
 struct OneTime(Vec<i64>);
 
 impl OneTime {
-    /// The times are read for functions that choose a row only.
+    /// Times are read only for functions that choose a row.
     fn new(rows: usize, aggregates: &[Aggregate<'_>]) -> Self {
         let is_chosen = |one: &Aggregate<'_>| {
             use Aggregate::{First, Last, RowOfMax, RowOfMin};

@@ -1,4 +1,5 @@
-//! Panes and lists against the partners one by one, with a function that tells every order apart.
+//! Checks panes and lists against a loop over the partners, with a function that distinguishes
+//! every order.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -12,8 +13,8 @@ use crate::matches::BitSet;
 use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
 
-/// The function that all rows make together, each being `x -> a * x + b`: two rows in another order
-/// make another function.
+/// The composition of all rows' functions, where each row represents `x -> a * x + b`. Composing
+/// two rows in the other order yields a different function.
 struct Composition;
 
 const PRIME: u64 = 1_000_003;
@@ -122,7 +123,7 @@ proptest! {
     }
 }
 
-/// What a column says of its first rows, floats by their bits.
+/// Returns the first rows of a column, with floats represented by their bits.
 fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
     let mut found: Vec<Option<i64>> = match &column.values {
         OutputValues::Integers(values) => values[..rows].iter().copied().map(Some).collect(),
@@ -132,14 +133,14 @@ fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
         OutputValues::Rows(numbers) => {
             numbers[..rows].iter().map(|&row| Some(row.into())).collect()
         }
-        _ => unreachable!("no function of words gives others"),
+        _ => unreachable!("functions of words return no other types"),
     };
     column.missing.iter().for_each(|&row| found[row] = None);
     found
 }
 
 proptest! {
-    /// Each function is computed twice: in passes, and in panes, for which the right rows are
+    /// Each function is computed twice: in passes and in panes. For the panes, the right rows are
     /// numbered in another order.
     #[test]
     fn differential_passes_and_panes(
@@ -160,7 +161,8 @@ proptest! {
         let left_ts: Vec<i64> = left.iter().map(|row| row.0 + origin).collect();
         let left_keys: Vec<u32> = left.iter().map(|row| row.1).collect();
         let of_left = JoinColumns { ts: &left_ts, keys: Some(&left_keys) };
-        // In passes, the rows as they are. In panes, a last row of no key is not in time order.
+        // For passes, the rows are unchanged. For panes, an additional last row without a key is
+        // out of time order.
         let mut found = Vec::new();
         for in_passes in [true, false] {
             let mut right = right.clone();

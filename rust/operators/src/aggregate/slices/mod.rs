@@ -1,14 +1,14 @@
-//! Slices of time: windows are runs of them, and rows are numbered by slice and key.
+//! Slices of time: windows consist of adjacent slices, and rows are numbered by slice and key.
 //!
-//! Whole tables and epochs share this. A row is touched once a function, whatever the number of
-//! windows it falls in.
+//! Slices are used for whole tables and for epochs. Each function reads a row once, regardless of
+//! the number of windows that contain it.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `windows.rs` | the slices that windows share |
 //! | `partials.rs` | the rows of a source by slice and key |
-//! | `steps.rs` | from one window to the next: which slices and keys leave and come |
-//! | `suffix_prefix.rs` | the two states that make a window |
+//! | `steps.rs` | the slices and keys that change from one window to the next |
+//! | `suffix_prefix.rs` | the two states that form a window |
 
 pub(super) mod partials;
 pub(super) mod steps;

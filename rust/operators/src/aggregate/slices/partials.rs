@@ -1,4 +1,4 @@
-//! The partials of rows: what one source has of one key in one slice.
+//! Partials: the rows of one source that have the same key and are in the same slice.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use tidegate_structures::memory::bits::BitSet;
 use super::windows::{Slice, Windows};
 use crate::aggregate::inputs::columns::Stream;
 
-/// How many rows are passed over at a time while they are of one slice.
+/// The number of rows that are skipped at a time while they are in the same slice.
 const STEP_ROWS: usize = 32;
 
-/// The number of a partial or a cell that is none: that of rows which are not counted.
+/// The number that represents a missing partial or cell. Rows that do not count have this number.
 pub(in crate::aggregate) const NOWHERE: u32 = 0;
 
 /// The partials of one source in one slice.
@@ -21,7 +21,7 @@ pub(in crate::aggregate) struct SourceRun {
     pub(in crate::aggregate) partials: Range<usize>,
 }
 
-/// Forgets the numbers of the keys that have one.
+/// Clears the slots of the given keys.
 pub(in crate::aggregate) fn clear(slots: &mut [u32], keys: &[u32]) {
     if keys.len() < slots.len() {
         keys.iter().for_each(|&key| slots[key as usize] = NOWHERE);
@@ -30,9 +30,9 @@ pub(in crate::aggregate) fn clear(slots: &mut [u32], keys: &[u32]) {
     }
 }
 
-/// Numbers the partials of a source's rows behind those that it has; `known` are their keys, `runs`
-/// their slices. Where the last run is of the source and of the slice of the first rows, these
-/// continue it.
+/// Numbers the partials of a source's new rows, after the existing ones. `known` contains the keys
+/// of the existing partials, and `runs` their slices. If the last run belongs to this source and to
+/// the slice of the first rows, these rows extend it.
 pub(in crate::aggregate) fn number_rows(
     rows: Stream<'_>,
     source: usize,
@@ -64,7 +64,7 @@ pub(in crate::aggregate) fn number_rows(
     }
 }
 
-/// The slices of rows in time order, each with its rows.
+/// Returns the slices of rows that are in time order, each with its range of rows.
 pub(in crate::aggregate) fn slice_runs(
     ts: &[i64],
     windows: &Windows,
@@ -82,8 +82,8 @@ pub(in crate::aggregate) fn slice_runs(
     })
 }
 
-/// Numbers the keys of a run: one that the run has not had yet, which is one without a number from
-/// `first` on, gets the next number.
+/// Numbers the keys of a run. A key is new to the run if its number is less than `first`; each new
+/// key gets the next number.
 #[inline]
 pub(in crate::aggregate) fn number_from(
     first: usize,
@@ -95,8 +95,8 @@ pub(in crate::aggregate) fn number_from(
     let first = first as u32;
     let mut count = known.len();
     known.resize(count + keys.len(), 0);
-    // No branch depends on whether a key is new, for that cannot be foreseen: what is not new is
-    // overwritten.
+    // No branch depends on whether a key is new, because that is unpredictable. The entry of a key
+    // that is not new is overwritten.
     for (&key, out) in keys.iter().zip(out) {
         let slot = &mut slots[key as usize];
         let is_new = *slot < first;
@@ -108,8 +108,8 @@ pub(in crate::aggregate) fn number_from(
     known.truncate(count);
 }
 
-/// Calls `add` with the partial and the value of each row that counts; rows that do not count go
-/// nowhere.
+/// Calls `add` with the partial and the value of each row that counts. Rows that do not count are
+/// added to [`NOWHERE`].
 #[inline]
 pub(in crate::aggregate) fn each<T>(
     mask: Option<&BitSet>,

@@ -1,5 +1,5 @@
-//! The step from one window to the next: which slices leave it, which come, and which keys have
-//! rows in it. It is the same for all functions.
+//! The step from one window to the next: which slices are removed, which are added, and which keys
+//! have rows in the window. The step from one window to the next is the same for all functions.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use tidegate_structures::memory;
 use super::windows::{Slice, Windows};
 use crate::aggregate::output::Window;
 
-/// The step from one window to the next. Slices are named by numbers.
+/// The step from one window to the next. Slices are identified by number.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
-    /// The slices of a new suffix, where the window begins in another block than the one before
-    /// it; the prefix is empty then.
+    /// The slices of a new suffix, if the window begins in a different block from the previous one.
+    /// The prefix is empty in that case.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
-    /// The slices that leave the suffix, and the slices that come to the prefix.
+    /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,
     pub(in crate::aggregate) to_prefix: Range<usize>,
     /// The number of results.
@@ -32,8 +32,8 @@ pub(in crate::aggregate) struct WindowSteps {
 }
 
 impl WindowSteps {
-    /// Appends a step to the window that begins with the slice `start`. `present` has keys in the
-    /// order of results, and in how many slices of the window each has rows.
+    /// Appends a step to the window that begins with the slice `start`. `present` contains the keys
+    /// in result order, each with the number of slices in the window in which it has rows.
     pub(in crate::aggregate) fn push(
         &mut self,
         step: Step,
@@ -46,13 +46,13 @@ impl WindowSteps {
         self.steps.push(Step { rows, ..step });
     }
 
-    /// Appends the keys that are present, and returns how many they are.
+    /// Appends the keys that are present, and returns their number.
     fn select(&mut self, present: impl ExactSizeIterator<Item = (u32, u32)>) -> usize {
         let keys = &mut self.keys;
         let first = keys.len();
         keys.resize(first + present.len(), 0);
         let mut rows = 0;
-        // No branch depends on which keys are present, for that cannot be foreseen.
+        // No branch depends on which keys are present, because that is unpredictable.
         for (key, slices) in present {
             keys[first + rows] = key;
             rows += usize::from(slices > 0);
@@ -62,40 +62,40 @@ impl WindowSteps {
     }
 }
 
-/// In how many slices of a window each key has rows.
+/// The number of slices of a window in which each key has rows.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
-    /// The sum of these.
+    /// The sum of these numbers, which is the number of cells in the window.
     pub(in crate::aggregate) cells: usize,
 }
 
 impl Present {
-    /// Makes room for keys less than `keys`.
+    /// Allocates room for keys less than `keys`.
     pub(in crate::aggregate) fn make_room(&mut self, keys: usize) {
         let more = keys.saturating_sub(self.slices.len());
         memory::reserve(&mut self.slices, more);
         self.slices.resize(self.slices.len() + more, 0);
     }
 
-    /// A slice with cells of these keys comes to the window.
+    /// Adds a slice with cells for these keys to the window.
     pub(in crate::aggregate) fn insert(&mut self, keys: &[u32]) {
         keys.iter().for_each(|key| self.slices[*key as usize] += 1);
         self.cells += keys.len();
     }
 
-    /// A slice with cells of these keys leaves the window.
+    /// Removes a slice with cells for these keys from the window.
     pub(in crate::aggregate) fn remove(&mut self, keys: &[u32]) {
         keys.iter().for_each(|key| self.slices[*key as usize] -= 1);
         self.cells -= keys.len();
     }
 
-    /// All keys, ascending, and in how many slices each has rows.
+    /// Returns all keys in ascending order, each with the number of slices in which it has rows.
     pub(in crate::aggregate) fn all(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.slices.iter().enumerate().map(|(key, &slices)| (key as u32, slices))
     }
 
-    /// The same of keys in some order.
+    /// Returns the numbers of slices for the given keys, in the order of the keys.
     pub(in crate::aggregate) fn of(
         &self,
         order: &[u32],

@@ -1,5 +1,5 @@
-//! The two states of each key that make a window: a suffix of one block of slices, and a prefix of
-//! the next.
+//! For each key, the two states that form a window: a suffix of one block of slices, and a prefix
+//! of the next.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
@@ -7,22 +7,23 @@ use tidegate_structures::memory::pages::Slot;
 use super::steps::WindowSteps;
 use crate::aggregate::states::functions::Function;
 
-/// The slices that windows are made of, by number, as one function has them.
+/// The states of numbered slices from which windows are formed, for one function.
 pub(in crate::aggregate) trait SliceStates<F: Function> {
     /// One more than the largest key.
     fn key_count(&self) -> usize;
 
-    /// The key of each cell of a slice, and its state.
+    /// Returns the keys of a slice's cells; [`cells`](Self::cells) returns their states.
     fn keys(&self, slice: usize) -> &[u32];
     fn cells(&self, slice: usize) -> &[F::State];
 }
 
 /// The suffixes and prefixes of one function. Keys are numbers.
 pub(in crate::aggregate) struct SuffixPrefix<F: Function> {
-    /// By key: the state of the end of the first block, and of the beginning of the second.
+    /// The state of each key: in `suffix`, that of the end of the first block; in `prefix`, that of
+    /// the start of the second.
     suffix: Vec<F::State>,
     prefix: Vec<F::State>,
-    /// The states of the suffix before each cell was combined with it, the last cell first.
+    /// The states of the suffix before each cell was combined with it, starting with the last cell.
     replaced: Vec<F::State>,
 }
 
@@ -33,7 +34,7 @@ impl<F: Function> Default for SuffixPrefix<F> {
 }
 
 impl<F: Function> SuffixPrefix<F> {
-    /// Writes the results of the next windows, from row `first` of the page on.
+    /// Writes the results of the next windows, starting at row `first` of the page.
     pub(in crate::aggregate) fn slide(
         &mut self,
         steps: &WindowSteps,
@@ -61,7 +62,7 @@ impl<F: Function> SuffixPrefix<F> {
         }
     }
 
-    /// Begins with an empty suffix and an empty prefix of keys less than `keys`.
+    /// Starts with an empty suffix and an empty prefix, for keys less than `keys`.
     fn begin(&mut self, keys: usize) {
         for states in [&mut self.suffix, &mut self.prefix] {
             states.clear();
@@ -71,7 +72,7 @@ impl<F: Function> SuffixPrefix<F> {
         self.replaced.clear();
     }
 
-    /// Makes room for keys less than `keys`.
+    /// Allocates room for keys less than `keys`.
     fn make_room(&mut self, keys: usize) {
         for states in [&mut self.suffix, &mut self.prefix] {
             memory::reserve(states, keys.saturating_sub(states.len()));
@@ -79,7 +80,7 @@ impl<F: Function> SuffixPrefix<F> {
         }
     }
 
-    /// Puts the cells of a slice before the suffix.
+    /// Prepends the cells of a slice to the suffix.
     fn extend_suffix(&mut self, cells: &[F::State], keys: &[u32]) {
         memory::reserve(&mut self.replaced, keys.len());
         for (cell, key) in cells.iter().zip(keys) {
@@ -89,7 +90,7 @@ impl<F: Function> SuffixPrefix<F> {
         }
     }
 
-    /// Takes the first slice, which has these keys, from the suffix.
+    /// Removes the first slice, which must have these keys, from the suffix.
     fn shorten_suffix(&mut self, keys: &[u32]) {
         let rest = self.replaced.len() - keys.len();
         for (before, key) in self.replaced[rest..].iter().zip(keys) {
@@ -98,7 +99,7 @@ impl<F: Function> SuffixPrefix<F> {
         self.replaced.truncate(rest);
     }
 
-    /// Puts the cells of a slice behind the prefix.
+    /// Appends the cells of a slice to the prefix.
     fn extend_prefix(&mut self, cells: &[F::State], keys: &[u32]) {
         for (cell, key) in cells.iter().zip(keys) {
             let prefix = &mut self.prefix[*key as usize];
@@ -106,7 +107,7 @@ impl<F: Function> SuffixPrefix<F> {
         }
     }
 
-    /// Writes the results of the keys, from row `first` of the page on.
+    /// Writes the results of the keys, starting at row `first` of the page.
     fn write(
         &self,
         keys: &[u32],

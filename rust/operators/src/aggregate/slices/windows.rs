@@ -1,12 +1,12 @@
-//! Windows of time and the slices that they share.
+//! Time-based windows and the slices that they share.
 
 use crate::aggregate::output::Window;
 
 /// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to
 /// the epoch.
 ///
-/// Their starts and ends cut time into *slices*, so that a window is a run of whole slices, always
-/// of the same number:
+/// The starts and ends of windows divide time into *slices*, so that every window consists of the
+/// same number of whole slices:
 ///
 /// ```text
 ///   size = 2.5 * advance     ┌────────┬────────┬────┐
@@ -16,17 +16,17 @@ use crate::aggregate::output::Window;
 ///   slices                   ├────┼───┼────┼───┼────┼───┼────┼──▶
 /// ```
 ///
-/// Where the size is a whole number of advances there is one slice an advance, else there are two.
-/// Where the advance exceeds the size, every other slice is a gap that no window covers.
+/// If the size is a multiple of the advance, there is one slice per advance; otherwise, there are
+/// two. If the advance is greater than the size, every other slice is a gap that no window covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     size: i64,
     advance: i64,
-    /// At least 0 and less than the advance.
+    /// The offset, at least 0 and less than the advance.
     offset: i64,
-    /// The part of the size beyond a whole number of advances.
+    /// The remainder of the size divided by the advance.
     rest: i64,
-    /// The first start and the last one of the windows that are made.
+    /// The starts of the first and the last window to compute.
     starts: (i64, i64),
 }
 
@@ -36,15 +36,15 @@ pub type Slice = i64;
 impl Windows {
     /// # Panics
     ///
-    /// When size or advance is not positive.
+    /// Panics if size or advance is not positive.
     pub fn new(size: i64, advance: i64, offset: i64) -> Self {
-        assert!(size > 0 && advance > 0, "windows have a length and move on");
+        assert!(size > 0 && advance > 0, "size and advance must be positive");
         let starts = (i64::MIN, i64::MAX);
         Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance, starts }
     }
 
-    /// The same windows, of which tables have those alone that end after a time and at another one
-    /// or before. There may be a few more.
+    /// Restricts the windows of tables to those that end later than `after` and not later than
+    /// `upto`. The result can contain a few more windows.
     #[must_use]
     pub fn that_end(self, after: Option<i64>, upto: Option<i64>) -> Self {
         let first = after.and_then(|after| after.checked_sub(self.size - 1)).unwrap_or(i64::MIN);
@@ -52,7 +52,7 @@ impl Windows {
         Windows { starts: (first, last), ..self }
     }
 
-    /// The slices, the last one not among them, with which the windows begin that are made.
+    /// Returns the range of slices at which the windows to compute begin.
     pub(in crate::aggregate) fn starting_slices(&self) -> std::ops::Range<Slice> {
         let (first, last) = self.starts;
         let first = if first == i64::MIN { Slice::MIN } else { self.slice_of(first) };
@@ -60,59 +60,64 @@ impl Windows {
         first..last
     }
 
-    /// Whether all windows that hold times from `low` to `high` begin and end within 64 bits.
+    /// Returns whether all windows that contain times from `low` to `high` begin and end within 64
+    /// bits.
     pub fn fit(&self, low: i64, high: i64) -> bool {
         let [low, high, size, advance, offset] =
             [low, high, self.size, self.advance, self.offset].map(i128::from);
-        // The first window that ends after `low`, and the last that begins at `high` or before.
+        // The first window that ends after `low`, and the last one that begins at or before `high`.
         let first = ((low - offset - size).div_euclid(advance) + 1) * advance + offset;
         let last = (high - offset).div_euclid(advance) * advance + offset + size;
         i64::try_from(first).is_ok() && i64::try_from(last).is_ok()
     }
 
-    /// Size, advance and offset; the latter is at least 0 and less than the advance.
+    /// Returns the size, the advance and the offset. The offset is at least 0 and less than the
+    /// advance.
     pub fn lengths(&self) -> (i64, i64, i64) {
         (self.size, self.advance, self.offset)
     }
 
-    /// The slices of a window.
+    /// Returns the number of slices in a window.
     pub(in crate::aggregate) fn length(&self) -> i64 {
         let whole = self.size / self.advance;
         if self.rest == 0 { whole } else { 2 * whole + 1 }
     }
 
-    /// How many slices later the next window begins. Windows begin at the multiples of it.
+    /// Returns the number of slices from one window's start to the next. Windows begin at multiples
+    /// of this number.
     pub(in crate::aggregate) fn stride(&self) -> i64 {
         if self.rest == 0 { 1 } else { 2 }
     }
 
-    /// The slice of a time; of one whose slice is before all others, the first.
+    /// Returns the slice that contains a time. For times before all numbered slices, returns the
+    /// first slice.
     pub(in crate::aggregate) fn slice_of(&self, ts: i64) -> Slice {
         let Some(since) = ts.checked_sub(self.offset) else {
-            // One advance later the difference fits.
+            // One advance later, the difference fits.
             return self.slice_of(ts + self.advance).saturating_sub(self.stride());
         };
         let (step, within) = (since.div_euclid(self.advance), since.rem_euclid(self.advance));
         if self.rest == 0 { step } else { 2 * step + i64::from(within >= self.rest) }
     }
 
-    /// The last time of a slice.
+    /// Returns the last time in a slice.
     pub(in crate::aggregate) fn last_time(&self, slice: Slice) -> i64 {
         i64::try_from(self.start(i128::from(slice) + 1) - 1).unwrap_or(i64::MAX)
     }
 
-    /// The first time of a slice at which a window begins.
+    /// Returns the first time in a slice at which a window begins.
     pub(in crate::aggregate) fn window_start(&self, slice: Slice) -> i64 {
         i64::try_from(self.start(i128::from(slice))).expect("the windows of all rows fit")
     }
 
-    /// The window that begins with a slice, and how many rows of a page it has.
+    /// Returns the window that begins with a slice and has this number of rows in a page.
     pub(in crate::aggregate) fn window(&self, slice: Slice, rows: usize) -> Window {
         let start = self.window_start(slice);
         Window { start, end: start + self.size, rows }
     }
 
-    /// Whether the slice has times, and all windows that hold them begin and end within 64 bits.
+    /// Returns whether the slice contains any times, and all windows that cover them begin and end
+    /// within 64 bits.
     pub(in crate::aggregate) fn has(&self, slice: Slice) -> bool {
         let first = self.start(slice.into());
         let last = (self.start(i128::from(slice) + 1) - 1).min(i64::MAX.into());
@@ -128,7 +133,7 @@ impl Windows {
         step * i128::from(self.advance) + i128::from(self.offset) + within
     }
 
-    /// Whether no window covers the slice.
+    /// Returns whether no window covers the slice.
     pub(in crate::aggregate) fn is_gap(&self, slice: Slice) -> bool {
         self.advance > self.size && slice.rem_euclid(2) == 1
     }

@@ -1,16 +1,17 @@
-//! The aggregate functions as states: how a row is added, how two states combine, and how the
-//! result comes out.
+//! The aggregate functions as states: how a row is added, how two states are combined, and how the
+//! result is computed.
 
 use crate::aggregate::output::OutputValue;
 
-/// A function whose states of neighbouring stretches of time combine to the state of both.
+/// A function over time ranges. The states of two adjacent ranges can be combined into the state of
+/// both.
 pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     /// The value that a row adds.
     type Input: Copy + Send + Sync;
     type State: Copy + Send + Sync;
     type Output: OutputValue;
 
-    /// In which order rows have to come.
+    /// The order in which rows must be added.
     const ORDER: RowOrder;
 
     /// The state of no rows.
@@ -18,26 +19,28 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
 
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// The state of the rows of both; the rows of `earlier` come first.
+    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
+    /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
-    /// The result, or none where there were too few rows.
+    /// Returns the result, or `None` if there were too few rows.
     fn finish(state: Self::State) -> Option<Self::Output>;
 }
 
-/// In which order a function's rows have to come, for the results to be the same to the last bit.
+/// The order in which rows must be added to a function for its results to be identical to the last
+/// bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrder {
-    /// In any order; states combine in any order, too.
+    /// The function accepts rows in any order. States can be combined in any order, too.
     Any,
-    /// The rows of each source come in time order, into a state of its own. The states of a slice
-    /// combine in the order of the sources.
+    /// The function needs the rows of each source in time order, and has one state per source. The
+    /// states of a slice are combined in source order.
     Source,
-    /// The rows of all sources come in merged order: by time, source and position.
+    /// The function needs the rows of all sources in merged order: by time, source and position.
     Merged,
 }
 
-/// One bit pattern for all NaN, so that the order of two operands never shows.
+/// Maps all NaN values to one bit pattern, so that results do not depend on the order of operands.
 pub(in crate::aggregate) fn one_nan(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value }
 }
@@ -69,14 +72,14 @@ impl Function for Count {
     }
 }
 
-/// A value, and of how many rows it is.
+/// A value, and the number of rows that it was computed from.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct CountedValue<T> {
     pub(in crate::aggregate) value: T,
     pub(in crate::aggregate) rows: u64,
 }
 
-/// Numbers that are added up.
+/// Numbers that can be summed.
 pub(in crate::aggregate) trait Summand:
     Copy + Send + Sync + 'static + OutputValue
 {
@@ -92,7 +95,7 @@ pub(in crate::aggregate) trait Summand:
 impl Summand for i64 {
     const ZERO: i64 = 0;
 
-    /// Modulo 2^64, for sums that are known to fit, be they signed or not.
+    /// Returns the sum modulo 2^64, for sums that are known to fit, whether signed or not.
     #[inline]
     fn plus(self, other: i64) -> i64 {
         self.wrapping_add(other)
@@ -165,7 +168,7 @@ impl<T: Summand> Function for Sum<T> {
     }
 }
 
-/// The sum of the values by their number.
+/// The mean: the sum of the values divided by their number.
 pub(in crate::aggregate) struct Mean<T>(std::marker::PhantomData<T>);
 
 impl<T: Summand> Function for Mean<T> {
@@ -219,7 +222,7 @@ impl Function for Product {
     }
 }
 
-/// The sums of weighted values and of weights.
+/// The sum of weighted values and the sum of weights.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct WeightedSum {
     pub(in crate::aggregate) value: f64,
@@ -227,7 +230,7 @@ pub(in crate::aggregate) struct WeightedSum {
     pub(in crate::aggregate) rows: u64,
 }
 
-/// The sum of the values times their weights, by the sum of the weights.
+/// The sum of the values multiplied by their weights, divided by the sum of the weights.
 pub(in crate::aggregate) struct WeightedMean;
 
 impl Function for WeightedMean {
@@ -260,7 +263,7 @@ impl Function for WeightedMean {
     }
 }
 
-/// The smallest value, or the largest.
+/// The smallest or the largest value.
 pub(in crate::aggregate) struct Extreme<const LARGEST: bool>;
 
 impl<const LARGEST: bool> Function for Extreme<LARGEST> {
@@ -290,21 +293,21 @@ impl<const LARGEST: bool> Function for Extreme<LARGEST> {
     }
 }
 
-/// Mean and squared distances from it, as they change row by row.
+/// The mean and the squared deviations from it, updated row by row.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct Moments {
     pub(in crate::aggregate) rows: f64,
     pub(in crate::aggregate) mean: f64,
-    /// The sum of the squared distances from the mean.
+    /// The sum of the squared deviations from the mean.
     pub(in crate::aggregate) squares: f64,
 }
 
-/// The variance of a sample, or its square root.
+/// The sample variance or its square root.
 ///
-/// Rows enter as in Welford, "Note on a method for calculating corrected sums of squares and
-/// products" (1962); states combine as in Chan, Golub and LeVeque, "Updating formulae and a
-/// pairwise algorithm for computing sample variances" (1979). Neither subtracts large sums from
-/// each other.
+/// Rows are added as in Welford, "Note on a method for calculating corrected sums of squares and
+/// products" (1962). States are combined as in Chan, Golub and LeVeque, "Updating formulae and a
+/// pairwise algorithm for computing sample variances" (1979). Neither method subtracts large sums
+/// from each other.
 pub(in crate::aggregate) struct Variance<const ROOT: bool>;
 
 impl<const ROOT: bool> Function for Variance<ROOT> {
@@ -353,7 +356,7 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
 
 /// Adds `value`, from the last of `rows` rows, to `mean`. Returns the new mean, and half the
 /// distances from the old and the new mean to `value`. The distances are halved because the
-/// difference of two finite numbers may overflow.
+/// difference of two finite numbers can overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     let half = |mean: f64| value / 2.0 - mean / 2.0;
@@ -372,10 +375,10 @@ fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
     }
 }
 
-/// No row.
+/// The number that represents a missing row.
 pub(in crate::aggregate) const NO_ROW: u32 = u32::MAX;
 
-/// The first row in merged order, or the last.
+/// The first or the last row in merged order.
 pub(in crate::aggregate) struct Edge<const LAST: bool>;
 
 impl<const LAST: bool> Function for Edge<LAST> {
@@ -386,7 +389,7 @@ impl<const LAST: bool> Function for Edge<LAST> {
     const ORDER: RowOrder = RowOrder::Source;
     const EMPTY: u32 = NO_ROW;
 
-    /// Rows come in ascending order, and [`NO_ROW`] is above all of them.
+    /// Rows are added in ascending order, and [`NO_ROW`] is greater than all of them.
     #[inline]
     fn add(state: &mut u32, row: u32) {
         *state = if LAST { row } else { row.min(*state) };
@@ -404,8 +407,7 @@ impl<const LAST: bool> Function for Edge<LAST> {
     }
 }
 
-/// The first row in merged order, or the last, with its time, by which rows of several sources
-/// compare.
+/// The first or the last row in merged order, with its time for comparing rows of several sources.
 pub(in crate::aggregate) struct Pick<const LAST: bool>;
 
 impl<const LAST: bool> Function for Pick<LAST> {
@@ -414,11 +416,11 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has these times: its windows would begin or end beyond 64 bits.
+    /// No row has these times, since its windows would begin or end outside the 64-bit range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
-    /// Rows come source by source, each in time order, so the first of equal times comes first. No
-    /// branch depends on which is better.
+    /// Rows are added source by source, each in time order, so the first row with a given time is
+    /// added first. No branch depends on the outcome of the comparison.
     #[inline]
     fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
         let better = if LAST { ts >= state.0 } else { ts < state.0 };
@@ -437,7 +439,7 @@ impl<const LAST: bool> Function for Pick<LAST> {
     }
 }
 
-/// A row, chosen by a value of it.
+/// A row, chosen by one of its values.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct ByValue {
     pub(in crate::aggregate) value: i64,
@@ -445,8 +447,8 @@ pub(in crate::aggregate) struct ByValue {
     pub(in crate::aggregate) row: u32,
 }
 
-/// The row with the smallest value, or the largest; the first in merged order where several have
-/// it.
+/// The row with the smallest or the largest value. If several rows have this value, the first one
+/// in merged order is chosen.
 pub(in crate::aggregate) struct RowOfExtreme<const LARGEST: bool>;
 
 impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
@@ -455,11 +457,13 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has this time: its windows would end beyond 64 bits, and partners all have time 0.
+    /// No row has this time, since its windows would end outside the 64-bit range, and partners all
+    /// have time 0.
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 
-    /// Rows come source by source, each in time order, so the first of equal times comes first.
+    /// Rows are added source by source, each in time order, so the first row with a given time is
+    /// added first.
     #[inline]
     fn add(state: &mut ByValue, row: ByValue) {
         let is_beyond = if LARGEST { row.value > state.value } else { row.value < state.value };
@@ -480,20 +484,22 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     }
 }
 
-/// Means of two columns, and products of the distances from them, as they change row by row.
+/// The means of two columns and the products of the deviations from them, updated row by row.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct JointMoments {
     pub(in crate::aggregate) rows: f64,
     pub(in crate::aggregate) means: [f64; 2],
-    /// The sum of the squared distances from each mean.
+    /// The sum of the squared deviations from each mean.
     pub(in crate::aggregate) squares: [f64; 2],
-    /// The sum of the products of both distances.
+    /// The sum of the products of both deviations.
     pub(in crate::aggregate) products: f64,
 }
 
-/// The covariance of a sample, or its ratio to both deviations, which is the correlation.
+/// The sample covariance, or its ratio to the product of both standard deviations, which is the
+/// correlation.
 ///
-/// States are those of [`Variance`], with the sum of products as in Chan, Golub and LeVeque, too.
+/// States are those of [`Variance`] with an additional sum of products, as in Chan, Golub and
+/// LeVeque.
 pub(in crate::aggregate) struct Covariance<const RATIO: bool>;
 
 impl<const RATIO: bool> Function for Covariance<RATIO> {
@@ -551,7 +557,7 @@ impl<const RATIO: bool> Function for Covariance<RATIO> {
         let squares = |at: usize| {
             earlier.squares[at] + later.squares[at] + distances[at] * distances[at] * between
         };
-        // The distance between two finite means may overflow, and infinity times zero would be NaN.
+        // The distance between two finite means can overflow, and infinity times zero would be NaN.
         let product = if distances.contains(&0.0) { 0.0 } else { distances[0] * distances[1] };
         JointMoments {
             rows,

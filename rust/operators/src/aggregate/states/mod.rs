@@ -1,4 +1,5 @@
-//! Functions as states: how a row is added, how two states combine, and how the result comes out.
+//! Functions as states: how a row is added, how two states are combined, and how the result is
+//! computed.
 //!
 //! | file | what is in it |
 //! | --- | --- |

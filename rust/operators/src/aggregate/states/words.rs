@@ -1,62 +1,64 @@
-//! The needs of functions when rows come epoch by epoch: states that can be written, and values and
-//! rows whose numbers change.
+//! The requirements on functions if rows arrive epoch by epoch: states can be stored, and the
+//! numbers of values and rows can change.
 
 use super::functions::{
     ByValue, Count, CountedValue, Covariance, Extreme, Function, JointMoments, Mean, Moments,
     NO_ROW, Pick, Product, RowOfExtreme, Sum, Summand, Variance, WeightedMean, WeightedSum,
 };
 
-/// Words of a state of a user's function.
+/// The number of words in a state of a user-defined function.
 pub const STATE_WORDS: usize = 3;
 
-/// The most words that a state has.
+/// The maximum number of words in a state.
 pub const MAX_WORDS: usize = 6;
 
-/// A state as words; those that a function has no use for are 0.
+/// A state as words; unused words are 0.
 pub type StateWords = [u64; MAX_WORDS];
 
-/// The words of a state that has three.
+/// Returns the words of a state that has three.
 pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
     [a, b, c, 0, 0, 0]
 }
 
-/// Bounds of the rows that a state was made of.
+/// Bounds on the rows from which a state was computed.
 #[derive(Clone, Copy, Debug)]
 pub struct StateBounds {
-    /// No more rows have come.
+    /// The maximum number of rows so far.
     pub rows: u64,
-    /// Rows that may have been chosen are numbered below it.
+    /// All chosen rows have numbers less than this.
     pub chosen: u32,
-    /// No row before it comes any more; none if that is not known, or no row comes at all.
+    /// The earliest time at which more rows can arrive. `None` if it is unknown, or if no more rows
+    /// can arrive.
     pub next: Option<i64>,
 }
 
-/// A function whose states outlive an epoch.
+/// A function whose states are kept from one epoch to the next.
 pub(in crate::aggregate) trait StoredFunction: Function {
-    /// The number of words that a snapshot has of a state.
+    /// The number of words per state in a snapshot.
     const WORDS: usize = 3;
 
-    /// The state as words, for a snapshot.
+    /// Returns the state as words, for a snapshot.
     fn to_words(state: Self::State) -> StateWords;
     fn of_words(words: StateWords) -> Self::State;
 
-    /// Whether rows within bounds can have brought about the state, which is not that of no rows.
+    /// Returns whether rows within `bounds` can produce the state, which must not be the state of
+    /// no rows.
     fn is_sound(_state: Self::State, _bounds: &StateBounds) -> bool {
         true
     }
 
-    /// The row that the state has chosen, if it chooses one.
+    /// Returns the row that the state has chosen, if the function chooses one.
     fn row(_state: &mut Self::State) -> Option<&mut u32> {
         None
     }
 
-    /// The value that the state has chosen, if it chooses one.
+    /// Returns the value that the state has chosen, if the function chooses one.
     fn value(_state: &mut Self::State) -> Option<&mut i64> {
         None
     }
 }
 
-/// Whether this number of rows can have come, and is not 0.
+/// Returns whether this number of rows is possible and not 0.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }
@@ -80,7 +82,7 @@ pub(in crate::aggregate) trait Words: Summand {
     fn to_words(self) -> [u64; 2];
     fn of_words(words: [u64; 2]) -> Self;
 
-    /// Whether it may be a sum of values to which others can be added.
+    /// Returns whether the number can be a sum of values to which others can be added.
     fn is_sum(self) -> bool {
         true
     }
@@ -97,7 +99,8 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 values of 64 bits stay far within it; sums of decimals need not.
+    /// Sums of fewer than 2^48 values of 64 bits are well within this range, but sums of decimals
+    /// may not be.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120
     }

@@ -1,4 +1,5 @@
-//! Windows of time of rows that come: rows to partials, partials to cells, cells to windows.
+//! Time-based windows over rows that arrive epoch by epoch: from rows to partials, to cells, to
+//! windows.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,10 +25,10 @@ use crate::aggregate::states::functions::NO_ROW;
 use crate::aggregate::states::words::StateBounds;
 use crate::driver::{Driver, Stopped};
 
-/// Windows of time of rows that come.
+/// Time-based windows over rows that arrive epoch by epoch.
 ///
-/// Where a function needs the rows of several sources in merged order, there is one source more,
-/// which has them all; to the other functions, its rows are nothing.
+/// If a function needs the rows of several sources in merged order, an additional source contains
+/// all rows in that order. Functions that do not need merged order ignore this source.
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -53,25 +54,25 @@ use crate::driver::{Driver, Stopped};
 /// ```
 pub struct StreamingAggregate {
     windows: Windows,
-    /// How rows become partials; none for the way by slices.
+    /// A replacement for the default way to turn rows into partials. `None` means by slices.
     way: Option<Box<dyn AddEpoch>>,
-    /// The sources that bring rows.
+    /// The number of sources of rows.
     sources: usize,
     lanes: Vec<Box<dyn Lane>>,
     open: Vec<SourcePartials>,
     kept: VecDeque<ClosedSlice>,
-    /// No row of a slice before it can come.
+    /// The first slice that can still receive rows.
     closed: Slice,
     position: Position,
     /// One more than the largest key.
     keys: usize,
-    /// Slots of closing slices, for the next that close.
+    /// Key slots of slices that have been closed, for reuse.
     spare: Mutex<Vec<Vec<u32>>>,
 }
 
 impl StreamingAggregate {
-    /// Windows of the rows of `sources` sources. Only the functions of `aggregates` count here, not
-    /// their columns.
+    /// Creates windows over the rows of `sources` sources. Only the functions in `aggregates` are
+    /// used, not their columns.
     pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>]) -> Self {
         let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, &[], &[])).collect();
         let needs_order = sources > 1 && kinds.iter().any(|kind| kind.needs_order());
@@ -90,13 +91,14 @@ impl StreamingAggregate {
         }
     }
 
-    /// The same windows, which add rows to partials in another way. Both ways have the same state:
-    /// a snapshot of one can be restored into the other.
+    /// Returns the same windows with another way to add rows to partials. All ways to add rows have
+    /// the same state, so a snapshot taken with one can be restored with another.
     pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }
 
-    /// Adds rows to partials; those in merged order are the last of `rows`, if there are any.
+    /// Adds rows to partials. The rows in merged order, if there are any, are the last ones in
+    /// `rows`.
     fn add_by_slices(
         &mut self,
         rows: &[Stream<'_>],
@@ -132,7 +134,7 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    /// The rows of an epoch for a way that is not by slices.
+    /// Returns the rows of an epoch for a way other than by slices.
     fn epoch<'a>(
         &'a self,
         rows: &'a [Stream<'a>],
@@ -144,7 +146,7 @@ impl StreamingAggregate {
         Epoch { rows, windows: &self.windows, adders, empty }
     }
 
-    /// Replaces the partials of all sources and their states.
+    /// Replaces the partials of all sources, together with their states.
     fn load(&mut self, partials: &OpenPartials) {
         for (source, slices) in partials.iter().enumerate() {
             self.open[source].load(source, slices, self.keys);
@@ -154,7 +156,7 @@ impl StreamingAggregate {
         }
     }
 
-    /// The partials of all sources with their states.
+    /// Returns the partials of all sources with their states.
     fn partials(&self) -> OpenPartials {
         let source = |(source, open): (usize, &SourcePartials)| {
             let slice = |run: &SourceRun| {
@@ -169,7 +171,7 @@ impl StreamingAggregate {
         self.open.iter().enumerate().map(source).collect()
     }
 
-    /// Makes cells of the slices before `upto`.
+    /// Combines partials into the cells of the slices before `upto`.
     fn close(&mut self, upto: Slice, driver: &Driver) -> Result<(), Stopped> {
         self.closed = upto.max(self.closed);
         let closed =
@@ -179,7 +181,7 @@ impl StreamingAggregate {
             return Ok(());
         }
         let driver = driver.fit(runs.iter().map(|run| run.partials.len()).sum());
-        // A slice's runs stay in source order.
+        // The sort is stable, so the runs of a slice stay in source order.
         runs.sort_by_key(|run| run.slice);
         let slices = runs.chunk_by(|a, b| a.slice == b.slice).collect();
         let (open, spare) = (&self.open, &self.spare);
@@ -201,7 +203,7 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    /// The bytes of a partial or a cell.
+    /// Returns the size of a partial or a cell in bytes.
     fn cell_bytes(&self) -> usize {
         size_of::<u32>() + self.lanes.iter().map(|lane| lane.state_bytes()).sum::<usize>()
     }
@@ -225,9 +227,9 @@ impl StreamingAggregate {
         }
     }
 
-    /// Whether a state may be one of these windows: slices in order, those that are closed before
-    /// those that are not and before all rows that come, keys once in each, and states that rows
-    /// can have brought about.
+    /// Returns whether a state is valid for these windows. Slices must be in order, with closed
+    /// slices before open ones and before all future rows. Keys must be distinct within a slice,
+    /// and states must be values that rows can produce.
     fn is_sound(&self, saved: &WindowsState, bounds: &StateBounds) -> bool {
         let next = bounds.next.map(|ts| self.windows.slice_of(ts));
         let is_slice =
@@ -340,7 +342,7 @@ impl StreamingWindows for StreamingAggregate {
             keys: ranks(&keys, order.ranks),
             columns: columns
                 .iter_mut()
-                .map(|pages| pages.next().expect("a column a page"))
+                .map(|pages| pages.next().expect("one column per page"))
                 .collect(),
         };
         Ok(planned.into_iter().map(page).collect())
@@ -362,8 +364,8 @@ impl StreamingWindows for StreamingAggregate {
             .map(|kept| arrange(&mut kept.keys, order.ranks))
             .collect::<Vec<_>>();
         self.lanes.iter_mut().for_each(|lane| lane.arrange(&open, &kept));
-        // The suffixes remember the slices in the former order: the next window begins with a new
-        // one.
+        // The suffixes refer to slices in the former order, so the next window starts with a new
+        // suffix.
         self.position = Position::new(self.position.next);
     }
 
@@ -381,7 +383,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>) {
-        // What no cell has is in no result.
+        // A value that is in no cell is in no result either.
         let mut visit = |value: &mut i64| *value = new(*value).unwrap_or(*value);
         self.lanes[aggregate].values_of_windows(&mut visit);
     }
@@ -392,7 +394,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn row_bytes(&self) -> usize {
-        // If it is the first of its key, which then has a place in the suffix and the prefix.
+        // A row with a new key also adds an entry to the suffix and one to the prefix.
         3 * self.cell_bytes()
     }
 
@@ -416,7 +418,7 @@ impl fmt::Debug for StreamingAggregate {
     }
 }
 
-/// Whether there are keys, and each once.
+/// Returns whether all keys are distinct and there is at least one.
 fn are_distinct(keys: &[u32]) -> bool {
     let mut sorted = keys.to_vec();
     sorted.sort_unstable();

@@ -6,9 +6,9 @@
 //!             └ may get more rows        ┘   └ later windows need      ┘
 //! ```
 //!
-//! The steps, and the order in which floats are added, are the same as in [`super::aggregate`] for
-//! whole tables, except that states are kept from one epoch to the next. The results are therefore
-//! bit-identical, no matter where one epoch ends and the next begins.
+//! The steps, and the order in which floats are added, are the same as for whole tables in
+//! [`super::aggregate`]. However, states are kept from one epoch to the next. The results are
+//! therefore bit-identical, no matter where one epoch ends and the next begins.
 //!
 //! 1. *Open* (`folds/epochs/open.rs`): finds the partial of each row by source, slice and key. The
 //!    rows of different sources are numbered in parallel.
@@ -19,7 +19,7 @@
 //! 4. *Slide* (`position.rs`): turns cells into suffixes and prefixes of windows, function by
 //!    function.
 //!
-//! The first two steps can be replaced by a different way of turning rows into partials
+//! The first two steps can be replaced by another way of turning rows into partials
 //! (`folds/epochs/epoch.rs`).
 //!
 //! # Trade-offs
@@ -34,7 +34,7 @@
 //! | --- | --- |
 //! | `windows.rs` | the trait that all streaming windows implement |
 //! | `aggregate.rs` | time-based windows |
-//! | `position.rs` | which windows come next, and the steps to compute them |
+//! | `position.rs` | the next windows, and the steps to compute them |
 //! | `sessions.rs` | session windows, which stay open as long as rows extend them |
 //! | `saved.rs` | the state as plain numbers |
 

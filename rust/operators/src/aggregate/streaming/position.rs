@@ -1,4 +1,4 @@
-//! Which windows come next, and their steps.
+//! Determines the next windows and the steps to compute them.
 
 use std::collections::VecDeque;
 
@@ -8,18 +8,18 @@ use crate::aggregate::folds::epochs::open::ClosedSlice;
 use crate::aggregate::slices::steps::{Present, Step, WindowSteps};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// About how many result rows a page has: enough that making it weighs little, few enough that it
-/// comes soon.
+/// The approximate number of result rows per page: enough to keep the overhead small, and few
+/// enough for the page to be ready soon.
 const PAGE_ROWS: usize = 1 << 16;
 
-/// How far the windows have been made.
+/// The position up to which windows have been computed.
 #[derive(Debug)]
 pub(super) struct Position {
-    /// Windows that begin before it have been made.
+    /// All windows that begin before this slice have been computed.
     pub(super) next: Slice,
-    /// Where the next suffix begins, if there is one.
+    /// The start of the next suffix, if there is one.
     border: Option<Slice>,
-    /// Slices that are kept: of these, the last window has those from `begin` up to `end`.
+    /// The last window consists of the kept slices from `begin` to `end`, exclusive.
     begin: usize,
     end: usize,
     /// The keys of the last window.
@@ -31,8 +31,8 @@ impl Position {
         Position { next, border: None, begin: 0, end: 0, present: Present::default() }
     }
 
-    /// The next windows of slices before `closed`, a page at most. `order` has the keys in the
-    /// order of results.
+    /// Returns the next windows that end before `closed`, up to a page. `order` contains the keys
+    /// in result order.
     pub(super) fn steps(
         &mut self,
         kept: &VecDeque<ClosedSlice>,
@@ -48,7 +48,7 @@ impl Position {
         steps
     }
 
-    /// Appends the step to the next window, if it is complete.
+    /// Appends the step to the next window, if that window is complete.
     fn step(
         &mut self,
         kept: &VecDeque<ClosedSlice>,
@@ -61,7 +61,7 @@ impl Position {
         let before = |from: usize, slice: Slice| {
             from + kept.range(from..).take_while(|kept| kept.slice < slice).count()
         };
-        // 1. The next window, or the first after it that has rows.
+        // 1. Find the next window, or the first window after it that has rows.
         let begin = before(self.begin, self.next);
         let first = kept.get(begin)?.slice;
         let start = self
@@ -71,7 +71,7 @@ impl Position {
         if end_slice > closed {
             return None;
         }
-        // 2. Its slices: some of a suffix, and some of a prefix.
+        // 2. Find its slices: part of a suffix, and part of a prefix.
         let mut step = Step {
             new_suffix: None,
             from_suffix: self.begin..begin,
@@ -89,7 +89,7 @@ impl Position {
             };
             self.border = Some(border);
         }
-        // 3. Its keys.
+        // 3. Find its keys.
         let end = step.to_prefix.end;
         for kept in kept.range(self.begin..begin.min(self.end)) {
             self.present.remove(&kept.keys);
@@ -102,7 +102,7 @@ impl Position {
         Some(())
     }
 
-    /// How many slices no window needs any more; they are forgotten.
+    /// Drops the slices that no window needs any more, and returns their number.
     pub(super) fn drop_slices(&mut self, kept: &VecDeque<ClosedSlice>) -> usize {
         if kept.back().is_some_and(|last| last.slice < self.next) {
             *self = Position::new(self.next);
@@ -113,7 +113,7 @@ impl Position {
     }
 }
 
-/// The results' keys as places in the order of keys.
+/// Returns the keys of results as positions in the order of keys.
 pub(super) fn ranks(keys: &[u32], rank: &[u32]) -> Pages<u32> {
     Pages::collect(keys.iter().map(|key| rank[*key as usize]))
 }

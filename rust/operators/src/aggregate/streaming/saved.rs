@@ -1,29 +1,30 @@
-//! The state as plain numbers.
+//! The state of streaming windows as plain numbers.
 
 use crate::aggregate::folds::epochs::lane::Lane;
 use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords};
 
-/// The state of [`StreamingWindows`](super::StreamingWindows), from which another of the same query goes
-/// on.
+/// The state of [`StreamingWindows`](super::StreamingWindows), with which other windows of the same
+/// query can continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowsState {
-    /// No row of a slice before it can come, and windows that begin before it have been made.
+    /// No more rows can arrive for earlier slices, and all windows that begin before this slice
+    /// have been computed.
     pub closed: i64,
-    /// Windows that begin before it have been made.
+    /// All windows that begin before this slice have been computed.
     pub next: i64,
     /// For each source, the slice of its partials and their keys, if it has any.
     pub open: Vec<Option<(i64, Vec<u32>)>>,
-    /// The slices that are kept, and the keys of their cells.
+    /// The kept slices, and the keys of their cells.
     pub kept: Vec<(i64, Vec<u32>)>,
-    /// Sessions that go on, in the order in which they began: their first and last times, and their
+    /// The open sessions, in the order in which they began: their first and last times, and their
     /// keys.
     pub sessions: Vec<(i64, i64, u32)>,
-    /// The states of all partials and cells, or sessions, of one function after the other.
+    /// The states of all partials and cells, or of all sessions, function by function.
     pub words: Vec<u64>,
 }
 
 impl WindowsState {
-    /// Calls `visit` with every key, which it may change.
+    /// Calls `visit` with every key; `visit` can change the key.
     pub fn for_each_key(&mut self, mut visit: impl FnMut(&mut u32)) {
         let slices = self.open.iter_mut().flatten().chain(&mut self.kept);
         slices.flat_map(|(_, keys)| keys).for_each(&mut visit);
@@ -31,13 +32,13 @@ impl WindowsState {
     }
 }
 
-/// The words that a snapshot has of a state of each function, together.
+/// Returns the total number of words that a snapshot contains per state of each function.
 pub(super) fn saved_words(lanes: &[Box<dyn Lane>]) -> usize {
     lanes.iter().map(|lane| lane.saved_words()).sum()
 }
 
-/// Whether rows within bounds can have brought about the states of these functions, as many of
-/// each.
+/// Returns whether rows within `bounds` can produce these states. Every function must have the same
+/// number of states.
 pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &StateBounds) -> bool {
     let of_state = saved_words(lanes);
     if of_state == 0 || !words.len().is_multiple_of(of_state) {

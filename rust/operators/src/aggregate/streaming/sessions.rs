@@ -1,16 +1,16 @@
 //! Session windows over rows that arrive epoch by epoch.
 //!
 //! The rows of an epoch are assigned to the sessions of their keys in merged order, which
-//! [`MergedRows`] provides. Each function then adds the rows to its states. A session is complete
-//! once no row can extend it, and its result is then computed. Results are sorted by the end of the
-//! session and then by key. They are not sorted by start, because a session that begins early may
-//! never end.
+//! [`MergedRows`] provides. Each function then adds the rows to the states of their sessions. A
+//! session is complete once no row can extend it, and its result is then computed. Results are
+//! sorted by the end of the session and then by key. Results are not sorted by start, because a
+//! session that begins early may never end.
 //!
 //! # Trade-offs
 //!
-//! Every open session has one state per function. A single thread finds the sessions of all rows,
-//! whereas the functions are shared among threads. Detecting the end of a session costs
-//! O(log sessions) for each gap length in the session's duration.
+//! Every open session has one state per function. A single thread assigns all rows to sessions,
+//! whereas the functions are shared among threads. Detecting the end of a session costs O(log
+//! sessions) for each gap length in the session's duration.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -28,7 +28,7 @@ use crate::aggregate::sessions::{PAGE_ROWS, extends};
 use crate::aggregate::states::words::StateBounds;
 use crate::driver::{Driver, Stopped};
 
-/// No session: that of a key without one.
+/// The session number of a key without an open session.
 const NONE: u32 = 0;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,13 +36,14 @@ struct Session {
     start: i64,
     last: i64,
     key: u32,
-    /// How many sessions began before it.
+    /// The number of sessions that began before this one.
     number: u64,
-    /// Whether its result is not made yet.
+    /// `true` if the result of the session has not been computed yet.
     is_kept: bool,
 }
 
-/// Windows that rows of a key keep open, of rows that come.
+/// Session windows over rows that arrive epoch by epoch. A session stays open while its key
+/// receives rows.
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -67,25 +68,26 @@ struct Session {
 pub struct StreamingSessions {
     gap: i64,
     lanes: Vec<Box<dyn Lane>>,
-    /// The sessions, by what lanes call partials of the only source; the first is none.
+    /// The sessions, indexed by the partial numbers that lanes use for the only source. The first
+    /// entry is a placeholder.
     sessions: Vec<Session>,
     free: Vec<u32>,
     begun: u64,
-    /// The session that each key had last, if it is open.
+    /// The last session of each key, if it is open.
     of_key: Vec<u32>,
-    /// The sessions that are open, by an end that may have moved on since.
+    /// The open sessions, ordered by an end that may have moved since it was recorded.
     ends: BinaryHeap<Reverse<(i64, u32)>>,
-    /// Sessions that are over, and whose results are not made, by their ends.
+    /// Completed sessions whose results have not been computed yet, with their ends.
     over: Vec<(i64, u32)>,
-    /// The session of each row of the epoch.
+    /// The session of each row in the epoch.
     session_of: Vec<u32>,
 }
 
 impl StreamingSessions {
-    /// Sessions that end `gap` after their last row. Only the functions of `aggregates` count here,
-    /// not their columns.
+    /// Creates sessions that end `gap` after their last row. Only the functions in `aggregates` are
+    /// used, not their columns.
     pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
-        assert!(gap > 0, "a session lasts longer than its last row");
+        assert!(gap > 0, "the gap of a session must be positive");
         StreamingSessions {
             gap,
             lanes: aggregates.iter().map(|aggregate| kind(aggregate, &[], &[]).lane(1)).collect(),
@@ -99,7 +101,7 @@ impl StreamingSessions {
         }
     }
 
-    /// Finds the sessions of rows in merged order.
+    /// Assigns rows, which must be in merged order, to sessions.
     fn find(&mut self, rows: Stream<'_>) {
         self.session_of.clear();
         for (row, &ts) in rows.ts.iter().enumerate() {
@@ -129,7 +131,7 @@ impl StreamingSessions {
         place
     }
 
-    /// No row before `ts` comes any more.
+    /// Completes the sessions that no row at `ts` or later can extend.
     fn close(&mut self, ts: i64) {
         while let Some(&Reverse((end, place))) = self.ends.peek()
             && end <= ts
@@ -148,7 +150,7 @@ impl StreamingSessions {
         }
     }
 
-    /// The sessions, in the order in which they began.
+    /// Returns the sessions in the order in which they began.
     fn in_order(&self) -> Vec<(u32, Session)> {
         let kept = (0..).zip(self.sessions.iter().copied()).filter(|(_, session)| session.is_kept);
         let mut kept: Vec<(u32, Session)> = kept.collect();
@@ -157,12 +159,12 @@ impl StreamingSessions {
     }
 
     fn cell_bytes(&self) -> usize {
-        // The session, its place among the ends and that among keys.
+        // The size of a session, of its entry in `ends`, and of its entry in `of_key`.
         let own = size_of::<Session>() + size_of::<(i64, u32)>() + 2 * size_of::<u32>();
         own + self.lanes.iter().map(|lane| lane.state_bytes()).sum::<usize>()
     }
 
-    /// The results of sessions that are over.
+    /// Computes the results of completed sessions.
     fn page(
         &mut self,
         over: &[(i64, u32)],

@@ -1,4 +1,4 @@
-//! Windows of rows that come, whichever windows they are.
+//! The trait that all kinds of streaming windows implement.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use crate::aggregate::output::Page;
 use crate::aggregate::states::words::StateBounds;
 use crate::driver::{Driver, Stopped};
 
-/// The keys in the order of results.
+/// The keys in the order in which results are sorted.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyOrder<'a> {
-    /// Keys in order, among them all that rows of the state have.
+    /// The sorted keys, including every key that occurs in the state.
     pub keys: &'a [u32],
-    /// The place of each key there.
+    /// The position of each key in `keys`.
     pub ranks: &'a [u32],
 }
 
-/// Windows of rows that come, whichever windows.
+/// Aggregation windows of any kind over rows that arrive epoch by epoch.
 pub trait StreamingWindows: fmt::Debug + Send {
-    /// Adds the rows of an epoch: of each source those that follow its last ones, and none is
-    /// before a row of an earlier epoch in merged order. Keys are less than `keys`; row `n` of
-    /// source `s` is called `first_rows[s] + n` by the functions that choose one.
+    /// Adds the rows of an epoch. The rows of each source follow its earlier rows, and no row
+    /// precedes a row of an earlier epoch in merged order. Keys must be less than `keys`. Functions
+    /// that choose a row refer to row `n` of source `s` as `first_rows[s] + n`.
     fn add(
         &mut self,
         rows: &[Stream<'_>],
@@ -32,14 +32,14 @@ pub trait StreamingWindows: fmt::Debug + Send {
         driver: &Driver,
     ) -> Result<(), Stopped>;
 
-    /// No row before `ts` comes any more.
+    /// Declares that no more rows before `ts` will arrive.
     fn advance(&mut self, ts: i64, driver: &Driver) -> Result<(), Stopped>;
 
-    /// No row comes any more.
+    /// Declares that no more rows will arrive.
     fn finish(&mut self, driver: &Driver) -> Result<(), Stopped>;
 
-    /// The results of the next windows that are complete, some `pages` pages at most; nothing once
-    /// all have been made.
+    /// Returns the results of the next complete windows, in about `pages` pages at most. The result
+    /// is empty once all complete windows have been returned.
     fn pages(
         &mut self,
         pages: usize,
@@ -47,42 +47,42 @@ pub trait StreamingWindows: fmt::Debug + Send {
         driver: &Driver,
     ) -> Result<Vec<Page>, Stopped>;
 
-    /// Whether each key is one of the state's.
+    /// Returns, for each key, whether the state contains it.
     fn is_used(&self) -> Vec<bool>;
 
-    /// Puts the states of a slice into the order of keys, so that what is saved follows from the
-    /// data alone.
+    /// Sorts the states of a slice by key, so that a saved state depends on the data alone.
     fn arrange(&mut self, order: KeyOrder<'_>);
 
-    /// Calls `visit` with every row that has been chosen, in the order of states; it may change the
-    /// row. One row may have been chosen often.
+    /// Calls `visit` with every chosen row, in the order of states; `visit` can change the row. The
+    /// same row can be visited several times.
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// Changes the rows that suffixes and prefixes of windows have, as the rows of their cells were
-    /// changed: `new` tells the new row of a former one, or none for a row that no cell has.
+    /// Updates the rows in the suffixes and prefixes of windows after the rows in their cells have
+    /// changed. `new` maps a former row to its new row, or to `None` if no cell contains it.
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>);
 
-    /// Calls `visit` with every value that an aggregate, the smallest or the largest, has chosen;
-    /// it may change the value, if it changes equal ones alike and keeps their order.
+    /// Calls `visit` with every value that a minimum or maximum has chosen. `visit` can change the
+    /// values, provided that equal values stay equal and the order is preserved.
     fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64));
 
-    /// As [`follow_rows`](Self::follow_rows), for the values of an aggregate.
+    /// Updates values in the same way as [`follow_rows`](Self::follow_rows), for one aggregate.
     fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>);
 
-    /// The number of states of each aggregate.
+    /// Returns the number of states per aggregate.
     fn cells(&self) -> usize;
 
-    /// About the bytes that a row adds to the state at most.
+    /// Returns the approximate maximum number of bytes that a row adds to the state.
     fn row_bytes(&self) -> usize;
 
-    /// The bytes of the state.
+    /// Returns the size of the state in bytes.
     fn bytes(&self) -> usize;
 
-    /// The state. All complete windows of closed slices have been made.
+    /// Returns the state. Before the call, all complete windows of closed slices must have been
+    /// returned.
     fn save(&self) -> WindowsState;
 
-    /// Goes on from a state; this one must be new. Whether the state is one of this query's, after
-    /// rows within `bounds`; if not, this one is of no use any more.
+    /// Restores a state. The windows must be new. Returns whether the state is valid for this query
+    /// after rows within `bounds`. If the state is not valid, the windows cannot be used any more.
     #[must_use]
     fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool;
 }

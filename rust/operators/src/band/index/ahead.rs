@@ -1,4 +1,4 @@
-//! Rows enter the indexes ahead, then threads look for the matches of a piece each.
+//! Inserts rows into the indexes in advance; each thread then finds the matches of a piece.
 
 use std::ops::Range;
 
@@ -10,23 +10,24 @@ use super::rows::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Filter, JoinError};
 
-/// The least and the greatest number of rows that enter the indexes before any of them is looked
-/// for.
+/// The minimum and the maximum number of rows that are inserted into the indexes before any of them
+/// is searched for.
 const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
 const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 
-/// An index a side, which rows enter before they or earlier ones are looked for.
+/// One index per side. Rows are inserted before their own matches, or those of earlier rows, are
+/// searched for.
 #[derive(Debug)]
 pub struct Ahead<I> {
     indexes: Vec<I>,
     /// The oldest row of each side that is in its index.
     indexed: Vec<u64>,
-    /// How many rows of the epoch have entered the indexes.
+    /// The number of rows of the epoch that have been inserted into the indexes.
     entered: usize,
 }
 
 impl<I: WindowIndex> Ahead<I> {
-    /// An index for each of `sides` sides.
+    /// Creates an index for each of `sides` sides.
     pub fn new(sides: usize, index: impl Fn() -> I) -> Self {
         Ahead {
             indexes: (0..sides).map(|_| index()).collect(),
@@ -35,7 +36,7 @@ impl<I: WindowIndex> Ahead<I> {
         }
     }
 
-    /// How many rows the indexes have.
+    /// Returns the number of rows in the indexes.
     #[cfg(test)]
     pub(super) fn rows(&self) -> usize {
         self.indexes.iter().map(I::len).sum()
@@ -61,7 +62,7 @@ impl<I: WindowIndex> Ahead<I> {
         Ok(())
     }
 
-    /// Removes the rows from the indexes that no row from `next` on may match.
+    /// Removes the rows from the indexes that no row from `next` on can match.
     fn leave(&mut self, rows: &Rows, next: usize) {
         let came = rows.epoch.before(next);
         for side in SIDES {
@@ -74,7 +75,7 @@ impl<I: WindowIndex> Ahead<I> {
         }
     }
 
-    /// Removes the rows of a side before the one of that number from its index.
+    /// Removes the rows of a side with smaller numbers from its index.
     fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
         let from = self.indexed[side];
         self.indexes[side].remove_all(&rows.logs[side].entries(from..number.max(from)));
@@ -96,14 +97,15 @@ impl<I: WindowIndex> Find for Ahead<I> {
     ) -> Result<Vec<RowMatches>, JoinError> {
         let (mut all, mut matches) = (Vec::new(), 0);
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
-            // 1. Some rows enter the indexes: an eighth of the rows that are there, within limits.
+            // 1. Insert some rows into the indexes: an eighth of the number of rows there, within
+            //    limits.
             if next == self.entered {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
                 let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
                 self.enter(rows, driver, rows.len().min(self.entered + ahead))
                     .map_err(JoinError::Stopped)?;
             }
-            // 2. They look for others, in pieces that no number of threads shows in.
+            // 2. Search for their matches, in pieces that do not depend on the number of threads.
             let pieces: Vec<Range<usize>> = (next..self.entered)
                 .step_by(PIECE)
                 .map(|from| from..self.entered.min(from + PIECE))
@@ -117,8 +119,8 @@ impl<I: WindowIndex> Find for Ahead<I> {
                     |thread, piece| (piece.end, rows.look(indexes, piece, filter, driver, *thread)),
                 )
                 .map_err(JoinError::Stopped)?;
-            // 3. Results are taken up to the first row that was not looked for, since its piece has
-            //    matches enough.
+            // 3. Return the results up to the first row that was not searched for because its piece
+            //    had enough matches.
             for (end, found) in looked {
                 let found = found.map_err(JoinError::Filter)?;
                 matches += found.numbers.len();

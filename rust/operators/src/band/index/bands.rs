@@ -1,14 +1,14 @@
-//! A column with a band, as the rows of an epoch bring it.
+//! A column with a band, for the rows of an epoch.
 
-/// A column with a band, of some rows of one side: for each row its code, and the least and the
-/// greatest code of the other side's rows that it matches. A row without a value has a least code
-/// above the greatest.
+/// A band column for some rows of one side. Each row has its code, and the smallest and the largest
+/// code that it matches on the other side. For a row without a value, the smallest code is greater
+/// than the largest one.
 #[derive(Clone, Copy, Debug)]
 pub struct Bands<'a> {
-    /// Codes.
+    /// The codes of the rows.
     pub codes: &'a [i64],
-    /// Least codes that match.
+    /// The smallest codes that match.
     pub low: &'a [i64],
-    /// Greatest codes that match.
+    /// The largest codes that match.
     pub high: &'a [i64],
 }

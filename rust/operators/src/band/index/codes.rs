@@ -1,4 +1,4 @@
-//! The kept columns of the rows of one side: their times and codes.
+//! The kept columns for the rows of one side: times and codes.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use crate::rows::{KeptColumn, KeptColumns, RowLog};
 #[derive(Debug)]
 pub(crate) struct CodeColumns {
     ts: KeptColumn<i64>,
-    /// Whether a row can match anything by its values.
+    /// For each row, whether its values can match anything.
     joins: KeptColumn<bool>,
     /// The rows' codes, by column.
     codes: Vec<KeptColumn<i64>>,
 }
 
 impl CodeColumns {
-    /// This number of columns of codes, without rows.
+    /// Creates this number of code columns, without rows.
     pub(super) fn new(columns: usize) -> Self {
         CodeColumns {
             ts: KeptColumn::default(),
@@ -39,7 +39,7 @@ impl CodeColumns {
         self.codes.iter_mut().for_each(|codes| codes.retain(offsets));
     }
 
-    /// Adds rows behind the others.
+    /// Appends rows.
     pub(super) fn extend(&mut self, ts: impl Iterator<Item = i64>, bands: &[Bands<'_>]) {
         fn joins<'a>(band: &Bands<'a>) -> impl Iterator<Item = bool> + use<'a> {
             band.low.iter().zip(band.high).map(|(low, high)| low <= high)
@@ -81,25 +81,25 @@ impl KeptColumns for CodeColumns {
 }
 
 impl RowLog<CodeColumns> {
-    /// The time of the row of that number, if it is here.
+    /// Returns the time of the row with this number, if the row is kept.
     #[inline]
     pub(super) fn ts(&self, number: u64) -> Option<i64> {
         self.columns().ts(number.checked_sub(self.first())? as usize)
     }
 
-    /// Whether the row can match anything.
+    /// Returns whether the row can match anything.
     #[inline]
     pub(super) fn joins(&self, number: u32) -> bool {
         self.columns().joins[self.offset(number)]
     }
 
-    /// A row's code in a column.
+    /// Returns a row's code in a column.
     #[inline]
     pub(super) fn code(&self, column: usize, number: u32) -> i64 {
         self.columns().codes[column][self.offset(number)]
     }
 
-    /// The rows of these numbers that can match anything, as an index has them.
+    /// Returns the rows with these numbers that can match anything, as index entries.
     pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let offset = |number: u64| (number - self.first()) as usize;
         let offsets = offset(numbers.start)..offset(numbers.end);
@@ -107,7 +107,7 @@ impl RowLog<CodeColumns> {
         let keys = &codes[0].as_slice()[offsets.clone()];
         let joins = &joins.as_slice()[offsets];
         let entry = |(&key, number): (&i64, u64)| Entry { key, row: number as u32 };
-        // How many they are is known where all can match something, as they mostly can.
+        // The number of entries is known if all rows can match something, as is usual.
         if joins.iter().fold(true, |all, &joins| all & joins) {
             return keys.iter().zip(numbers).map(entry).collect();
         }

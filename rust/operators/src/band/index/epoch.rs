@@ -1,4 +1,4 @@
-//! Rows that are joined together, and the probe of each.
+//! The rows that are joined together, and the probe of each.
 
 use std::ops::Range;
 
@@ -13,20 +13,20 @@ use crate::rows::Side;
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// For each row, how many of its side are before it in the epoch.
+    /// For each row, the number of rows of its side before it in the epoch.
     ranks: Vec<u32>,
     /// The number of the first row of each side.
     first: [u64; 2],
-    /// The probes of the rows of each side, for the indexed column. A row that can match nothing
-    /// asks for no numbers.
+    /// The probes of the rows of each side, for the indexed column. The probe of a row that can
+    /// match nothing has an empty range of numbers.
     probes: [Vec<Probe>; 2],
     /// The codes that the rows of each side match in the other columns, by column.
     further: [Vec<Vec<(i64, i64)>>; 2],
 }
 
 impl Epoch {
-    /// Begins with rows whose first ones have these numbers. Their probes are [pushed](Self::push)
-    /// row by row.
+    /// Begins an epoch, given the number of the first row of each side. The probes of the rows are
+    /// [pushed](Self::push) row by row.
     pub(super) fn begin(
         &mut self,
         ts: Vec<i64>,
@@ -51,7 +51,7 @@ impl Epoch {
         }
     }
 
-    /// Adds what the next row of a side looks for.
+    /// Adds the probe of the next row of a side.
     #[inline]
     pub(super) fn push(&mut self, side: Side, probe: Probe) {
         let probes = &mut self.probes[side as usize];
@@ -63,12 +63,12 @@ impl Epoch {
         self.ts.len()
     }
 
-    /// The number of the first row of a side.
+    /// Returns the number of the first row of a side.
     pub(super) fn first(&self, side: usize) -> u64 {
         self.first[side]
     }
 
-    /// How many rows of each side are before a row.
+    /// Returns how many rows of each side precede a row.
     #[inline]
     pub(super) fn before(&self, row: usize) -> [usize; 2] {
         let Some(&rank) = self.ranks.get(row) else {
@@ -78,41 +78,41 @@ impl Epoch {
         if self.sides[row] == Side::Left { [own, other] } else { [other, own] }
     }
 
-    /// The low bits of a row's number within its side.
+    /// Returns the low bits of a row's number within its side.
     #[inline]
     pub(super) fn number(&self, row: usize) -> u32 {
         (self.first[self.sides[row] as usize] as u32).wrapping_add(self.ranks[row])
     }
 
-    /// The probe of a row.
+    /// Returns the probe of a row.
     #[inline]
     pub(super) fn probe(&self, row: usize) -> &Probe {
         self.probe_of(self.sides[row], self.ranks[row] as usize)
     }
 
-    /// The probe of a row of a side.
+    /// Returns the probe of a row of a side.
     #[inline]
     pub(super) fn probe_of(&self, side: Side, rank: usize) -> &Probe {
         &self.probes[side as usize][rank]
     }
 
-    /// The probes of some rows of a side.
+    /// Returns the probes of some rows of a side.
     pub(super) fn probes(&self, side: Side, ranks: Range<usize>) -> &[Probe] {
         &self.probes[side as usize][ranks]
     }
 
-    /// Whether other columns than the indexed one have bands.
+    /// Returns whether columns other than the indexed one have bands.
     pub(super) fn has_further(&self) -> bool {
         self.further.iter().any(|columns| !columns.is_empty())
     }
 
-    /// The codes that a row of a side matches in each of the columns that are not indexed.
+    /// Returns the codes that a row of a side matches in each column that is not indexed.
     #[inline]
     pub(super) fn further(&self, side: Side, rank: usize) -> impl Iterator<Item = (i64, i64)> {
         self.further[side as usize].iter().map(move |ranges| ranges[rank])
     }
 
-    /// A row's place among the rows of its side.
+    /// Returns a row's position among the rows of its side.
     #[inline]
     pub(super) fn rank(&self, row: usize) -> usize {
         self.ranks[row] as usize

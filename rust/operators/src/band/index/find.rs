@@ -1,4 +1,4 @@
-//! Looks for the matches of new rows in the indexes.
+//! Finds the matches of new rows in the indexes.
 
 use std::ops::Range;
 
@@ -11,27 +11,28 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// Rows that are looked for together: the first ones, before it is known how many matches they
-/// have, and at most.
+/// The number of rows whose matches are searched for together: initially, while the number of
+/// matches is unknown, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
-/// Matches of rows that are looked for together, about: what stays in a core's cache.
+/// The approximate number of matches that are found together, so that they fit in a core's cache.
 const MATCHES: usize = 1 << 14;
 
-/// Matches after which a piece is given up for the rest of its rows to come later.
+/// The number of matches after which the search of a piece is interrupted and its remaining rows
+/// are left for later.
 pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Rows that a thread looks for by itself: fewer are not worth waking it.
+/// The minimum number of rows for which waking a thread is worthwhile.
 pub const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
-/// Finds the matches of an epoch's rows by the column that is indexed.
+/// Finds the matches of an epoch's rows, using the column that is indexed.
 pub trait Find: Send + Sync {
-    /// Begins with the rows of an epoch. The rows of the former epoch are through.
+    /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
 
-    /// The matches of rows of the epoch from `next` on: of some of them if they have many, or if
-    /// the driver is to pause.
+    /// Returns the matches of the epoch's rows from `next` on. The result covers only some of the
+    /// rows if they have many matches, or if the driver is asked to pause.
     fn find(
         &mut self,
         rows: &Rows,
@@ -40,17 +41,17 @@ pub trait Find: Send + Sync {
         filter: Option<&Filter<'_>>,
     ) -> Result<Vec<RowMatches>, JoinError>;
 
-    /// Fills the index of a side anew, with the rows that are in its window. The epoch is done.
+    /// Rebuilds the index of a side from the rows in its window. The epoch must be done.
     fn refill(&mut self, rows: &Rows, side: usize);
 
-    /// Notes that no later row looks for rows of a side before `first`. If it `is_all`, there are
-    /// no other rows.
+    /// Records that no later row searches for rows of a side before `first`. If `is_all` is `true`,
+    /// the side has no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
-    /// How often new rows have been merged with the others.
+    /// Returns how often new rows have been merged with the others.
     fn merges(&self) -> u64;
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     fn memory(&self) -> usize;
 }
 
@@ -86,14 +87,14 @@ impl<F: Find + ?Sized> Find for Box<F> {
     }
 }
 
-/// The matches of some neighbouring rows of the epoch.
+/// The matches of some adjacent rows of the epoch.
 #[derive(Debug, Default)]
 pub struct RowMatches {
-    /// The rows that were looked at.
+    /// The rows whose matches were searched for.
     pub rows: Range<usize>,
-    /// The low bits of the numbers of their matches, row by row.
+    /// The low bits of the numbers of the matches, row by row.
     pub numbers: Vec<u32>,
-    /// For each row, where its matches end.
+    /// The end of the matches of each row.
     pub ends: Vec<u32>,
     /// The number of candidates returned by the index to each thread. Trailing threads that
     /// received no candidates are omitted.
@@ -110,7 +111,7 @@ impl RowMatches {
         self.comparisons[thread] += candidates;
     }
 
-    /// The matches of each of some rows.
+    /// Returns the matches of each of the given rows.
     pub fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
         let skipped = rows.start - self.rows.start;
         let begin = skipped.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -121,23 +122,24 @@ impl RowMatches {
     }
 }
 
-/// The candidates of the rows of one side that are looked for together.
+/// The candidates for rows of one side whose matches are searched for together.
 #[derive(Debug, Default)]
 struct SideCandidates {
     numbers: Vec<u32>,
-    /// For each row, where its candidates end.
+    /// The end of the candidates of each row.
     ends: Vec<u32>,
 }
 
 impl SideCandidates {
-    /// Looks for them in an index.
+    /// Looks up the candidates in an index.
     fn find(&mut self, index: &impl WindowIndex, probes: &[Probe]) {
         self.numbers.clear();
         self.ends.clear();
         index.find_all(probes, &mut self.numbers, &mut self.ends);
     }
 
-    /// Keeps the candidates for which `agrees` holds, given the place of the row and the candidate.
+    /// Keeps the candidates for which `agrees` returns `true`, given the position of the row and
+    /// the candidate.
     fn retain(&mut self, agrees: impl Fn(usize, u32) -> bool) {
         let (mut at, mut kept) = (0, 0);
         for (nth, end) in self.ends.iter_mut().enumerate() {
@@ -173,8 +175,8 @@ impl Rows {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
             found.rows.end = some.end;
             let before = found.numbers.len();
-            // 1. The rows of each side probe the other's index together, and other bands are looked
-            //    at.
+            // 1. The rows of each side probe the other side's index together, and the other bands
+            //    are checked.
             let (from, to) = (self.epoch.before(some.start), self.epoch.before(some.end));
             let mut compared = 0;
             for (side, candidates) in SIDES.into_iter().zip(&mut candidates) {
@@ -186,7 +188,7 @@ impl Rows {
                 }
             }
             found.compare(thread, compared as u64);
-            // 2. What is left is brought into order.
+            // 2. The remaining candidates are sorted.
             let (epoch, ordered) = (&self.epoch, self.ordered);
             wide(Merge {
                 epoch,
@@ -195,7 +197,7 @@ impl Rows {
                 ordered,
                 found: &mut found,
             });
-            // 3. Then it goes through the condition.
+            // 3. They are then filtered by the condition.
             if let Some(filter) = filter {
                 found.filter(&self.epoch, before, some.clone(), filter)?;
             }
@@ -205,8 +207,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// Brings the candidates of rows into order, and drops those that fail another band or the
-    /// condition.
+    /// Sorts the candidates of rows, and drops those that fail another band or the condition.
     pub fn refine(
         &self,
         candidates: RowMatches,
@@ -234,8 +235,8 @@ impl Rows {
         Ok(found)
     }
 
-    /// Whether a row of the epoch and an earlier one are within the bands of the columns that are
-    /// not indexed.
+    /// Returns whether a row of the epoch and an earlier one match by the bands of the columns that
+    /// are not indexed.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
         let log = &self.logs[self.other(side)];
@@ -244,8 +245,8 @@ impl Rows {
     }
 }
 
-/// Appends the candidates of rows of both sides in the order of the rows. The candidates of each
-/// row are in the order in which they came, if that is wanted.
+/// Appends the candidates of both sides' rows, in row order. The candidates of each row are sorted
+/// in the order in which they arrived, if this is requested.
 struct Merge<'a> {
     epoch: &'a Epoch,
     rows: Range<usize>,
@@ -262,8 +263,8 @@ impl Work for Merge<'_> {
         let Merge { epoch, rows, candidates, ordered, found } = self;
         let mut at = found.numbers.len();
         let all = candidates.iter().map(|candidates| candidates.numbers.len()).sum::<usize>();
-        // What follows a row's candidates is read and written, too: how many these are cannot be
-        // predicted.
+        // Entries after a row's candidates are read and written too, because the number of
+        // candidates is unpredictable.
         found.numbers.resize(at + all + SHORT, 0);
         candidates.iter_mut().for_each(|candidates| candidates.numbers.extend([0; SHORT]));
         let (mut next, mut begin) = ([0; 2], [0; 2]);
@@ -274,7 +275,7 @@ impl Work for Merge<'_> {
             let (count, first) = (end - from, epoch.probe(row).from);
             if count <= SHORT {
                 let mut ages: [u32; SHORT] =
-                    numbers[from..from + SHORT].try_into().expect("as many numbers");
+                    numbers[from..from + SHORT].try_into().expect("there are SHORT numbers");
                 if ordered {
                     ages = ages.map(|number| number.wrapping_sub(first));
                     sort_short(&mut ages, count);
@@ -296,14 +297,14 @@ impl Work for Merge<'_> {
     }
 }
 
-/// Brings a row's matches, of which `first` is the oldest there can be, into the order in which
-/// they came.
+/// Sorts a row's matches in the order in which they arrived. `first` is the oldest row that can be
+/// among them.
 fn sort(numbers: &mut [u32], first: u32) {
     numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
 }
 
 impl RowMatches {
-    /// Drops the matches of the last rows that the condition does not keep.
+    /// Removes the matches of the last rows that the condition rejects.
     fn filter(
         &mut self,
         epoch: &Epoch,
@@ -311,7 +312,7 @@ impl RowMatches {
         rows: Range<usize>,
         filter: &Filter<'_>,
     ) -> Result<(), FilterError> {
-        // 1. The pairs, whole.
+        // 1. Build complete pairs.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for (row, earlier) in self.matches(rows.clone()) {
             let later = std::iter::repeat_n(epoch.number(row), earlier.len());
@@ -326,12 +327,12 @@ impl RowMatches {
                 }
             }
         }
-        // 2. Which of them stay.
+        // 2. Determine which of them are kept.
         let mut keep = Vec::with_capacity(left.len());
         for (left, right) in left.chunks(MATCHES).zip(right.chunks(MATCHES)) {
             keep.extend(filter(left, right)?);
         }
-        // 3. The others go.
+        // 3. Remove the others.
         let (mut at, mut kept) = (first, first);
         for end in &mut self.ends[rows.start - self.rows.start..] {
             while at < *end as usize {

@@ -1,4 +1,5 @@
-//! The index-based window join: rows in merged order in, pairs whose values are close out.
+//! The index-based window join. The input of the join is rows in merged order, and its output is
+//! pairs whose values are close.
 //!
 //! ```text
 //!                 ┌▶ probe S's index for rows of R ─┐
@@ -7,28 +8,29 @@
 //!                 └▶ probe R's index for rows of S ─┘
 //! ```
 //!
-//! The three steps of a window join for each row: look for it in the other side's window, remove
-//! what has left its own, insert it. They are done for many rows at a time, inserting first: a row
-//! that came later than the one that looks, or has left its window, is told by its number. So each
-//! row has, as the paper's parallel join records it, the numbers of the first and the last row of
-//! the other side that it may match; probes of many rows can wait for memory together, and threads
-//! take pieces of the rows without any lock. The join of the paper's section 4, in which threads
-//! take tasks from a queue and share PIM-Trees, is another way to [`Find`] matches.
+//! For each row, a window join searches the other side's window for matches, removes the rows that
+//! have left the row's own window, and inserts the row. This join does each step for many rows at a
+//! time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived after
+//! the searching row and those that have left its window. As in the paper's parallel join, each row
+//! stores the numbers of the first and the last row of the other side that it can match. The probes
+//! of many rows can wait for memory together, and threads process pieces of the rows without any
+//! lock. Another way to [`Find`] matches is the join of the paper's section 4, in which threads
+//! take tasks from a queue and share PIM-Trees.
 //!
-//! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the
-//! range of codes of the other side's rows that it matches, for every column with a band. The first
-//! column is indexed; the others are compared.
+//! Values are represented by codes: 64-bit integers in the same order as the values. For every
+//! column with a band, a row has its own code and the range of codes that it matches on the other
+//! side. The first column is indexed; the others are compared directly.
 //!
 //! # Trade-offs
 //!
-//! A row costs its time, its codes and a place in an index: 40 to 60 bytes. The matches of a row
-//! are sorted by number, since an index gives them by value.
+//! Each row takes 40 to 60 bytes for its time, its codes and its index entry. The matches of a row
+//! are sorted by number, since an index returns them by value.
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming);
-//! conditions without a band on any column by [`window::scale`](crate::window::scale), which
-//! compares with whole windows.
+//! Use [`interval::streaming`](crate::interval::streaming) for pairs with equal keys. Use
+//! [`window::scale`](crate::window::scale), which compares rows with whole windows, for conditions
+//! without a band on any column.
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! sections 2 and 4.
@@ -62,12 +64,12 @@ pub use rows::Rows;
 use rows::SIDES;
 use window::WindowEdge;
 
-/// Pairs of which a thread makes the results by itself, about.
+/// The approximate number of pairs whose results a thread computes at a time.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
-/// The column of which a sample of rows of both sides says that an index on it gives the fewest
-/// candidates, and how many times fewer than `current` does. Without rows of both sides it is that
-/// one.
+/// Returns the column on which an index returns the fewest candidates, and the factor by which it
+/// improves on `current`. Both values are estimated from a sample of rows of both sides. Returns
+/// `current` if either side has no rows.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
         let (left, right) = (left[column], right[column]);
@@ -113,11 +115,11 @@ pub struct IndexJoin<F> {
     how: How,
     rows: Rows,
     finder: F,
-    /// The oldest row of each side that a row of the epoch may match.
+    /// For each side, the oldest row that a row of the epoch can match.
     edges: Vec<WindowEdge>,
-    /// How many rows of the epoch have been looked for.
+    /// The number of rows of the epoch whose matches have been searched for.
     next: usize,
-    /// The matches of the rows that were looked for last.
+    /// The matches that were found last.
     found: Vec<RowMatches>,
     /// The number of comparisons per thread.
     comparisons: Vec<u64>,
@@ -133,8 +135,8 @@ impl<F> fmt::Debug for IndexJoin<F> {
 }
 
 impl<I: WindowIndex> IndexJoin<Ahead<I>> {
-    /// A join of two streams, without rows, with bands on `columns` columns. Unless it is
-    /// `ordered`, the pairs of a row come in any order.
+    /// Creates a join of two streams without rows, with bands on `columns` columns. Unless the join
+    /// is `ordered`, the pairs of a row are returned in any order.
     pub fn new(
         window: Retention,
         how: How,
@@ -147,7 +149,7 @@ impl<I: WindowIndex> IndexJoin<Ahead<I>> {
 }
 
 impl<F: Find> IndexJoin<F> {
-    /// A join of two streams, as [`new`](IndexJoin::new) makes it, whose matches `finder` finds.
+    /// Creates a join of two streams like [`new`](IndexJoin::new), with matches found by `finder`.
     pub fn of_two_streams(
         window: Retention,
         how: How,
@@ -158,9 +160,9 @@ impl<F: Find> IndexJoin<F> {
         Self::of_sides(&SIDES, window, how, columns, ordered, finder)
     }
 
-    /// A join of a stream with itself: each row with the earlier ones in its window, which is the
-    /// left one. All rows are left ones. In its results left rows are the later ones, and right
-    /// rows are numbered as left ones. `finder` is of one side.
+    /// Creates a self-join, which pairs each row with the earlier rows in its window. All rows are
+    /// added as left rows. In each result, the left row is the later one, and right rows have the
+    /// numbers of left rows. `finder` must have been created for one side.
     pub fn of_one_stream(window: Retention, columns: usize, ordered: bool, finder: F) -> Self {
         Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, finder)
     }
@@ -189,9 +191,8 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Returns the same join for rows in arrival order; the join must be empty. Its windows contain
-    /// all kept rows, and time is one of the band columns. A row is kept as long as future rows may
-    /// be `near` it in time.
+    /// Converts an empty join to arrival order. The windows contain all kept rows, and time is one
+    /// of the band columns. A row is kept as long as future rows can be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(mut self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));
@@ -208,13 +209,13 @@ impl<F: Find> IndexJoin<F> {
         self
     }
 
-    /// How often the indexes have merged new rows with the others.
+    /// Returns how often the indexes have merged new rows with the others.
     pub fn merges(&self) -> u64 {
         self.finder.merges()
     }
 
-    /// Exchanges the indexed column with another one, for the rows that are here and all that come:
-    /// their bands are given in that order from now on.
+    /// Makes another column the indexed one, for existing and future rows. After the call, bands
+    /// must be passed in the new order.
     pub fn index_by(&mut self, column: usize) {
         debug_assert!(self.next == self.rows.len(), "rows of the epoch may still match");
         self.rows.logs.iter_mut().for_each(|log| log.columns_mut().swap(0, column));
@@ -223,7 +224,8 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Rows that were looked for last, cut where they have some pairs.
+    /// Returns the rows whose matches were found last, divided into pieces with a certain number of
+    /// pairs.
     fn pieces(&self) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let mut pairs = usize::MAX;
@@ -242,9 +244,9 @@ impl<F: Find> IndexJoin<F> {
 }
 
 impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
-    /// The columns of each side are given with the indexed one first.
+    /// The columns of each side must be passed with the indexed one first.
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "the previous epoch must have ended");
         self.next = 0;
         let mut first = [0; 2];
         for (side, (log, first)) in SIDES.into_iter().zip(self.rows.logs.iter_mut().zip(&mut first))
@@ -311,7 +313,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
-        // Rows of one stream that join each other all come out by their pairs.
+        // In a self-join, all rows are emitted as part of pairs.
         if let Ok(sides) = self.rows.logs.as_mut_slice().try_into() {
             let sides: &mut [RowLog<CodeColumns>; 2] = sides;
             results.add_unmatched(sides, &Extent::new(self.window), self.how, now);

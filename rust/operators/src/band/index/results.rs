@@ -1,4 +1,4 @@
-//! From the matches of rows to results.
+//! Turns the matches of rows into results.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::matches::SHORT;
 use crate::rows::{Extent, Results, RowLog, Side};
 
 impl<F: Find> IndexJoin<F> {
-    /// The pairs of a piece of the epoch that was named last.
+    /// Returns the pairs of a piece of the epoch that was named last.
     pub(super) fn pairs(&self, rows: Range<usize>) -> Results {
         let found = || self.found.iter().filter(|found| rows.contains(&found.rows.start));
         debug_assert_eq!(
@@ -32,8 +32,8 @@ impl<F: Find> IndexJoin<F> {
         Results { left, right }
     }
 
-    /// Writes the offsets of the left and right rows of pairs; behind them there is room for a few
-    /// more.
+    /// Writes the offsets of the left and right rows of pairs, which must be followed by room for a
+    /// few more.
     fn pair(&self, found: &RowMatches, left: &mut [u32], right: &mut [u32]) {
         let firsts =
             [0, 1].map(|side| self.rows.logs.get(side).map_or(0, |log| log.first() as u32));
@@ -48,7 +48,8 @@ impl<F: Find> IndexJoin<F> {
             } else {
                 (&mut *right, &mut *left)
             };
-            // As many as there may be are written always: how many there are cannot be predicted.
+            // The maximum number of offsets is always written, because the actual number is
+            // unpredictable.
             if let (true, Some(few)) =
                 (end - begin <= SHORT, found.numbers[begin..].first_chunk::<SHORT>())
             {
@@ -64,8 +65,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// The results of the rows that were looked for last, where it matters which rows have had a
-    /// match.
+    /// Returns the results of the rows whose matches were found last, if matches are tracked.
     pub(super) fn collect(&mut self, from: usize) -> Results {
         let mut results = Results::default();
         let firsts: Vec<u32> = self.rows.logs.iter().map(|log| log.first() as u32).collect();
@@ -73,8 +73,10 @@ impl<F: Find> IndexJoin<F> {
         let IndexJoin { found, rows, window, how, .. } = self;
         let Rows { ordered, logs, epoch } = rows;
         let extent = Extent::new(*window);
-        let sides: &mut [RowLog<CodeColumns>; 2] =
-            logs.as_mut_slice().try_into().expect("one stream has no rows that come once or alone");
+        let sides: &mut [RowLog<CodeColumns>; 2] = logs
+            .as_mut_slice()
+            .try_into()
+            .expect("a self-join has no rows that are emitted once or unmatched");
         debug_assert_eq!(found.first().map_or(from, |found| found.rows.start), from);
         for (row, matches) in found.iter().flat_map(|found| found.matches(found.rows.clone())) {
             if matches.is_empty() {

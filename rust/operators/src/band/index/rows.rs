@@ -1,4 +1,4 @@
-//! The rows of a join by index: those that are kept, and those of the epoch.
+//! The rows of an index-based join: the kept rows and the rows of the epoch.
 
 use std::ops::Range;
 
@@ -10,46 +10,47 @@ use crate::rows::{RowLog, Side};
 
 pub(super) const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// The rows of a join: the rows that are kept, and the rows of the epoch with their probes.
+/// The rows of a join: the kept rows, and the rows of the epoch with their probes.
 #[derive(Debug)]
 pub struct Rows {
-    /// Whether the matches of a row come in the order in which they came.
+    /// `true` if the matches of a row must be returned in the order in which they arrived.
     pub(super) ordered: bool,
-    /// One a side, or a single one for a join of a stream with itself.
+    /// One log per side, or a single one for a self-join.
     pub(super) logs: Vec<RowLog<CodeColumns>>,
     pub(super) epoch: Epoch,
 }
 
 impl Rows {
-    /// How many rows the epoch has.
+    /// Returns the number of rows in the epoch.
     #[inline]
     pub fn len(&self) -> usize {
         self.epoch.len()
     }
 
-    /// Whether the epoch has no row.
+    /// Returns whether the epoch is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers of the rows of a side that are kept.
+    /// Returns the numbers of the kept rows of a side.
     pub fn numbers(&self, side: usize) -> Range<u64> {
         self.logs[side].first()..self.logs[side].end()
     }
 
-    /// The kept rows of a side with these numbers that can match anything, as an index has them.
+    /// Returns the kept rows of a side that have these numbers and can match anything, as index
+    /// entries.
     pub fn entries(&self, side: usize, numbers: Range<u64>) -> Vec<Entry> {
         self.logs[side].entries(numbers)
     }
 
-    /// The number of the side that rows of a side look at.
+    /// Returns the index of the side that the rows of a side are compared with.
     #[inline]
     pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }
     }
 
-    /// The side of a row of the epoch, the low bits of its number, its code if it can match
-    /// anything, and what it looks for.
+    /// Returns a row of the epoch: its side, the low bits of its number, its code if it can match
+    /// anything, and its probe.
     #[inline]
     pub fn row(&self, row: usize) -> (Side, u32, Option<i64>, Probe) {
         let (side, number) = (self.epoch.sides[row], self.epoch.number(row));

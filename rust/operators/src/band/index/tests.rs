@@ -1,5 +1,5 @@
-//! The join against a loop over all pairs. What this cannot catch: races, since threads share
-//! nothing but what they read.
+//! Checks the join against a loop over all pairs. These tests cannot detect races, but threads
+//! share only data that they read.
 
 use proptest::prelude::*;
 use tidegate_structures::index::{BPlusTree, BucketIndex};
@@ -15,7 +15,7 @@ use oracle::{
     rows, window, within,
 };
 
-/// An index of the structures.
+/// The index structures to test.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Buckets,

@@ -1,15 +1,15 @@
-//! Which earlier rows of the other side a row may match.
+//! Determines which earlier rows of the other side a row can match.
 
 use super::codes::CodeColumns;
 use crate::rows::{Retention, RowLog};
 
-/// The oldest row of a side that is in its window, which only rises.
+/// The oldest row of a side that is in its window. The edge only moves forward.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowEdge(pub(super) u64);
 
 impl WindowEdge {
-    /// Moves up to the oldest row of `log` that a row at `now` may match when the side's next row
-    /// is `next`.
+    /// Moves the edge up to the oldest row of `log` that a row at `now` can match, if `next` is the
+    /// side's next row.
     #[inline]
     pub(super) fn advance(
         &mut self,

@@ -1,34 +1,36 @@
-//! Which replicas a key is assigned to: the three parallel patterns of PPOIJ (section 3).
+//! Assigns keys to replicas, according to the three parallel patterns of PPOIJ (section 3).
 //!
-//! - **KP**: each key is at home on one replica.
-//! - **DP**: each key is on all replicas. All store each row, and one looks for its matches. In the
-//!   paper all look, and one stores. A row then costs work on every replica, and the matches that
-//!   several replicas find have to be put in order. A number of 4 bytes is cheaper to keep twice.
-//! - **HP**: each key is on as many replicas as its load needs (Algorithm 1). The first rows
-//!   calibrate it; from then on frequencies are measured anew with every [`MEASURED_ROWS`] rows,
-//!   older ones fading, and keys follow. One row in [`SAMPLED`] stands for the others.
+//! - **KP**: each key has a single replica, its home.
+//! - **DP**: every replica has all keys. All replicas store each row, and one of them searches for
+//!   its matches. In the paper, all replicas search for matches, and one stores the row. A row then
+//!   costs work on every replica, and the matches that several replicas find have to be put in
+//!   order. Storing a 4-byte number on several replicas is cheaper.
+//! - **HP**: each key is on as many replicas as its load requires (Algorithm 1). The first rows
+//!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, frequencies are updated, with older
+//!   rows fading, and the mapping is adapted. Only one in every [`SAMPLED`] rows is counted.
 //!
-//!   The load of a key is the product of the frequencies of its two sides. The paper takes the
-//!   frequency itself. But each left row of a key is compared with right rows of the key, and their
-//!   number grows with the key's frequency, too. With loads that are frequencies, replicas get
-//!   equally many rows and very different numbers of comparisons.
-//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`LOAD_FACTOR`];
-//!   then HP. But only where pairs are filtered: otherwise, finding pairs takes less time than
-//!   putting the pairs of several replicas in order.
+//!   The load of a key is the product of the frequencies of its two sides. The paper uses the
+//!   frequency itself. However, each left row of a key is compared with right rows of the key,
+//!   whose number also grows with the key's frequency. If loads were plain frequencies, replicas
+//!   would get equal numbers of rows but very different numbers of comparisons.
+//! - **Auto**: KP, until the busiest replica makes more than [`LOAD_FACTOR`] times the mean number
+//!   of comparisons; then HP. The switch happens only if pairs are filtered. Without a filter,
+//!   finding pairs takes less time than putting the pairs of several replicas in order.
 //!
-//! Mappings change between two epochs only, when no replica is at work. A replica that is taken off
-//! a key keeps the rows it has stored and is asked for their matches until they are purged; it
-//! stores no new ones. So each stored row is on one replica all its life, and each later row is
-//! shown to every replica that has rows of its key. With DP nothing changes.
+//! The mapping changes only between two epochs, when no replica is working. A replica that is
+//! removed from a key keeps the rows that it has stored. The replica is searched for matches among
+//! these rows until they are purged, but it stores no new rows. Each stored row therefore stays on
+//! one replica, and each later row is compared on every replica that has rows of its key. With DP,
+//! the mapping never changes.
 
 use std::collections::HashMap;
 
 use crate::rows::{NO_KEY, Side};
 
-/// How keys are assigned to replicas.
+/// The strategy by which keys are assigned to replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
-    /// KP, until the load asks for HP.
+    /// KP, until the load requires HP.
     Auto,
     /// KP.
     Key,
@@ -38,51 +40,52 @@ pub enum Parallelism {
     Hybrid,
 }
 
-/// The most loaded replica may have so many times the mean load, unless it is said otherwise: the θ
+/// The default maximum ratio between the load of the most loaded replica and the mean load: the θ
 /// of Algorithm 1.
 pub const LOAD_FACTOR: f64 = 1.2;
 
-/// Rows between two looks at the frequencies: a few milliseconds of work.
+/// The number of rows between two checks of the frequencies, which is a few milliseconds of work.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// How many rows of a side that follow each other are stored by one replica of their key. So one
-/// replica finds most of a row's matches, and they need not be put in order.
+/// The number of consecutive rows of a side that one replica of their key stores. As a result, one
+/// replica finds most of a row's matches, and they do not have to be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// How many rows of an epoch that follow each other are looked at by one replica, at most, where
-/// each has all keys; and how many such turns each replica has, at least, as far as there are rows.
+/// The maximum number of consecutive rows of an epoch whose matches one replica searches for, if
+/// every replica has all keys. The second constant is the minimum number of such turns per replica,
+/// if there are enough rows.
 const LOOKED_AT_TOGETHER: usize = 64;
 const TURNS: usize = 4;
 
-/// One row in this number is counted.
+/// The sampling interval: one row in this many is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Comparisons that are needed to say how they are spread.
+/// The number of comparisons needed to judge how they are distributed.
 const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 14 };
 
-/// Rows of a key that fade into fewer are forgotten.
+/// A key is dropped when its frequency fades below this value.
 const LEAST_FREQUENCY: f32 = 0.5;
 
-/// From here on a row's route is no replica, but a place among the splits: the key is not on its
-/// home replica alone.
+/// Routes from this value on are positions among the splits instead of replicas: the key has other
+/// replicas than its home.
 const SPLIT: u16 = 1 << 15;
 
-/// In place of a replica in a row's route: the row has no key.
+/// The route of a row that has no key.
 const NOWHERE: u16 = u16::MAX;
 
-/// In place of a key's route: it is at home.
+/// The route of a key that is only on its home replica.
 const HOME: u16 = 0;
 
 /// The replicas of a split key.
 #[derive(Clone, Debug, Default)]
 struct Split {
-    /// The replicas that store rows.
+    /// The replicas that store new rows.
     active: Vec<u16>,
-    /// The replicas that have stored some before.
+    /// The replicas that stored rows earlier.
     draining: Vec<u16>,
 }
 
-/// Who looks at a row.
+/// The replicas that search for the matches of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LookAssignment {
     None,
@@ -90,37 +93,40 @@ pub(super) enum LookAssignment {
     Several,
 }
 
-/// The part that a replica has of a key.
+/// The share of a key that a replica has.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KeyShare {
-    /// Nothing.
+    /// No rows of the key.
     None,
-    /// It stores all rows of the key, which is at home here: at this place among such keys.
+    /// All rows of the key, whose home is this replica. Contains the key's position among the keys
+    /// at home on this replica.
     All(u32),
-    /// It has a part of them.
+    /// A part of the rows.
     Part(KeyPart),
 }
 
 /// A replica's part of a key's rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyPart {
-    /// The key's place among those at home here; none if it is at home elsewhere.
+    /// The key's position among the keys at home on this replica. `None` if its home is another
+    /// replica.
     pub(super) home: Option<u32>,
-    /// Its place among the split keys.
+    /// The key's position among the split keys.
     pub(super) split: u32,
-    /// This replica's place among those that store rows, if it does, and their number.
+    /// This replica's position among those that store rows, if it is one of them, and the number of
+    /// these replicas.
     place: Option<u32>,
     degree: u32,
 }
 
 impl KeyPart {
-    /// Whether this replica is the one that stores the row of that number.
+    /// Returns whether this replica stores the row with this number.
     pub(super) fn stores(self, number: u32) -> bool {
         self.place == Some(number / STORED_TOGETHER % self.degree)
     }
 }
 
-/// Divides key numbers by the number of replicas with two multiplications.
+/// Divides key numbers by the number of replicas, using two multiplications.
 #[derive(Clone, Copy, Debug)]
 struct Divisor {
     by: u64,
@@ -129,11 +135,12 @@ struct Divisor {
 
 impl Divisor {
     fn new(by: usize) -> Self {
-        // Rounded up; one replica takes all, which its reciprocal of 2^64 would not say in 64 bits.
+        // Rounded up. A single replica has all keys, since its reciprocal of 2^64 does not fit in
+        // 64 bits.
         Divisor { by: by as u64, reciprocal: (u64::MAX / by as u64).wrapping_add(1) }
     }
 
-    /// Quotient and rest.
+    /// Returns quotient and remainder.
     #[inline(always)]
     fn divide(self, key: u32) -> (u32, u16) {
         if self.by == 1 {
@@ -144,7 +151,7 @@ impl Divisor {
     }
 }
 
-/// The mapping from keys to replicas, and what it is decided by.
+/// The mapping from keys to replicas, and the statistics on which it is based.
 #[derive(Debug)]
 pub(super) struct Assignment {
     parallelism: Parallelism,
@@ -154,42 +161,44 @@ pub(super) struct Assignment {
     divisor: Divisor,
     /// The replicas of each split key.
     splits: Vec<Split>,
-    /// Places among those that no key has.
+    /// Unused positions among the splits.
     free: Vec<u16>,
-    /// The routes of keys up to the greatest that is split.
+    /// The routes of keys, up to the largest split key.
     routes: Vec<u16>,
     split_keys: Vec<u32>,
-    /// Whether `Auto` has found a reason to split.
+    /// `true` if `Auto` has found a reason to split keys.
     is_splitting: bool,
     frequencies: Frequencies,
-    /// Rows since the last look.
+    /// The number of rows since the last check.
     rows: u64,
-    /// Comparisons up to a former look.
+    /// The number of comparisons up to an earlier check.
     comparisons: Vec<u64>,
 }
 
-/// Rows of keys, as far as they were counted, older ones fading.
+/// The frequencies of keys among counted rows, with older rows fading.
 #[derive(Debug, Default)]
 struct Frequencies {
-    /// By the key's number.
+    /// The frequencies, indexed by key.
     of_keys: Vec<Frequency>,
-    /// The keys that have some, each once, and keys that were forgotten since the last fading.
+    /// The keys with a nonzero frequency, each of them once, and keys that were dropped since the
+    /// last fading.
     listed: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Frequency {
-    /// By side.
+    /// The number of rows per side.
     rows: [f32; 2],
     is_listed: bool,
 }
 
 impl Frequencies {
-    /// Counts a row.
+    /// Counts one row.
     fn add(&mut self, key: u32, side: Side) {
         let place = key as usize;
         if self.of_keys.len() <= place {
-            // By less than a vector would: there may be many keys.
+            // The capacity grows less than that of a vector by default, because there may be many
+            // keys.
             if self.of_keys.capacity() <= place {
                 self.of_keys.reserve_exact(place + 1 + place / 8 - self.of_keys.len());
             }
@@ -202,7 +211,7 @@ impl Frequencies {
         rows[side as usize] += 1.0;
     }
 
-    /// The load of each key.
+    /// Returns the load of each key.
     fn loads(&self) -> Vec<(u32, f32)> {
         let load = |&key: &u32| {
             let [left, right] = self.of_keys[key as usize].rows;
@@ -211,7 +220,7 @@ impl Frequencies {
         self.listed.iter().map(load).collect()
     }
 
-    /// Lets all fade by half, and forgets keys that have few rows left.
+    /// Halves all frequencies, and drops keys that have few rows left.
     fn fade(&mut self) {
         let of_keys = &mut self.of_keys;
         self.listed.retain(|&key| {
@@ -225,7 +234,7 @@ impl Frequencies {
         });
     }
 
-    /// Forgets the rows of a key, whose number may be given to another one.
+    /// Drops the frequency of a key, whose number can be reused for another key.
     fn forget(&mut self, key: u32) {
         if let Some(of_key) = self.of_keys.get_mut(key as usize) {
             of_key.rows = [0.0; 2];
@@ -239,9 +248,9 @@ impl Frequencies {
 
 impl Assignment {
     pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
-        assert!(replicas < usize::from(SPLIT), "a route names a replica in 15 bits");
+        assert!(replicas < usize::from(SPLIT), "replica numbers have 15 bits");
         Assignment {
-            // A single replica has all keys, which DP does not look up for each row.
+            // A single replica has all keys, and with DP, no key has to be looked up.
             parallelism: if replicas == 1 { Parallelism::Data } else { parallelism },
             replicas,
             load_factor: LOAD_FACTOR,
@@ -257,9 +266,9 @@ impl Assignment {
         }
     }
 
-    /// The same, where the most loaded replica may have so many times the mean load.
+    /// Sets the maximum ratio between the load of the most loaded replica and the mean load.
     pub(super) fn with_load_factor(self, load_factor: f64) -> Self {
-        assert!(load_factor >= 1.0, "the most loaded replica has the mean at least");
+        assert!(load_factor >= 1.0, "the load factor must be at least 1");
         Assignment { load_factor, ..self }
     }
 
@@ -268,7 +277,8 @@ impl Assignment {
         self.divisor.divide(key).1
     }
 
-    /// The key's place among those that are at home on replica `me`, if it is; with DP all are.
+    /// Returns the key's position among the keys whose home is replica `me`, if it is one of them;
+    /// with DP, all keys are.
     #[inline]
     pub(super) fn home_of(&self, key: u32, me: u16) -> Option<usize> {
         if self.parallelism == Parallelism::Data {
@@ -278,19 +288,20 @@ impl Assignment {
         (home == me).then_some(place as usize)
     }
 
-    /// The key's place among those that are split, if it is.
+    /// Returns the key's position among the split keys, if it is split.
     pub(super) fn split_of(&self, key: u32) -> Option<usize> {
         let route = self.routes.get(key as usize).copied().filter(|&route| route != HOME)?;
         Some(usize::from(route - SPLIT))
     }
 
-    /// How many rows of an epoch of `rows` rows one replica looks at in turn, as a power of two.
+    /// Returns the number of consecutive rows whose matches one replica searches for in its turn,
+    /// as a power of two; `rows` is the number of rows in the epoch.
     pub(super) fn turn(&self, rows: usize) -> u32 {
         (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
     }
 
-    /// The replica that looks at the row of a key, given the number of its turn in the epoch; a mark
-    /// for several, and for no key.
+    /// Returns the replica that searches for the matches of a row with this key, given the number
+    /// of its turn in the epoch. Special values mean several replicas, or no key.
     #[inline]
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
@@ -303,8 +314,9 @@ impl Assignment {
         }
     }
 
-    /// The part that replica `me` has of a row of `key` that goes by `route`. Part of the loop over
-    /// rows, which is compiled for wider instructions: a call would not be inlined there by itself.
+    /// Returns the share that replica `me` has of a row with this `key` and `route`. The method is
+    /// part of the loop over rows, which is compiled for wider instructions. The compiler would not
+    /// inline this method there by default.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
         if self.stores_all() {
@@ -318,13 +330,13 @@ impl Assignment {
         }
     }
 
-    /// Whether each replica stores all rows.
+    /// Returns whether every replica stores all rows.
     #[inline]
     pub(super) fn stores_all(&self) -> bool {
         self.parallelism == Parallelism::Data
     }
 
-    /// Whether replica `me` may have to look at a row that goes by `route`.
+    /// Returns whether replica `me` may have to search for matches of a row with this `route`.
     #[inline]
     pub(super) fn may_look(route: u16, me: u16) -> bool {
         route == me || Self::is_split(route)
@@ -350,8 +362,8 @@ impl Assignment {
         })
     }
 
-    /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none
-    /// without a key.
+    /// Returns which replica searches for matches of the row with this `route`, or that several do;
+    /// nothing if the row has no key.
     #[inline]
     pub(super) fn looks(route: u16) -> LookAssignment {
         match route {
@@ -361,9 +373,9 @@ impl Assignment {
         }
     }
 
-    /// Takes note of an epoch that is done: the keys and sides of its rows, the comparisons of each
-    /// replica so far, and whether pairs are filtered. `holds` tells whether a replica still has
-    /// rows of the split key at a place that it does not serve any more.
+    /// Updates the statistics after an epoch, given the keys and sides of its rows, the comparisons
+    /// of each replica so far, and whether pairs are filtered. `holds` returns whether a replica
+    /// that no longer serves the split key at a position still has rows of this key.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],
@@ -406,8 +418,8 @@ impl Assignment {
         }
     }
 
-    /// Counts rows by key and side: one of each [`SAMPLED`] rows that follow each other, at a place
-    /// that changes. At a fixed place, sides that take turns would be one side.
+    /// Counts rows by key and side: one row of each [`SAMPLED`] consecutive rows, at a varying
+    /// position. At a fixed position, rows whose sides alternate would all be counted for one side.
     fn count(&mut self, keys: &[u32], sides: &[Side]) {
         let sampled = SAMPLED as u64;
         let end = self.rows + keys.len() as u64;
@@ -421,8 +433,8 @@ impl Assignment {
         }
     }
 
-    /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among
-    /// its replicas, so lines 4 to 10 are given.
+    /// Executes Algorithm 1 from line 11 on, for mappings that are already in use. A key's home
+    /// stays among its replicas, so lines 4 to 10 are not needed.
     fn assign(&mut self, holds: impl Fn(u16, usize) -> bool) {
         let of_keys = self.frequencies.loads();
         let total: f32 = of_keys.iter().map(|(_, load)| load).sum();
@@ -430,7 +442,8 @@ impl Assignment {
             return;
         }
         let mut loads = vec![0.0_f32; self.replicas];
-        // A key below this share of the mean load cannot put the balance out; it stays at home.
+        // A key below this share of the mean load cannot disturb the balance, so it stays at its
+        // home.
         let heavy = total / self.replicas as f32 / 16.0;
         let mut keys: Vec<(u32, f32)> = Vec::new();
         for (key, load) in of_keys {
@@ -471,9 +484,9 @@ impl Assignment {
         self.change(wanted.collect(), holds);
     }
 
-    /// Brings the wanted mapping about.
+    /// Changes the mapping to `wanted`.
     fn change(&mut self, mut wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, usize) -> bool) {
-        // 1. Keys that are split already.
+        // 1. Keys that are already split.
         for key in std::mem::take(&mut self.split_keys) {
             let home = self.home(key);
             let place = usize::from(self.routes[key as usize] - SPLIT);
@@ -491,7 +504,7 @@ impl Assignment {
             let is_split = split.active.len() > 1 || !split.draining.is_empty();
             if is_split { self.split_keys.push(key) } else { self.unite(key) }
         }
-        // 2. Others; all that their home has of them stays there.
+        // 2. Other keys. Rows at their home replica stay there.
         for (key, active) in wanted {
             let split = Split { active, draining: Vec::new() };
             let place = match self.free.pop() {
@@ -499,7 +512,7 @@ impl Assignment {
                     self.splits[usize::from(place)] = split;
                     place
                 }
-                // Of several thousand keys none is heavy.
+                // No key is heavy if there are several thousand of them.
                 None if self.splits.len() >= usize::from(NOWHERE - SPLIT) => continue,
                 None => {
                     self.splits.push(split);
@@ -514,13 +527,13 @@ impl Assignment {
         }
     }
 
-    /// Leaves a split key to its home.
+    /// Assigns a split key to its home replica alone.
     fn unite(&mut self, key: u32) {
         let route = std::mem::replace(&mut self.routes[key as usize], HOME);
         self.free.push(route - SPLIT);
     }
 
-    /// Forgets keys without rows.
+    /// Drops keys without rows.
     pub(super) fn forget(&mut self, keys: &[u32]) {
         for &key in keys {
             if self.split_of(key).is_some() {
@@ -531,12 +544,12 @@ impl Assignment {
         }
     }
 
-    /// Bytes of what is known of keys.
+    /// Returns the memory held for keys, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.frequencies.memory() + self.routes.capacity() * size_of::<u16>()
     }
 
-    /// Keys on more than one replica.
+    /// Returns the number of keys on more than one replica.
     pub(super) fn split_keys(&self) -> usize {
         self.split_keys.len()
     }
@@ -546,8 +559,8 @@ impl Assignment {
 mod tests {
     use super::*;
 
-    /// The comparisons of each replica, if each row of a key were compared with all others of the key
-    /// on the other side.
+    /// Returns the number of comparisons per replica if each row of a key is compared with all of
+    /// the key's rows on the other side.
     fn loads(assignment: &Assignment, rows: &[(u32, u32)]) -> Vec<f64> {
         let mut loads = vec![0.0; assignment.replicas];
         for (key, &(left, right)) in (0..).zip(rows) {
@@ -565,8 +578,8 @@ mod tests {
         loads
     }
 
-    /// The load factor of 8 replicas and 50 keys of which a share 1 - `s` of the rows has a share `s`
-    /// of the keys, of these in turn, and so on; the second side's frequencies may be turned round.
+    /// Returns the load factor for 8 replicas and 50 keys. A share 1 - `s` of the rows has a share
+    /// `s` of the keys, recursively. The frequencies of the second side can be reversed.
     fn load_factor(s: f64, theta: f64, turned: bool) -> f64 {
         let share = |keys: f64| keys.powf((1.0 - s).ln() / s.ln());
         let rows = |key: u32| {
@@ -615,7 +628,7 @@ mod tests {
 
     #[test]
     fn a_larger_theta_splits_fewer_keys() {
-        // With the largest, no key is split.
+        // With the largest load factor, no key is split.
         assert!(load_factor(0.4, 8.0, false) > 2.0, "{}", load_factor(0.4, 8.0, false));
     }
 
@@ -630,7 +643,7 @@ mod tests {
         frequencies.fade();
         frequencies.fade();
         assert_eq!(frequencies.loads(), [(7, 0.25)]);
-        // Another key has the number from here on.
+        // From here on, another key has this number.
         frequencies.forget(7);
         frequencies.add(7, Side::Right);
         frequencies.add(7, Side::Left);

@@ -1,33 +1,33 @@
-//! The stored rows of keys: for each key and side the numbers of its rows, neighbours in merged
+//! The stored rows of keys: for each key and side, the numbers of its rows, adjacent and in merged
 //! order.
 //!
-//! All buffers of a replica lie in one array of cells, each in a block of its own. Rows enter at a
-//! buffer's end. Rows that are too old are passed over when its front is looked at, so that nothing
-//! is done for them one by one. A full block is left for one that fits the rows that are still of
-//! use, or these rows move to its start.
+//! All buffers of a replica are in one array of cells, each in a separate block. Rows are appended
+//! at a buffer's end. Rows that are too old are skipped when the front of the buffer is read, so
+//! they need no work one by one. When a block is full, the rows that are still needed are moved to
+//! its start or to another block that fits them.
 
-/// How many numbers are read or written at once, even if fewer are wanted: most rows have no more
-/// matches.
+/// The number of row numbers that are read or written together, even if fewer are needed. Most rows
+/// have no more matches.
 pub(super) const LANES: usize = 8;
 
-/// The bytes that a row takes in a buffer, about, if its key has several rows: its number, and the
-/// room behind it.
+/// The approximate number of bytes per row in a buffer if its key has several rows: the row's
+/// number, and free room after it.
 pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 
-/// Free cells that a full block leaves behind it, at least.
+/// The minimum number of free cells that remain at the end of a new block.
 const LEAST_ROOM: usize = 4;
 
-/// Cells that may be in no block before it is worth moving all others: 64 KiB.
+/// The number of unused cells from which moving all buffers is worthwhile: 64 KiB.
 const WORTH_PACKING: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
 
-/// Where the rows of one key and side lie among the cells.
+/// The position of the rows of one key and side among the cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buffer {
-    /// The oldest row that may be of use.
+    /// The oldest row that may still be needed.
     begin: u32,
-    /// Behind the newest row.
+    /// The position after the newest row.
     end: u32,
-    /// The block.
+    /// The start of the block.
     start: u32,
     limit: u32,
 }
@@ -43,15 +43,15 @@ impl Buffer {
     }
 }
 
-/// The blocks of all buffers. The low bits of a row's number stand for it; two that are compared
-/// are of rows less than 2^31 apart.
+/// The blocks of all buffers. A row is represented by the low bits of its number; the numbers of
+/// two rows that are compared differ by less than 2^31.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// As many more than blocks have as are read at once.
+    /// The cells of all blocks, followed by as many as are read together.
     numbers: Vec<u32>,
-    /// Starts of blocks that no buffer has, by class of size.
+    /// The starts of blocks that no buffer uses, by size class.
     free: Vec<Vec<u32>>,
-    /// Cells in those.
+    /// The number of cells in these blocks.
     idle: usize,
 }
 
@@ -61,24 +61,25 @@ impl Default for Cells {
     }
 }
 
-/// Whether the row `number` came before the row `other`.
+/// Returns whether the row `number` arrived before the row `other`.
 #[inline]
 fn is_before(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() < 0
 }
 
-/// Sizes of blocks: four in each octave. The least class whose blocks have `cells` cells.
+/// Block sizes fall into classes, four per octave. Returns the smallest class whose blocks have at
+/// least `cells` cells.
 fn class_of(cells: usize) -> usize {
     let octave = (cells.max(4).ilog2() - 2) as usize;
     octave * 4 + cells.max(4).div_ceil(1 << octave) - 4
 }
 
-/// The cells of a block.
+/// Returns the number of cells in a block of a class.
 fn size_of_class(class: usize) -> usize {
     (4 + class % 4) << (class / 4)
 }
 
-/// The class of a block for `rows` rows and some to come.
+/// Returns the class of a block for `rows` rows and some future rows.
 fn class_with_room(rows: usize) -> usize {
     class_of(rows + rows / 4 + rows.min(LEAST_ROOM) + LEAST_ROOM)
 }
@@ -90,8 +91,8 @@ impl Cells {
         self.numbers[from..from + LANES].try_into().expect("so many lanes")
     }
 
-    /// How many of a buffer's rows from `from` on came before the row `number`. Without a branch on
-    /// what they are, which nothing could predict.
+    /// Returns how many of a buffer's rows from `from` on arrived before the row `number`. There is
+    /// no branch on the values, because they are unpredictable.
     #[inline(always)]
     fn count_before(&self, mut from: u32, end: u32, number: u32) -> u32 {
         let start = from;
@@ -108,13 +109,13 @@ impl Cells {
         }
     }
 
-    /// Passes over the rows that came before the row `number`.
+    /// Skips the rows that arrived before the row `number`.
     #[inline(always)]
     pub(super) fn drop_before(&self, buffer: &mut Buffer, number: u32) {
         buffer.begin += self.count_before(buffer.begin, buffer.end, number);
     }
 
-    /// Stores a row; rows before `oldest` are of no use any more.
+    /// Stores a row; rows before `oldest` are no longer needed.
     #[inline]
     pub(super) fn push(&mut self, buffer: &mut Buffer, number: u32, oldest: u32) {
         if buffer.end == buffer.limit {
@@ -124,14 +125,14 @@ impl Cells {
         buffer.end += 1;
     }
 
-    /// Makes room in a full block or takes another one. A later call is as many rows away as a
-    /// quarter of those that are copied now.
+    /// Makes room in a full block, or allocates another one. After the call, there is room for at
+    /// least a quarter as many rows as have been copied.
     #[inline(never)]
     fn make_room(&mut self, buffer: &mut Buffer, oldest: u32) {
         self.drop_before(buffer, oldest);
         let (rows, from) = (buffer.len(), buffer.begin as usize);
         let class = class_with_room(rows);
-        // What a burst has taken is given back when it is over.
+        // Memory from a burst is released afterwards.
         let fits = (size_of_class(class)..=4 * size_of_class(class)).contains(&buffer.size());
         let to = if fits { buffer.start } else { self.take(class) };
         self.numbers.copy_within(from..from + rows, to as usize);
@@ -142,7 +143,7 @@ impl Cells {
         (buffer.begin, buffer.end) = (to, to + rows as u32);
     }
 
-    /// A block of a class, free or new.
+    /// Returns a block of a class, either a free one or a new one.
     fn take(&mut self, class: usize) -> u32 {
         let size = size_of_class(class);
         if let Some(start) = self.free.get_mut(class).and_then(Vec::pop) {
@@ -151,7 +152,7 @@ impl Cells {
         }
         let start = self.numbers.len() - LANES;
         if self.numbers.len() + size > self.numbers.capacity() {
-            // By less than a vector would, since this is most of the state.
+            // The array grows less than a vector would by default, since it is most of the state.
             self.numbers.reserve_exact(size + start / 8);
         }
         self.numbers.resize(start + size + LANES, 0);
@@ -159,7 +160,7 @@ impl Cells {
         start as u32
     }
 
-    /// Gives the block of a buffer back.
+    /// Releases the block of a buffer.
     pub(super) fn free(&mut self, buffer: Buffer) {
         if buffer.size() > 0 {
             let class = class_of(buffer.size());
@@ -171,13 +172,13 @@ impl Cells {
         }
     }
 
-    /// Whether many cells are in no buffer's block.
+    /// Returns whether many cells are outside the blocks of all buffers.
     pub(super) fn is_sparse(&self) -> bool {
         self.idle > WORTH_PACKING.max(self.numbers.len() / 4)
     }
 
-    /// Moves all buffers into as few cells as they need, without rows before the `oldest` of each
-    /// side.
+    /// Moves all buffers into as few cells as possible, without the rows before the `oldest` of
+    /// each side.
     pub(super) fn pack<'a>(&mut self, buffers: impl Iterator<Item = (&'a mut Buffer, u32)>) {
         let mut packed = Cells::default();
         for (buffer, oldest) in buffers {
@@ -197,7 +198,7 @@ impl Cells {
         *self = packed;
     }
 
-    /// Adds a buffer's rows to those found: all, or those before the row `upto`.
+    /// Appends a buffer's rows to `found`: all of them, or those before the row `upto`.
     #[inline(always)]
     pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut FoundNumbers) {
         let rows = match upto {
@@ -214,14 +215,14 @@ impl Cells {
         found.len += rows;
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         let of_free: usize = self.free.iter().map(Vec::capacity).sum();
         (self.numbers.capacity() + of_free) * size_of::<u32>()
     }
 }
 
-/// Numbers of rows, behind which some more may be written.
+/// Row numbers, followed by room for some more.
 #[derive(Debug)]
 pub(super) struct FoundNumbers {
     numbers: Vec<u32>,
@@ -239,7 +240,7 @@ impl FoundNumbers {
         self.len
     }
 
-    /// The numbers, and some more.
+    /// Returns the numbers, followed by arbitrary ones.
     #[inline]
     pub(super) fn padded(&self) -> &[u32] {
         &self.numbers
@@ -291,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers are near where they wrap.
+        /// The numbers are close to the point where they wrap around.
         #[test]
         fn oracle_queues(
             steps in prop::collection::vec((0_usize..3, 0_u32..20, 0_u32..60, any::<bool>()), 1..400),

@@ -1,22 +1,23 @@
-//! The kept columns of the rows of one side: their times and keys, in chunks.
+//! The kept columns for the rows of one side: times and keys, in chunks.
 
 use std::collections::VecDeque;
 
 use crate::rows::{KeptColumns, RowLog};
 
-/// Rows of a chunk: few enough that what is kept behind the oldest row is little.
+/// The number of rows in a chunk. Chunks are small, so that few rows are kept before the oldest
+/// needed row.
 const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
 
-/// Times that are compared at once.
+/// The number of times that are compared together.
 const LANES: usize = 4;
 
 /// The times and keys of rows, by offset.
 #[derive(Debug, Default)]
 pub struct Chunks {
     len: usize,
-    /// How many rows of the first chunk have been let go of.
+    /// The number of rows in the first chunk that have been dropped.
     gone: usize,
-    /// All of [`CHUNK_ROWS`] rows but the last.
+    /// All chunks except the last have [`CHUNK_ROWS`] rows.
     chunks: VecDeque<Chunk>,
 }
 
@@ -26,23 +27,24 @@ struct Chunk {
     keys: Vec<u32>,
 }
 
-/// Goes through the times of a log.
+/// A cursor that moves through the times of a log.
 #[derive(Debug)]
 pub(super) struct Mark<'a> {
     chunks: &'a Chunks,
-    /// The number of the first row of the first chunk, also if that is gone.
+    /// The number of the first row in the first chunk, even if that row has been dropped.
     first: u64,
     chunk: usize,
-    /// The times of that chunk.
+    /// The times in that chunk.
     times: &'a [i64],
     at: usize,
 }
 
 impl Mark<'_> {
-    /// Passes the rows before `ts`; the low bits of the number of the row that it comes to.
+    /// Moves past the rows before `ts`, and returns the low bits of the number of the row that it
+    /// reaches.
     #[inline(always)]
     pub(super) fn pass(&mut self, ts: i64) -> u32 {
-        // Without a branch on each time, which nothing could predict.
+        // There is no branch on each time, because it is unpredictable.
         while let Some(lanes) = self.times.get(self.at..self.at + LANES) {
             let before = lanes.iter().map(|&row| usize::from(row < ts)).sum::<usize>();
             self.at += before;
@@ -53,7 +55,7 @@ impl Mark<'_> {
         self.pass_end(ts)
     }
 
-    /// As [`pass`](Self::pass), near the end of a chunk.
+    /// Moves like [`pass`](Self::pass), near the end of a chunk.
     #[inline(never)]
     fn pass_end(&mut self, ts: i64) -> u32 {
         loop {
@@ -68,7 +70,7 @@ impl Mark<'_> {
         }
     }
 
-    /// The number of the row that it has come to.
+    /// Returns the number of the row that the cursor has reached.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         self.first + (self.chunk * CHUNK_ROWS + self.at) as u64
@@ -76,7 +78,7 @@ impl Mark<'_> {
 }
 
 impl RowLog<Chunks> {
-    /// A mark at the row of a number, or at the oldest row if that is younger.
+    /// Returns a mark at the row with this number, or at the oldest kept row if that is newer.
     pub(super) fn mark(&self, number: u64) -> Mark<'_> {
         let chunks = self.columns();
         let (chunk, at) = chunks.find(number.saturating_sub(self.first()) as usize);
@@ -86,19 +88,19 @@ impl RowLog<Chunks> {
 }
 
 impl Chunks {
-    /// The chunk and the row in it of an offset.
+    /// Returns the chunk that contains an offset, and the row's position in that chunk.
     #[inline]
     fn find(&self, offset: usize) -> (usize, usize) {
         ((offset + self.gone) / CHUNK_ROWS, (offset + self.gone) % CHUNK_ROWS)
     }
 
-    /// The keys of all rows, by offset.
+    /// Returns the keys of all rows, by offset.
     pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         let mut gone = self.gone;
         self.chunks.iter().flat_map(move |chunk| &chunk.keys[std::mem::take(&mut gone)..]).copied()
     }
 
-    /// The keys of the first `rows` rows, in pieces.
+    /// Returns the keys of the first `rows` rows, in slices.
     pub fn first_keys(&self, rows: usize) -> impl Iterator<Item = &[u32]> {
         let (mut gone, mut left) = (self.gone, rows.min(self.len));
         let pieces = self.chunks.iter().map(move |chunk| {
@@ -114,7 +116,7 @@ impl Chunks {
         self.chunks.get(chunk).map_or(&[], |chunk| &chunk.ts)
     }
 
-    /// Adds rows behind the others: their times and keys.
+    /// Appends rows with these times and keys.
     pub fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
         assert_eq!(ts.len(), keys.len(), "a key a row");
         self.len += ts.len();
@@ -126,7 +128,7 @@ impl Chunks {
             let free = CHUNK_ROWS - chunk.ts.len();
             let taken = ts.len().min(free);
             if taken > free / 2 {
-                // No more than it will hold.
+                // The capacity is exactly what the chunk can hold.
                 chunk.ts.reserve_exact(free);
                 chunk.keys.reserve_exact(free);
             }

@@ -5,32 +5,32 @@ use crate::rows::{NO_KEY, Side};
 /// Rows in merged order.
 #[derive(Clone, Debug, Default)]
 pub struct KeyedEpoch {
-    /// Each row's time.
+    /// The time of each row.
     pub ts: Vec<i64>,
-    /// Each row's side.
+    /// The side of each row.
     pub sides: Vec<Side>,
-    /// Each row's key, or [`NO_KEY`](crate::rows::NO_KEY).
+    /// The key of each row, or [`NO_KEY`](crate::rows::NO_KEY).
     pub keys: Vec<u32>,
     /// The low bits of each row's number among the rows of its side.
     pub numbers: Vec<u32>,
-    /// The replica that looks at each row, as the assignment says.
+    /// The replica that searches for the matches of each row, according to the assignment.
     pub routes: Vec<u16>,
 }
 
 impl KeyedEpoch {
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.ts.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ts.is_empty()
     }
 
-    /// Takes in the keys of both sides' rows, of which the first have these numbers, and each key's
-    /// route.
+    /// Stores the keys and routes of both sides' rows in merged order, given the number of each
+    /// side's first row.
     pub fn interleave(
         &mut self,
         sides: &[Side],

@@ -1,13 +1,13 @@
-//! How many rows of each key are kept.
+//! The number of kept rows per key.
 
 use crate::rows::NO_KEY;
 
-/// The rows of each key that are kept, and the keys that have none left.
+/// The number of kept rows per key, and the keys that have no rows left.
 #[derive(Debug, Default)]
 pub struct KeyRows {
-    /// By the key's number.
+    /// The number of rows, indexed by key.
     rows: Vec<u32>,
-    /// The keys that the last purge has left without rows.
+    /// The keys that have no rows left after the last purge.
     silent: Vec<u32>,
 }
 
@@ -26,7 +26,7 @@ impl KeyRows {
         }
     }
 
-    /// Counts rows of these keys that are let go of.
+    /// Subtracts dropped rows with these keys.
     pub fn remove(&mut self, keys: &[u32]) {
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {
             let rows = &mut self.rows[key as usize];
@@ -37,27 +37,28 @@ impl KeyRows {
         }
     }
 
-    /// The keys without rows, until they are taken.
+    /// Returns the keys without rows, until [`take_silent`](Self::take_silent) removes them.
     pub fn silent(&self) -> &[u32] {
         &self.silent
     }
 
-    /// Takes the keys without rows: their numbers may be given to other keys.
+    /// Removes and returns the keys without rows. The numbers of these keys can be reused for other
+    /// keys.
     pub fn take_silent(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.silent)
     }
 
-    /// Forgets which keys were left without rows before.
+    /// Clears the list of keys that previous purges have left without rows.
     pub fn begin_purge(&mut self) {
         self.silent.clear();
     }
 
-    /// The keys that have rows.
+    /// Returns the keys that have rows.
     pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.rows).filter(|&(_, &rows)| rows > 0).map(|(key, _)| key)
     }
 
-    /// Bytes held.
+    /// Returns the memory held, in bytes.
     pub fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<u32>()
     }

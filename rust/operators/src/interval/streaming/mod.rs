@@ -1,29 +1,31 @@
-//! The streaming interval join: rows in merged order in, pairs out as soon as they are final (PPOIJ).
+//! The streaming interval join (PPOIJ). The input of the join is rows in merged order, and pairs
+//! are emitted as soon as they are final.
 //!
-//! Rows come in epochs. The replicas of the operator, one a thread, each look at the rows of an
-//! epoch whose keys they have: a row finds its matches among the earlier rows of the other side in
-//! its key's buffer, where they are neighbours, and then waits in its own side's buffer for later
-//! ones. The pairs that the replicas have found are put together in the order of the epoch's rows,
-//! so that neither their number nor the assignment of keys shows in the result.
+//! Rows arrive in epochs. The operator has one replica per thread, and each replica processes the
+//! rows of an epoch whose keys it owns. A row finds its matches among the earlier rows of the other
+//! side in its key's buffer, where they are adjacent. The row then stays in its own side's buffer
+//! for later rows to match. The pairs from all replicas are put in the order of the epoch's rows.
+//! The result therefore depends neither on the number of replicas nor on the assignment of keys.
 //!
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐
 //! epoch ───────┤                                           ├─▶ by later row, then earlier row ─▶ results
-//!              └─ replica 1: buffers of its keys ─▶ pairs ─┘        + rows whose time is over unmatched
+//!              └─ replica 1: buffers of its keys ─▶ pairs ─┘        + unmatched rows whose time is over
 //! ```
 //!
-//! Rows are numbered by side. A result names rows by their distance from the oldest row of their
-//! side that is kept, [`first`](RowJoin::first); [`purge`](RowJoin::purge) alone lets go of rows.
+//! Rows are numbered separately for each side. A result identifies a row by its distance from the
+//! oldest kept row of its side, [`first`](RowJoin::first). Rows are dropped only by
+//! [`purge`](RowJoin::purge).
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `replica.rs` | one thread's keys and matches |
-//! | `buffer.rs` | the rows of a key, neighbours in memory |
-//! | `assignment.rs` | which replica has which key |
+//! | `buffer.rs` | the rows of a key, which are adjacent in memory |
+//! | `assignment.rs` | the assignment of keys to replicas |
 //! | `chunks.rs` | the kept columns of a side's rows |
-//! | `key_rows.rs` | how many rows of each key are kept |
+//! | `key_rows.rs` | the number of kept rows per key |
 //! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and their pairs |
 
 mod assignment;
@@ -54,27 +56,27 @@ use crate::rows::{
     Side, SideWatermarks,
 };
 
-/// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of
-/// work for one.
+/// An epoch with fewer rows than this is not worth waking other threads for. A single thread
+/// processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
-/// Rows of an epoch whose results are made together: enough that little is done for a piece as
-/// such, and few enough that threads share an epoch out, two of them even a small one.
+/// The number of rows whose results are computed together. A piece is large enough to make the
+/// overhead per piece small, and small enough for two threads to share even a small epoch.
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
 
-/// Pairs that a replica finds before it waits until they are taken.
+/// The number of pairs that a replica finds before it waits until they are retrieved.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Rows of a side after which buffers are freed of all rows that were let go of. As long as fewer
-/// than 2^30 rows are kept, any two numbers there then belong to rows less than 2^31 apart, so that
-/// their low bits suffice.
+/// The number of new rows on a side after which all dropped rows are removed from the buffers.
+/// While fewer than 2^30 rows are kept, the numbers of any two rows in the buffers differ by less
+/// than 2^31. The low bits of the numbers are therefore sufficient.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
-/// A join of rows whose keys are equal, which are numbers.
+/// A join of rows with equal keys, where keys are numbers.
 pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
-    /// Takes the keys that the last purge has left without rows: their numbers may be given to
-    /// other keys.
+    /// Returns the keys that have no rows left after the last purge. The numbers of these keys can
+    /// be reused for other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
     /// The number of keys whose rows are spread over several threads; `None` if keys are not
@@ -115,12 +117,13 @@ pub struct StreamingJoin {
     replicas: Vec<Replica>,
     assignment: Assignment,
     epoch: KeyedEpoch,
-    /// The next row of the epoch whose results are to be put together.
+    /// The next row of the epoch whose results are due.
     next: usize,
     key_rows: KeyRows,
-    /// Rows of each side that had come when buffers were last freed of old rows.
+    /// The number of rows of each side that had arrived when old rows were last removed from the
+    /// buffers.
     packed: [u64; 2],
-    /// Memory for the times of each side's rows of an epoch.
+    /// Memory for the times of each side's rows in an epoch.
     times: [Vec<i64>; 2],
 }
 
@@ -134,8 +137,8 @@ impl fmt::Debug for StreamingJoin {
 }
 
 impl StreamingJoin {
-    /// A join without rows, of `replicas` replicas. Unless it is `ordered`, the pairs of an epoch
-    /// come in any order.
+    /// Creates a join without rows that has `replicas` replicas. Unless the join is `ordered`, the
+    /// pairs of an epoch are returned in any order.
     pub fn new(
         interval: &Interval,
         how: How,
@@ -159,18 +162,18 @@ impl StreamingJoin {
         }
     }
 
-    /// The same, where a key is split once a replica makes so many times the mean of comparisons,
-    /// which is at least 1.
+    /// Sets the load factor, which must be at least 1. A key is split if one replica makes more
+    /// comparisons than the mean multiplied by this factor.
     pub fn with_load_factor(self, load_factor: f64) -> Self {
         StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
     }
 
-    /// The low bits of the number of the oldest row of each side.
+    /// Returns the low bits of the number of each side's oldest row.
     fn oldest(&self) -> [u32; 2] {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
 
-    /// The results of rows of the epoch where it matters which rows have had a match.
+    /// Returns the results for rows of the epoch if matches are tracked.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let mut results = Results::default();
         let firsts = self.oldest();
@@ -196,7 +199,7 @@ impl StreamingJoin {
         results
     }
 
-    /// Frees the buffers of rows that were let go of, now and then: they may still have some.
+    /// Removes, from time to time, dropped rows that are still in the buffers.
     fn tidy(&mut self) {
         let oldest = self.oldest();
         let come = [self.logs[0].end(), self.logs[1].end()];
@@ -222,16 +225,16 @@ impl KeyedJoin for StreamingJoin {
 
 impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "the previous epoch must have ended");
         assert_eq!(
             (ts.len(), ts.len()),
             (sides.len(), keys[0].len() + keys[1].len()),
-            "a side and a key a row"
+            "one side and one key per row"
         );
         self.next = 0;
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
         let StreamingJoin { logs, key_rows, times, epoch, assignment, .. } = self;
-        // 1. They go into the logs of their sides.
+        // 1. Rows are added to the logs of their sides.
         let enter = || {
             split(&ts, &sides, keys.map(<[u32]>::len), times);
             for ((log, times), keys) in logs.iter_mut().zip(times).zip(keys) {
@@ -261,7 +264,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         driver: &Driver,
         filter: Option<&Filter<'_>>,
     ) -> Result<Progress, JoinError> {
-        // 1. The replicas look at rows.
+        // 1. The replicas process rows.
         let (rows, from) = (self.epoch.len(), self.next);
         let shared = EpochInputs {
             epoch: &self.epoch,
@@ -285,7 +288,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
             driver.map(behind, run).map_err(JoinError::Stopped)?
         };
         ran.into_iter().collect::<Result<(), _>>().map_err(JoinError::Filter)?;
-        // 2. Results of rows that all have looked at are put together.
+        // 2. The results of rows that all replicas have processed are combined.
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
         self.next = upto;
         let is_outer = self.logs.iter().any(RowLog::is_outer);
@@ -371,8 +374,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     }
 }
 
-/// Writes the times of each side, which has `rows` rows, to `times`. There is no branch on the
-/// side, since nothing could predict it: the other side's times are written over.
+/// Writes the times of each side's rows to `times`, given the number of `rows` per side. There is
+/// no branch on the side, because it is unpredictable; the other side's entry is overwritten later.
 pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
@@ -401,16 +404,16 @@ pub fn let_go(
     }
 }
 
-/// Cuts rows of an epoch into pieces for threads, in a way that no number of threads shows in.
+/// Divides rows of an epoch into pieces for threads, independently of the number of threads.
 pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
 }
 
-/// Gives the rows of the epoch that replicas have looked at, each with the numbers of its matches,
-/// earliest first. Unless it is `ordered`, a row comes once for each replica, and rows in any
-/// order.
+/// Passes on the rows of the epoch that the replicas have processed, each with the numbers of its
+/// matches, earliest first. Unless the join is `ordered`, rows are passed in any order, and a row
+/// is passed once per replica.
 fn for_each_row(
     replicas: &[Replica],
     epoch: &KeyedEpoch,
@@ -443,7 +446,7 @@ fn for_each_row(
                     each(row, matches);
                     continue;
                 };
-                // Each replica's matches are in order; together they are brought into one.
+                // The matches of each replica are sorted; here they are merged.
                 merged.clear();
                 merged.extend_from_slice(matches.numbers());
                 let first = firsts[epoch.sides[row].other() as usize];
@@ -458,7 +461,8 @@ fn for_each_row(
     }
 }
 
-/// Merges numbers into others. Both are in order, counted from `first`, and there are some.
+/// Merges numbers into others. Both lists must be sorted by distance from `first` and must not be
+/// empty.
 fn merge(merged: &mut Vec<u32>, numbers: &[u32], first: u32) {
     if merged[merged.len() - 1].wrapping_sub(first) < numbers[0].wrapping_sub(first) {
         merged.extend_from_slice(numbers);
@@ -466,7 +470,8 @@ fn merge(merged: &mut Vec<u32>, numbers: &[u32], first: u32) {
     }
     let (mut own, mut more) = (merged.len(), numbers.len());
     merged.resize(own + more, 0);
-    // From the last on, without a branch on which is the later, which nothing could predict.
+    // The merge runs backwards, without a branch on which number is later, because that is
+    // unpredictable.
     while own > 0 && more > 0 {
         let (a, b) = (merged[own - 1], numbers[more - 1]);
         let is_own = a.wrapping_sub(first) > b.wrapping_sub(first);

@@ -1,4 +1,4 @@
-//! From matches to pairs: the matches that a filter keeps, and pairs whose number is known.
+//! Turns matches into pairs: filters candidates, and builds pairs when their number is known.
 
 use tidegate_structures::memory;
 
@@ -7,12 +7,13 @@ use super::epoch::KeyedEpoch;
 use super::replica::ReplicaMatches;
 use crate::rows::{Filter, FilterError, Results, Side};
 
-/// Candidates that are filtered together: their columns stay in a core's cache.
+/// The number of candidates that are filtered together. The columns of this many candidates fit in
+/// a core's cache.
 pub(crate) const FILTER_PAIRS: usize = 1 << 12;
 
-/// Drops the candidates that the filter does not keep. Each of `rows` has its place in the epoch,
-/// and where the numbers of its earlier rows end among all `numbers`; the first one's begin at
-/// `first`. Returns how many numbers are left.
+/// Removes the candidates that the filter rejects. Each element of `rows` contains a row's position
+/// in the epoch and the end of its earlier rows' numbers in `numbers`. The numbers of the first row
+/// begin at `first`. Returns how many numbers remain.
 pub fn keep_filtered(
     epoch: &KeyedEpoch,
     filter: &Filter<'_>,
@@ -20,7 +21,7 @@ pub fn keep_filtered(
     numbers: &mut [u32],
     first: usize,
 ) -> Result<usize, FilterError> {
-    // 1. The pairs, whole.
+    // 1. Build complete pairs.
     let (mut left, mut right) = (Vec::new(), Vec::new());
     let mut begin = first;
     for &(row, end) in &*rows {
@@ -38,12 +39,12 @@ pub fn keep_filtered(
         }
         begin = end as usize;
     }
-    // 2. Which of them stay.
+    // 2. Determine which of them are kept.
     let mut keep = Vec::with_capacity(left.len());
     for (left, right) in left.chunks(FILTER_PAIRS).zip(right.chunks(FILTER_PAIRS)) {
         keep.extend(filter(left, right)?);
     }
-    // 3. The others go.
+    // 3. Remove the others.
     let (mut at, mut kept) = (first, first);
     for (_, end) in rows {
         while at < *end as usize {
@@ -56,10 +57,10 @@ pub fn keep_filtered(
     Ok(kept)
 }
 
-/// Makes results of pairs alone, of which the number is known.
+/// Builds results that consist only of pairs, when their number is known.
 #[derive(Debug)]
 pub(super) struct PairResults {
-    /// Offsets of left and of right rows, and some more that may be written over.
+    /// Offsets of left and of right rows, followed by some that can be overwritten.
     offsets: [Vec<u32>; 2],
     len: usize,
 }
@@ -72,12 +73,13 @@ impl PairResults {
         }
     }
 
-    /// Adds the pairs of the row at `offset` with the rows that match it. The row of number `first`
-    /// has offset 0 among the rows of its side.
+    /// Adds the pairs of the row at `offset` with the rows that match it. The row with the number
+    /// `first` has offset 0 among the rows of its side.
     #[inline]
     pub(super) fn add(&mut self, side: Side, offset: u32, matches: ReplicaMatches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());
-        // A fixed number at once, even if there are fewer: the next row writes over the surplus.
+        // A fixed number is written, even if there are fewer matches: the next row overwrites the
+        // surplus.
         self.offsets[side as usize][from..from + LANES].fill(offset);
         let lanes = matches.first_lanes().map(|number| number.wrapping_sub(first));
         self.offsets[side.other() as usize][from..from + LANES].copy_from_slice(&lanes);

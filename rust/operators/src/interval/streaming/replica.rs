@@ -1,4 +1,4 @@
-//! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
+//! A replica of the join: the buffers of its keys, and the work on the rows of one epoch.
 
 use tidegate_structures::simd::wide::{Work, wide};
 
@@ -16,34 +16,37 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
-/// One thread's part of a join: its keys' buffers, and the matches that it has found in the epoch.
+/// A single thread's part of a join: the buffers of its keys, and the matches that it has found in
+/// the epoch.
 ///
-/// Each row changes some of the fields, so that no two replicas share a line of a cache, nor a pair
-/// of lines, which processors fetch together.
+/// Each row changes some of the fields of a replica. Two replicas therefore share neither a cache
+/// line nor a pair of lines, which processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Replica {
-    /// The keys that are at home here, by their place among these.
+    /// The buffers of the keys that are at home here, by position.
     home: Vec<KeyState>,
-    /// Split keys at home elsewhere, of which this replica has a part, by their place among the
-    /// splits.
+    /// The buffers of split keys that are at home elsewhere and of which this replica has a part,
+    /// by position among the splits.
     shared: Vec<KeyState>,
     /// The rows in these buffers.
     cells: Cells,
-    /// For rows of each side, the number of the first row of the other side that is not too old.
+    /// For rows of each side, the number of the first row on the other side that is not too old.
     oldest: [u64; 2],
-    /// Likewise, of the first that no interval has reached, where intervals end before the present.
+    /// For rows of each side, the number of the first row on the other side that no interval has
+    /// reached, if intervals end before the present.
     reached: [u64; 2],
-    /// Whether the epoch's rows to look at have not been picked.
+    /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
-    /// The rows of the epoch to look at here or to store, and how many of them have been.
+    /// The rows of the epoch that this replica has to process, and how many of them have been
+    /// processed.
     mine: Vec<u32>,
     looked_at: usize,
-    /// The first row of the epoch that has not been looked at, as far as it is to be.
+    /// The next row of the epoch that this replica has to process.
     next: usize,
-    /// Numbers of matching earlier rows, one row's after the other's.
+    /// The numbers of matching earlier rows, one row after the other.
     pairs: FoundNumbers,
-    /// For each row looked at here, its place in the epoch and where its pairs end.
+    /// For each row that was processed here, its position in the epoch and the end of its pairs.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
@@ -56,7 +59,7 @@ pub(super) struct EpochInputs<'a> {
     pub(super) logs: &'a [RowLog<Chunks>; 2],
 }
 
-/// A look at rows of the epoch.
+/// A pass over rows of the epoch.
 struct Look<'a> {
     replica: &'a mut Replica,
     me: u16,
@@ -92,15 +95,15 @@ impl Replica {
         (self.next, self.looked_at, self.is_new) = (0, 0, true);
     }
 
-    /// Picks the rows of the epoch to look at here, or to store.
+    /// Selects the rows of the epoch that this replica has to process.
     fn pick(&mut self, me: u16, routes: &[u16], stores_all: bool) {
         self.is_new = false;
         if stores_all {
             self.mine.extend(0..routes.len() as u32);
             return;
         }
-        // Without a branch on the route, which nothing could predict: others' rows are written
-        // over.
+        // There is no branch on the route, because it is unpredictable: the rows of others are
+        // overwritten.
         self.mine.resize(routes.len() + 1, 0);
         let mut at = 0;
         for (row, &route) in routes.iter().enumerate() {
@@ -110,8 +113,8 @@ impl Replica {
         self.mine.truncate(at);
     }
 
-    /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found, or
-    /// the driver is to pause while a filter drops most of them.
+    /// Processes the rows of the epoch from the last position on. Stops after about `most` pairs,
+    /// or if the driver is asked to pause while a filter removes most pairs.
     pub(super) fn run(
         &mut self,
         me: u16,
@@ -143,7 +146,7 @@ impl Replica {
         let mut reached = SIDES.map(|side| mark(side, self.reached));
         let is_stored = [reach.is_stored(Side::Left), reach.is_stored(Side::Right)];
         let takes_all = [reach.takes_all(Side::Left), reach.takes_all(Side::Right)];
-        // Candidates from here on have not been filtered.
+        // Candidates from this position on have not been filtered.
         let (mut unfiltered_rows, mut unfiltered) = (self.rows.len(), self.pairs.len());
         while self.looked_at < self.mine.len() && self.pairs.len() < most {
             let row = self.mine[self.looked_at] as usize;
@@ -157,10 +160,10 @@ impl Replica {
                 continue;
             };
             if Assignment::may_look(route, me) {
-                // 1. Rows that are too old for this one are for later ones, too.
+                // 1. Rows that are too old for this row are too old for later ones as well.
                 let others = &mut state.0[side.other() as usize];
                 self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
-                // 2. Rows that match are neighbours.
+                // 2. Matching rows are adjacent.
                 let upto = match takes_all[side as usize] {
                     true => None,
                     false => Some(reached[side as usize].pass(reach.end(side, ts))),
@@ -170,7 +173,7 @@ impl Replica {
                 self.comparisons += (self.pairs.len() - before) as u64;
                 self.rows.push((row as u32, self.pairs.len() as u32));
             }
-            // 3. The row waits for later ones, unless another replica keeps it.
+            // 3. The row is stored for later rows, unless another replica keeps it.
             if is_stored[side as usize] && stores {
                 self.cells.push(&mut state.0[side as usize], number, first[side as usize]);
             }
@@ -193,7 +196,7 @@ impl Replica {
         }
     }
 
-    /// Drops the candidates that the filter does not keep, of the rows from `first_row` on.
+    /// Removes the candidates that the filter rejects, for the rows from `first_row` on.
     fn filter(
         &mut self,
         epoch: &KeyedEpoch,
@@ -207,7 +210,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Forgets what was found for rows before `row`.
+    /// Drops the matches of rows before `row`.
     pub(super) fn drop_before(&mut self, row: usize) {
         let ReplicaCursor { rows, pair, .. } = self.cursor(row);
         let dropped = self.rows.len() - rows.len();
@@ -216,15 +219,14 @@ impl Replica {
         self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
-    /// The rows looked at here from the epoch's row `from` on: where they begin among all, and
-    /// where the first one's pairs do.
+    /// Returns a cursor over the rows that were processed here, from the epoch's row `from` on.
     pub(super) fn cursor(&self, from: usize) -> ReplicaCursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
         let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
         ReplicaCursor { rows: &self.rows[next..], pairs: self.pairs.padded(), pair }
     }
 
-    /// Forgets keys without rows.
+    /// Drops keys without rows.
     pub(super) fn forget(&mut self, me: u16, assignment: &Assignment, keys: &[u32]) {
         for &key in keys {
             let at_home = assignment.home_of(key, me).and_then(|home| self.home.get_mut(home));
@@ -235,7 +237,7 @@ impl Replica {
         }
     }
 
-    /// Stores the rows of the logs, where none were stored before.
+    /// Stores the rows of the logs in buffers that are still empty.
     pub(super) fn restore(
         &mut self,
         me: u16,
@@ -257,30 +259,29 @@ impl Replica {
         }
     }
 
-    /// Gives memory back that a burst has taken; rows before the `oldest` of each side are of no
-    /// use any more.
+    /// Releases the memory of a burst. Rows before the `oldest` of each side are no longer needed.
     pub(super) fn tidy(&mut self, oldest: [u32; 2]) {
         if self.cells.is_sparse() {
             self.pack(oldest);
         }
     }
 
-    /// Forgets all rows before the `oldest` of each side, which is not needed but for the numbers
-    /// to stay comparable.
+    /// Drops all rows before the `oldest` of each side. The purpose is only to keep row numbers
+    /// comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
         self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
     }
 
-    /// Forgets all rows.
+    /// Drops all rows.
     pub(super) fn clear(&mut self) {
         self.home.clear();
         self.shared.clear();
         self.cells = Cells::default();
     }
 
-    /// Whether the replica holds rows of a split key that is at home elsewhere, from the `oldest`
-    /// of their side on.
+    /// Returns whether the replica has rows of a split key that is at home elsewhere, counting only
+    /// rows from the `oldest` of each side on.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);
@@ -289,15 +290,15 @@ impl Replica {
         self.shared.get(split).is_some_and(|state| state.0.into_iter().zip(oldest).any(held))
     }
 
-    /// Bytes of the buffers.
+    /// Returns the size of the buffers in bytes.
     pub(super) fn memory(&self) -> usize {
         self.cells.memory()
             + (self.home.capacity() + self.shared.capacity()) * size_of::<KeyState>()
     }
 }
 
-/// The buffers of a key that a replica has a share in, made if there are none, and whether it
-/// stores the row of that number.
+/// Returns the buffers of a key of which the replica has a share, and whether the replica stores
+/// the row with this number. The buffers are created if necessary.
 #[inline(always)]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,
@@ -318,7 +319,7 @@ fn buffers<'a>(
     }
 }
 
-/// The buffers of the key at a place, made if there are none.
+/// Returns the buffers of the key at a position, which are created if necessary.
 #[inline(always)]
 fn state_at(states: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
     let place = place as usize;
@@ -330,14 +331,15 @@ fn state_at(states: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
 
 #[cold]
 fn make_states(states: &mut Vec<KeyState>, len: usize) {
-    // By less than a vector would, since this is most of the state where keys have few rows.
+    // The capacity grows less than that of a vector by default, since this is most of the state if
+    // keys have few rows.
     if states.capacity() < len {
         states.reserve_exact(len + (len - 1) / 8 - states.len());
     }
     states.resize_with(len, KeyState::default);
 }
 
-/// Reads what a replica has found, row by row.
+/// Reads the matches that a replica has found, row by row.
 #[derive(Debug)]
 pub(super) struct ReplicaCursor<'a> {
     rows: &'a [(u32, u32)],
@@ -346,23 +348,23 @@ pub(super) struct ReplicaCursor<'a> {
 }
 
 impl<'a> ReplicaCursor<'a> {
-    /// The next row.
+    /// Returns the next row.
     #[inline]
     pub(super) fn peek(&self) -> Option<usize> {
         self.rows.first().map(|&(row, _)| row as usize)
     }
 
-    /// The next row before `end`, and its pairs.
+    /// Returns the next row before `end`, and its pairs.
     #[inline]
     pub(super) fn next(&mut self, end: usize) -> Option<(usize, ReplicaMatches<'a>)> {
         let row = self.peek().filter(|&row| row < end)?;
         Some((row, self.take(row)))
     }
 
-    /// The pairs of `row`, which is the next.
+    /// Returns the pairs of `row`, which must be the next row.
     #[inline]
     pub(super) fn take(&mut self, row: usize) -> ReplicaMatches<'a> {
-        let &(next, end) = self.rows.first().expect("the replica has looked at the row");
+        let &(next, end) = self.rows.first().expect("the replica has processed the row");
         debug_assert_eq!(next as usize, row, "rows are taken in order");
         self.rows = &self.rows[1..];
         let matches =
@@ -371,13 +373,13 @@ impl<'a> ReplicaCursor<'a> {
         matches
     }
 
-    /// Where the pairs of the next row begin.
+    /// Returns the position at which the pairs of the next row begin.
     pub(super) fn pair(&self) -> usize {
         self.pair
     }
 }
 
-/// Numbers of rows that match one, earliest first.
+/// The numbers of the rows that match a row, earliest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplicaMatches<'a> {
     padded: &'a [u32],
@@ -385,7 +387,8 @@ pub(super) struct ReplicaMatches<'a> {
 }
 
 impl<'a> ReplicaMatches<'a> {
-    /// The first `len` of these, of which there are at least [`LANES`] more.
+    /// Returns the first `len` of the given numbers, which must be followed by at least [`LANES`]
+    /// more.
     pub(super) fn new(padded: &'a [u32], len: usize) -> Self {
         ReplicaMatches { padded, len }
     }
@@ -400,7 +403,7 @@ impl<'a> ReplicaMatches<'a> {
         &self.padded[..self.len]
     }
 
-    /// The first few numbers; if there are fewer, any values follow them.
+    /// Returns the first few numbers. If there are fewer numbers, arbitrary values follow them.
     #[inline]
     pub(super) fn first_lanes(self) -> &'a [u32; LANES] {
         self.padded[..LANES].try_into().expect("so many lanes")

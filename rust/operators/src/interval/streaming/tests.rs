@@ -1,5 +1,5 @@
-//! The joins by key against a loop over all pairs, by every pattern of PPOIJ. This cannot catch
-//! races. Replicas only read the data that they share.
+//! Checks the joins by key against a loop over all pairs, with every pattern of PPOIJ. These tests
+//! cannot detect races. However, replicas only read the data that they share.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;

@@ -14,12 +14,13 @@ pub(super) struct Epoch {
     pub(super) sides: Vec<Side>,
     /// The offset of each row in its log.
     pub(super) offsets: Vec<u32>,
-    /// The offsets of the other side's rows in its window.
+    /// The offsets of the rows in each row's window on the other side.
     pub(super) windows: Vec<Range<u32>>,
 }
 
 impl Epoch {
-    /// Begins with rows that are the newest in their logs; their offsets are here.
+    /// Begins an epoch with rows that are the newest in their logs and whose offsets are already
+    /// set.
     pub(super) fn begin(
         &mut self,
         ts: Vec<i64>,
@@ -27,7 +28,7 @@ impl Epoch {
         extent: &Extent,
         logs: &[TimeLog; 2],
     ) {
-        // The rows that have come of each side: those before the epoch, and more with each row.
+        // The number of rows of each side so far: those before the epoch, plus more with each row.
         let came = |side: Side| {
             let of_epoch = sides.iter().filter(|&&other| other == side).count();
             (logs[side as usize].len() - of_epoch) as u32
@@ -41,7 +42,7 @@ impl Epoch {
             match extent {
                 Extent::Time(reach) => {
                     let first = reach.first(side, ts);
-                    // It only rises while rows come in merged order.
+                    // This value only increases while rows arrive in merged order.
                     *start += logs[other].ts()[*start as usize..end as usize]
                         .partition_point(|&ts| ts < first) as u32;
                 }

@@ -1,5 +1,5 @@
-//! The window join of rows in merged order: every pair within the windows is compared, by all
-//! threads.
+//! A window join for rows in merged order. The threads of the join together compare all pairs
+//! within the windows.
 //!
 //! ```text
 //!              ┌─ share 0: windows of rows 0, 2, 4 .. ─▶ pairs ─┐
@@ -8,37 +8,39 @@
 //! ```
 //!
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
-//! Disjoint-Parallel and Skew-Resilient Stream Join", Algorithm 1. A row is stored in one share,
-//! round robin (L19-20), and compared with the rows that every share has of the other side's window
-//! (L16-18). So each pair is compared once, and the work is equal whatever the values, the rates
-//! and the sources.
+//! Disjoint-Parallel and Skew-Resilient Stream Join", Algorithm 1. Rows are stored in the shares in
+//! turn, each in one share (L19-20). A row is compared with the rows of the other side's window in
+//! every share (L16-18). Each pair is therefore compared once. The work is evenly distributed
+//! regardless of values, rates and sources.
 //!
 //! # Departures
 //!
-//! 1. Rows are taken in epochs, which a gate has made ready, and not one by one. All rows of an
-//!    epoch are stored first; a row's window then ends before the row itself.
-//! 2. A pair is compared if its rows are within the window. In the paper's order of steps a row may
-//!    also meet some that are just out of it (section III).
-//! 3. Each side is counted by itself. Were rows of five left sources and one right source counted
-//!    together, every row of the right side would go to the same two of four shares.
-//! 4. The caller, and not a second gate, puts together the pairs that the threads found. They are
-//!    in order, epoch by epoch.
+//! 1. Rows arrive in epochs, each of which a gate has made ready, rather than one by one. All rows
+//!    of an epoch are stored before any is compared; a row's window therefore ends before the row
+//!    itself.
+//! 2. A pair is compared if its rows are within the window. With the paper's order of steps, a row
+//!    can also be compared with rows that have just left its window (section III).
+//! 3. Each side has its own counter. With a shared counter, rows from five left sources and one
+//!    right source would put all right rows into the same two of four shares.
+//! 4. The caller collects the pairs that the threads found, and no second gate is needed. The pairs
+//!    are in order, epoch by epoch.
 //!
 //! # Other ways
 //!
-//! [`ScaleJoin::of_parts`] makes a join whose threads compare other parts of the windows, and
-//! [`ScaleJoin::comparing_by`] one whose shares compare row by row. Algorithms to compare with are
-//! made of these; all find the same pairs.
+//! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows;
+//! [`ScaleJoin::comparing_by`] creates one whose shares compare row by row. Both constructors are
+//! used to build other algorithms for comparison, all of which find the same pairs.
 //!
 //! Window joins without a numeric condition use ScaleJoin by default, so it is in this crate, not in
 //! `rust/papers`.
 //!
 //! # Beyond the paper
 //!
-//! [`ScaleAlgorithm::Indexed`]: there is one share, and threads share the new rows of an epoch instead. Each row then
-//! costs one thread some time as such, and not every thread: much of the work, where a row's part of a window is short.
-//! Where few pairs of long windows match, the share's rows are in blocks by value, in which new rows are looked up
-//! ([`Index`](crate::predicate::Index)).
+//! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
+//! among themselves. The fixed cost of a row is then paid by one thread instead of by every thread.
+//! The difference matters if a row's part of a window is short. If few pairs in long windows match,
+//! the rows of the share are grouped into blocks by value. New rows are then looked up in these
+//! blocks ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 
@@ -61,84 +63,84 @@ use crate::rows::{
 use epoch::Epoch;
 use share::{MatchOffsets, Share};
 
-/// How threads share the comparisons.
+/// The division of the comparisons among the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleAlgorithm {
-    /// Each thread has a share of the rows in the windows. The default of joins without terms, where
-    /// there is nothing to look up.
+    /// Each thread compares all new rows with one share of the rows in the windows. The default for
+    /// joins without terms, which have no values to look up.
     ScaleJoin,
-    /// Each thread has a share of the new rows. They are looked up by value where that takes less
-    /// time, by a sample.
+    /// Each thread compares one share of the new rows with the whole windows. New rows are looked
+    /// up by value if a sample shows that lookups take less time.
     Indexed,
 }
 
-/// Pairs that are found before they are taken, about.
+/// The approximate number of pairs that are found before they are returned.
 const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Pairs that the first rows compared may leave at most, and how many times as many those after
-/// them.
+/// The maximum number of pairs compared for the first rows, and the factor by which this limit can
+/// grow from step to step.
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
 const GROWTH: u64 = 16;
 
-/// Pairs that a thread compares in one step, at most: a fraction of a second, after which a call may
-/// be ended.
+/// The maximum number of pairs that a thread compares in one step. A step takes a fraction of a
+/// second, after which a call can be stopped.
 const STEP_PAIRS: u64 = if cfg!(test) { 500 } else { 1 << 28 };
 
-/// Rows compared in one step, at most: there is memory for each.
+/// The maximum number of rows compared in one step, since each of them takes memory.
 const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 14 };
 
-/// Pairs below which a step is not worth waking other threads for.
+/// Steps with fewer pairs than this are not worth waking other threads for.
 const SMALL_STEP: u64 = if cfg!(test) { 10 } else { 1 << 18 };
 
-/// Pairs that a filter is given at a time.
+/// The number of pairs that are passed to a filter at a time.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// Rows that are gone before they are moved out.
+/// The number of dropped rows that are still stored before they are removed.
 const GONE: usize = 1 << 12;
 
-/// What a thread compares with all rows of a step: a share's part of each row's window.
+/// The rows that a thread compares with all new rows in a step: one share's part of each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     share: usize,
-    /// The number of a piece of that, and of how many; all of it if there is none.
+    /// The index of a piece of that part, and the number of pieces. `None` means the whole part.
     piece: Option<(usize, usize)>,
 }
 
 impl Part {
-    /// All that the share of this number has of a window.
+    /// Returns the part of every window that is in the share with this number.
     pub fn of_share(share: usize) -> Self {
         Part { share, piece: None }
     }
 
-    /// The piece of this number, of so many pieces of equal length that a window is cut into. One
-    /// share keeps all rows.
+    /// Returns piece `nth` of every window, which is cut into `pieces` pieces of equal length. All
+    /// rows are in a single share.
     pub fn of_window(nth: usize, pieces: usize) -> Self {
         debug_assert!(nth < pieces, "piece {nth} of {pieces}");
         Part { share: 0, piece: Some((nth, pieces)) }
     }
 }
 
-/// Who compares what.
+/// The assignment of comparisons to threads.
 enum Way {
     /// Each thread compares a share of the new rows with the whole windows.
     NewRows,
     /// Each thread compares all new rows with a part of the windows.
     Parts(Vec<Part>),
-    /// Each share compares all new rows with what it keeps, one row after the other.
+    /// Each share compares all new rows with its stored rows, one new row after the other.
     RowByRow(Box<dyn CompareRows>),
 }
 
-/// What a thread compares in a step.
+/// The work of one thread in a step.
 struct Task {
     part: Part,
-    /// Rows of the epoch.
+    /// The rows of the epoch that are compared.
     rows: Range<usize>,
 }
 
-/// Another way in which shares compare the rows of an epoch than all at once.
+/// A way to compare the rows of an epoch one by one instead of all together.
 pub trait CompareRows: Send + Sync {
-    /// The matches of rows of the epoch, whose sides these are, by row. Each processor has been
-    /// given every row, in order.
+    /// Returns the matches of `rows`, which are rows of the epoch, by row. `sides` contains the
+    /// sides of all rows of the epoch. Each processor must be given every row, in order.
     fn compare(
         &self,
         rows: Range<usize>,
@@ -148,23 +150,24 @@ pub trait CompareRows: Send + Sync {
     ) -> Result<Vec<MatchedRow>, Stopped>;
 }
 
-/// Matches that a processor found of a row of the epoch.
+/// The matches that one processor found for a row of the epoch.
 #[derive(Debug)]
 pub struct MatchedRow {
-    /// The row's place in the epoch.
+    /// The position of the row in the epoch.
     pub row: usize,
-    /// The offsets of the other side's rows.
+    /// The offsets of the matches among the rows of the other side.
     pub offsets: Vec<u32>,
 }
 
-/// A share, and what it takes to compare rows with it one by one.
+/// A share, with everything that is needed to compare rows with it one by one.
 #[derive(Debug)]
 pub struct Processor<'a> {
     share: &'a mut Share,
     number: u64,
-    /// How many there are.
+    /// The number of processors.
     processors: u64,
-    /// Rows of each side ever stored by all of them: a processor counts for itself.
+    /// The number of rows of each side that all processors have stored so far. Each processor keeps
+    /// a separate count.
     counters: [u64; 2],
     terms: &'a [Term],
     gone: [usize; 2],
@@ -174,8 +177,8 @@ pub struct Processor<'a> {
 }
 
 impl Processor<'_> {
-    /// Compares the next row of the epoch with what came before it, and stores it if it is this
-    /// share's turn. Returns the offsets of its matches.
+    /// Compares the next row of the epoch with the rows before it, and stores the row if it belongs
+    /// to this share. Returns the offsets of the row's matches.
     pub fn process(&mut self, row: usize) -> Vec<u32> {
         let (terms, gone, epoch) = (self.terms, self.gone, self.epoch);
         let firsts = self.firsts.map(|first| first as u32);
@@ -224,26 +227,27 @@ impl Processor<'_> {
 /// ```
 pub struct ScaleJoin {
     extent: Extent,
-    /// Which times match; `None` if rows are in merged order.
+    /// The reach within which times match. `None` if rows are in merged order.
     near: Option<Reach>,
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that are scanned for. They have the numbers of the rows in the logs, behind
-    /// the numbers of some rows that are gone.
+    /// The conditions that a scan tests. The terms contain the numbers of the rows in the logs,
+    /// after the numbers of some rows that have been dropped.
     terms: Vec<Term>,
-    /// Whether it is. Not any more once a number does not fit.
+    /// `true` if pairs are compared by value. The flag becomes `false` as soon as a number does not
+    /// fit.
     compares: bool,
     gone: [usize; 2],
     shares: Vec<Share>,
-    /// Rows of each side ever stored, which says whose turn it is.
+    /// The number of rows of each side stored so far, which determines the share of the next row.
     counters: [u64; 2],
     comparisons: Vec<u64>,
     way: Way,
     epoch: Epoch,
-    /// The next row of the epoch whose results are to be found.
+    /// The next row of the epoch whose results are due.
     next: usize,
-    /// Pairs that the next rows may have in their windows.
+    /// The maximum number of pairs that the next rows can have in their windows.
     budget: u64,
 }
 
@@ -257,7 +261,7 @@ impl fmt::Debug for ScaleJoin {
 }
 
 impl ScaleJoin {
-    /// A join without rows, which scans for `terms`; those have no rows either.
+    /// Creates a join without rows that scans for `terms`, which must not contain any rows either.
     pub fn new(
         retention: Retention,
         how: How,
@@ -278,9 +282,9 @@ impl ScaleJoin {
         }
     }
 
-    /// As [`new`](Self::new), with a thread for each of these parts, which compares all new rows
-    /// with it. Together the parts are whole windows. Rows go to as many shares as the parts name,
-    /// round robin.
+    /// Creates a join like [`new`](Self::new) in which one thread per part compares all new rows
+    /// with that part. Together, the parts must cover whole windows. Rows are assigned in turn to
+    /// all shares that the parts name.
     pub fn of_parts(
         retention: Retention,
         how: How,
@@ -288,7 +292,8 @@ impl ScaleJoin {
         terms: Vec<Term>,
         parts: Vec<Part>,
     ) -> Self {
-        let shares = parts.iter().map(|part| part.share + 1).max().expect("there is a part");
+        let shares =
+            parts.iter().map(|part| part.share + 1).max().expect("there is at least one part");
         let (shares, comparers) =
             ((0..shares).map(|_| Share::new(&terms, false)).collect(), parts.len());
         Self::of_shares(retention, how, ordered, terms, shares, comparers, Way::Parts(parts))
@@ -323,9 +328,9 @@ impl ScaleJoin {
         }
     }
 
-    /// Returns the same join for rows in arrival order; the join must be empty. Its windows contain
-    /// all kept rows, and the times are among the numbers of the terms. A row is kept as long as
-    /// future rows may be `near` it in time.
+    /// Converts an empty join to arrival order. The windows contain all kept rows, and times are
+    /// compared as numbers of the terms. A row is kept as long as future rows can be `near` it in
+    /// time.
     #[must_use]
     pub fn in_arrival_order(self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));
@@ -337,14 +342,16 @@ impl ScaleJoin {
         }
     }
 
-    /// The same, whose shares compare in another way. They have been made for ScaleJoin.
+    /// Replaces the way in which the shares compare rows. The shares must have been created for
+    /// [`ScaleAlgorithm::ScaleJoin`].
     #[must_use]
     pub fn comparing_by(self, way: Box<dyn CompareRows>) -> Self {
-        debug_assert_eq!(self.shares.len(), self.comparisons.len(), "a share for each comparer");
+        debug_assert_eq!(self.shares.len(), self.comparisons.len(), "one share per comparer");
         ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
-    /// The matches of rows of the epoch, by another way, on the caller's thread if they are `few`.
+    /// Finds the matches of rows of the epoch row by row. If there are `few` comparisons, only the
+    /// caller's thread makes them.
     fn compare_by(
         &mut self,
         rows: Range<usize>,
@@ -377,14 +384,14 @@ impl ScaleJoin {
         Ok(Some(MatchOffsets::of_rows(found, rows)))
     }
 
-    /// The data that pairs are compared by, for people.
+    /// Returns a readable description of the data by which pairs are compared.
     pub fn compared_by(&self) -> &'static str {
         self.shares[0].compared_by()
     }
 
-    /// Gives the rows of the epoch to shares, round robin.
+    /// Assigns the rows of the epoch to the shares in turn.
     fn store(&mut self, sides: &[Side]) {
-        // Rows are dealt out evenly, so a share gets at most this many rows of either side.
+        // Rows are distributed evenly, so a share receives at most this many rows of either side.
         let most = sides.len().div_ceil(self.shares.len());
         let of_share = |_| [memory::vec(most), memory::vec(most)];
         let mut rows: Vec<[Vec<u32>; 2]> = (0..self.shares.len()).map(of_share).collect();
@@ -399,12 +406,12 @@ impl ScaleJoin {
         }
     }
 
-    /// Takes in the numbers of rows, behind the numbers that the terms have. If they do not all
-    /// fit, the terms are forgotten, for good.
+    /// Appends the numbers of new rows to those of the terms. If any number does not fit, the terms
+    /// are dropped permanently.
     fn take_numbers(&mut self, numbers: Operands<'_>) {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
-            // All of them, so that each has the numbers of every row.
+            // No early exit: every term must receive the numbers of every row.
             let terms = self.terms.iter_mut().zip(numbers);
             let fit = terms.map(|(term, (left, right))| term.append(left, right));
             fit.fold(true, |all, fits| all & fits)
@@ -440,7 +447,7 @@ impl ScaleJoin {
         self.epoch.offsets.clear();
     }
 
-    /// Drops the given number of rows from each side, oldest first.
+    /// Drops the given number of rows from each side, starting with the oldest.
     fn let_go(&mut self, rows: [usize; 2]) {
         for (side, rows) in [Side::Left, Side::Right].into_iter().zip(rows) {
             let log = &mut self.logs[side as usize];
@@ -495,7 +502,7 @@ impl ScaleJoin {
         Ok(found.retain(&kept))
     }
 
-    /// The results of rows of the epoch, whose matches have been found.
+    /// Returns the results of rows of the epoch whose matches have been found.
     fn collect(&mut self, rows: Range<usize>, found: &MatchOffsets) -> Results {
         let mut results = Results::default();
         for (nth, row) in rows.enumerate() {
@@ -503,7 +510,8 @@ impl ScaleJoin {
             if matches.is_empty() {
                 continue;
             }
-            // Rows leave at their last matchable time: it is enough to look when a row has matches.
+            // Unmatched rows are emitted at their last matchable time, so it is sufficient to check
+            // for them when a row has matches.
             if self.ordered {
                 results.add_unmatched(
                     &mut self.logs,
@@ -549,10 +557,10 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
     }
 
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
-        assert_eq!(ts.len(), sides.len(), "a side a row");
+        assert!(self.is_done(), "the previous epoch must have ended");
+        assert_eq!(ts.len(), sides.len(), "one side per row");
         self.next = 0;
-        // 1. Rows go into the logs of their sides, and their numbers go into the terms.
+        // 1. Add the rows to the logs of their sides, and their numbers to the terms.
         self.epoch.offsets.clear();
         let mut next = self.logs.each_ref().map(RowLog::len);
         for &side in &sides {
@@ -561,8 +569,8 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         }
         self.logs.iter_mut().for_each(|log| log.push(&ts, &sides));
         self.take_numbers(numbers);
-        // 2. A share stores each row, and threads compare it with what comes before it of the other
-        //    side.
+        // 2. Store each row in a share. Threads then compare the row with the earlier rows of the
+        //    other side.
         if !matches!(self.way, Way::RowByRow(_)) {
             self.store(&sides);
         }
@@ -578,7 +586,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         driver: &Driver,
         filter: Option<&Filter<'_>>,
     ) -> Result<Progress, JoinError> {
-        // 1. As many rows as may have the pairs that there is room for.
+        // 1. Take as many rows as the budget of pairs allows.
         let mut sum = 0;
         let fits = |window: &&Range<u32>| {
             sum += window.len() as u64;
@@ -589,7 +597,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         let rows = self.next..self.epoch.ts.len().min(self.next + count);
         let pairs: u64 =
             self.epoch.windows[rows.clone()].iter().map(|window| window.len() as u64).sum();
-        // 2. All threads compare them.
+        // 2. Compare these rows, on all threads.
         let comparers = self.comparisons.len();
         let firsts = self.logs.each_ref().map(|log| log.first() as u32);
         let whole = rows.clone();
@@ -617,13 +625,14 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         for (comparisons, found) in self.comparisons.iter_mut().zip(&found) {
             *comparisons += found.compared;
         }
-        // 3. What they found is put together in order, and filtered.
+        // 3. Put the matches in order, and filter them.
         let mut together = match (by_way, &self.way) {
             (Some(found), _) => found,
             (None, Way::NewRows) => MatchOffsets::concat(found),
             (None, _) => MatchOffsets::merge(found, rows.len()),
         };
-        // If the next rows are like these, this budget leaves as many pairs as there is room for.
+        // If the next rows have as many matches per pair, this budget yields as many matches as
+        // there is room for.
         let each = pairs / (together.pairs() as u64 + 1);
         let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
         self.budget = room.min(STEP_PAIRS.saturating_mul(comparers as u64));

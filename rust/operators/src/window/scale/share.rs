@@ -1,4 +1,4 @@
-//! A share of the windows' rows, and the pairs that its thread finds in them.
+//! A share of the rows in the windows, and the pairs that its thread finds in them.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// Rows before a window is made anew, at least; it is each time it has doubled.
+/// The minimum number of rows before a window is rebuilt. Afterwards, the window is rebuilt each
+/// time it has doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The rows of both sides that one thread keeps.
@@ -21,13 +22,15 @@ pub(super) struct Share([Half; 2]);
 /// The rows of one side.
 #[derive(Debug)]
 struct Half {
-    /// The low bits of their numbers, ascending, behind the numbers of some rows that are gone.
+    /// The low bits of the row numbers in ascending order, after the numbers of some rows that have
+    /// been dropped.
     numbers: Vec<u32>,
     gone: usize,
     window: ScanColumns,
-    /// How many rows the window had when it was made.
+    /// The number of rows in the window when it was built.
     made_with: usize,
-    /// Whether rows may be looked up by value, and by what, where that is cheaper than comparing.
+    /// `true` if rows may be looked up by value when that is cheaper than comparing, with the index
+    /// to use.
     may_look_up: bool,
     index: Option<Index>,
 }
@@ -35,14 +38,14 @@ struct Half {
 /// The matches of some rows.
 #[derive(Debug, Default)]
 pub(super) struct MatchOffsets {
-    /// Where the matches of each row end.
+    /// The end of each row's matches.
     ends: Vec<usize>,
     offsets: Vec<u32>,
     pub(super) compared: u64,
 }
 
 impl Share {
-    /// A share without rows, in which rows may be looked up or are all compared.
+    /// Creates a share without rows, in which rows are either looked up or all compared.
     pub(super) fn new(terms: &[Term], may_look_up: bool) -> Self {
         let half = |side| Half {
             numbers: Vec::new(),
@@ -72,7 +75,7 @@ impl Share {
         *self = Share::new(terms, self.0[0].may_look_up);
     }
 
-    /// From now on every pair matches.
+    /// Drops the terms, so that every pair matches from now on.
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
             half.window = ScanColumns::new(&[], side, None, half.numbers.len())
@@ -81,8 +84,8 @@ impl Share {
         }
     }
 
-    /// Adds rows, given by their offsets; the terms have the numbers of `gone` rows in front, and
-    /// the row of each side with offset 0 has the number `firsts`.
+    /// Adds rows, given by their offsets. The terms begin with the numbers of `gone` dropped rows,
+    /// and the row of each side with offset 0 has the number `firsts`.
     pub(super) fn store(
         &mut self,
         terms: &[Term],
@@ -95,11 +98,12 @@ impl Share {
         }
     }
 
-    /// Lets go of rows with smaller numbers.
+    /// Drops the rows of each side with numbers less than those in `firsts`.
     pub(super) fn drop_before(&mut self, firsts: [u64; 2]) {
         for (half, first) in self.0.iter_mut().zip(firsts) {
             let first = first as u32;
-            // Numbers wrap; those that are gone are less than half of all numbers behind.
+            // Numbers wrap around; the numbers of dropped rows are less than half of all possible
+            // numbers behind.
             half.gone += half.numbers[half.gone..]
                 .partition_point(|number| number.wrapping_sub(first) > u32::MAX / 2);
         }
@@ -200,7 +204,7 @@ impl Half {
             if self.may_look_up {
                 let (run, driver) = (|_| 0..order.len() as u32, Driver::new(1, Stop::default()));
                 let index = Index::choose(&self.window, terms, news, run, &driver);
-                self.index = index.expect("nobody asks it to stop");
+                self.index = index.expect("no stop is requested");
             }
         }
     }
@@ -211,18 +215,19 @@ impl MatchOffsets {
         self.offsets.len()
     }
 
-    /// The other side's offsets of all pairs.
+    /// Returns the offsets of all matches among the rows of the other side.
     pub(super) fn offsets(&self) -> &[u32] {
         &self.offsets
     }
 
-    /// The matches of a row, earliest first.
+    /// Returns the matches of a row, earliest first.
     pub(super) fn of(&self, nth: usize) -> &[u32] {
         let start = if nth == 0 { 0 } else { self.ends[nth - 1] };
         &self.offsets[start..self.ends[nth]]
     }
 
-    /// Puts together the pairs that several threads found of the same rows, of each row in order.
+    /// Merges the pairs that several threads found for the same rows; the matches of each row are
+    /// in order.
     pub(super) fn merge(mut parts: Vec<MatchOffsets>, rows: usize) -> MatchOffsets {
         if let [_] = parts[..] {
             return parts.remove(0);
@@ -237,7 +242,7 @@ impl MatchOffsets {
         merged
     }
 
-    /// Puts together the pairs that were found row by row, which are those of `rows`.
+    /// Combines the pairs that were found row by row for `rows`.
     pub(super) fn of_rows(matches: Vec<MatchedRow>, rows: Range<usize>) -> MatchOffsets {
         let mut found = MatchOffsets::default();
         let mut matches = matches.into_iter().peekable();
@@ -249,16 +254,16 @@ impl MatchOffsets {
             found.offsets[start..].sort_unstable();
             found.ends.push(found.offsets.len());
         }
-        debug_assert!(matches.peek().is_none(), "matches come by row");
+        debug_assert!(matches.peek().is_none(), "matches are in row order");
         found
     }
 
-    /// The other side's offsets of all pairs, for good.
+    /// Converts the matches into the offsets among the rows of the other side.
     pub(super) fn into_offsets(self) -> Vec<u32> {
         self.offsets
     }
 
-    /// Puts together the pairs of rows that follow each other.
+    /// Concatenates the pairs of consecutive rows.
     pub(super) fn concat(mut parts: Vec<MatchOffsets>) -> MatchOffsets {
         if let [_] = parts[..] {
             return parts.remove(0);
@@ -272,7 +277,7 @@ impl MatchOffsets {
         whole
     }
 
-    /// The pairs that are kept.
+    /// Returns the pairs that are kept.
     pub(super) fn retain(self, kept: &[bool]) -> MatchOffsets {
         let mut left = MatchOffsets { compared: self.compared, ..MatchOffsets::default() };
         let mut start = 0;

@@ -1,6 +1,6 @@
-//! Joins of sliding windows against Kang's three-step procedure, row by row. The tests of the
-//! published joins, which are in another crate, use this file, too: the module around it says where
-//! the names come from.
+//! Checks joins of sliding windows against Kang's three-step procedure, row by row. The tests of
+//! the published joins, which are in another crate, include this file as well. The enclosing module
+//! imports the names that it uses.
 
 use proptest::prelude::*;
 
@@ -9,25 +9,26 @@ use super::{
     Results, Retention, SavedRows, Side, SlidingJoin, Stop, Term,
 };
 
-/// A row: its time, its side, and a value that must be near that of the other row.
+/// A row: its time, its side, and a value that must be close to the other row's value.
 pub(crate) type Row = (i64, Side, i64);
 
-/// A result row: the numbers of its rows, or none.
+/// A result row: the number of its left row and of its right row, if present.
 pub(crate) type ResultRow = (Option<u64>, Option<u64>);
 
-/// A row in a window: its number, its time, its value, and whether it has had a match.
+/// A row in a window: its number, its time, its value, and whether it has been matched.
 type InWindow = (u64, i64, i64, bool);
 
-/// How far apart values may be.
+/// The maximum difference between matching values.
 pub(crate) const NEAR: i64 = 2;
 
-/// The filter that pairs go through in addition: their numbers do not sum up to a multiple of 3.
+/// Returns whether a pair passes the additional filter: the sum of its row numbers is not a
+/// multiple of 3.
 pub(crate) fn filtered(left: u64, right: u64) -> bool {
     !(left + right).is_multiple_of(3)
 }
 
-/// The results of rows in merged order, by the three-step procedure, and rows that leave unmatched
-/// at their places.
+/// Computes the results for rows in merged order by the three-step procedure, with unmatched rows
+/// at their positions in the output.
 pub(crate) fn three_steps(
     rows: &[Row],
     windows: Retention,
@@ -35,11 +36,11 @@ pub(crate) fn three_steps(
     with_filter: bool,
 ) -> Vec<ResultRow> {
     let (mut kept, mut counts): ([Vec<InWindow>; 2], _) = ([Vec::new(), Vec::new()], [0_u64; 2]);
-    // Rows that have left a window of rows, with the time and side of the one that took their
-    // place: theirs is after it.
+    // Rows that have left a row-based window, with the time and side of the row that displaced
+    // them. They are emitted after the pairs of that row.
     let mut left_at: Vec<(i64, Side, InWindow)> = Vec::new();
     let mut results: Vec<ResultRow> = Vec::new();
-    // How long a row stays, in its unit, and a row that leaves.
+    // How long a row stays, in the window's unit, and the removal of a row.
     let stays = |side: Side| windows.length(side) as i64;
     let leave = |side: Side, row: InWindow, results: &mut Vec<ResultRow>| match side {
         Side::Left if !row.3 && (how.keeps_left() || how == How::Anti) => {
@@ -49,7 +50,7 @@ pub(crate) fn three_steps(
         _ => {}
     };
     for &(ts, side, value) in rows {
-        // 1. Rows leave, by the time of their end, then in merged order.
+        // 1. Rows leave in order of their end times, then in merged order.
         match windows {
             Retention::Time { .. } => loop {
                 let head = |side: Side| {
@@ -77,7 +78,7 @@ pub(crate) fn three_steps(
                 }
             }
         }
-        // 2. The row scans the other window, and joins its own.
+        // 2. The row scans the other window and then enters its own.
         let number = counts[side as usize];
         counts[side as usize] += 1;
         let mut matched = false;
@@ -97,7 +98,7 @@ pub(crate) fn three_steps(
         }
         kept[side as usize].push((number, ts, value, matched));
     }
-    // 3. At the end all leave.
+    // 3. At the end, all remaining rows leave.
     left_at.sort_by_key(|&(last, side, row)| (last, row.1, side as usize));
     left_at.into_iter().for_each(|(_, side, row)| leave(side, row, &mut results));
     let end = |side: Side, row: &InWindow| match windows {
@@ -131,26 +132,26 @@ pub(crate) fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
     vec![(of(Side::Left), of(Side::Right))]
 }
 
-/// The condition of all these joins, without rows.
+/// Returns the condition that all these joins share, without rows.
 pub(crate) fn terms() -> Vec<Term> {
     vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))]
 }
 
-/// What a test asks of a join.
+/// The parameters of one test case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) windows: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) with_filter: bool,
-    /// Epochs after which the join goes on in another that is given what this one kept.
+    /// `true` if the join is replaced after some epochs by another one that receives its kept rows.
     pub(crate) moves: bool,
-    /// The row whose epoch's terms cannot be scanned for.
+    /// The row in whose epoch the terms can no longer be scanned.
     pub(crate) fails_at: usize,
 }
 
 impl Case {
-    /// Asserts that a join gives the rows of the three-step procedure.
+    /// Asserts that a join returns the rows of the three-step procedure.
     pub(crate) fn assert_right(
         &self,
         rows: &[Row],
@@ -163,7 +164,8 @@ impl Case {
         Ok(())
     }
 
-    /// The results of the rows, cut into epochs, with the threads' comparisons.
+    /// Returns the join's results for rows that are cut into epochs, and the number of comparisons
+    /// per thread.
     pub(crate) fn run(
         &self,
         rows: &[Row],
@@ -173,7 +175,7 @@ impl Case {
         let driver = Driver::new(self.threads, Stop::default());
         let mut join = made();
         let mut results = Vec::new();
-        // Numbers of the first rows that a join was given.
+        // For each side, the number of the first row that the current join received.
         let mut base = [0_u64; 2];
         let mut scanned = true;
         let mut start = 0;
@@ -186,7 +188,7 @@ impl Case {
             scanned &= !(start.saturating_sub(epoch.len())..start).contains(&self.fails_at);
             join.begin(&driver, ts, sides, scanned.then_some(&of_epoch[..]));
             scanned = join.compares();
-            // A join whose terms were forgotten leaves all comparisons to the filter.
+            // A join that has dropped its terms leaves all comparisons to the filter.
             let value = |side: Side, number: u64| {
                 rows.iter()
                     .filter(|row| row.1 == side)
@@ -241,7 +243,7 @@ impl Case {
                     join.refill(scanned.then_some(&of_kept[..]));
                     continue;
                 }
-                // The other join numbers the kept rows from 0 on.
+                // The other join numbers the kept rows from 0.
                 let mut other = made();
                 for side in [Side::Left, Side::Right] {
                     base[side as usize] += join.first(side);
@@ -267,7 +269,7 @@ impl Case {
     }
 }
 
-/// Results by the numbers of their rows.
+/// Returns results as row numbers.
 pub(crate) fn named(results: &Results, firsts: [u64; 2]) -> Vec<ResultRow> {
     let number =
         |side: usize, offset: u32| (offset != NO_ROW).then(|| firsts[side] + u64::from(offset));
@@ -280,7 +282,7 @@ pub(crate) fn named(results: &Results, firsts: [u64; 2]) -> Vec<ResultRow> {
         .collect()
 }
 
-/// Where rows are cut into epochs.
+/// Returns the positions at which rows are cut into epochs.
 pub(crate) fn cuts_of(rows: &[Row], cuts: &[usize]) -> Vec<usize> {
     let mut cuts: Vec<usize> = cuts.iter().map(|&cut| cut.min(rows.len())).collect();
     cuts.sort_unstable();
@@ -296,13 +298,13 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
             ts += step;
             rows.push((ts, side, value));
         }
-        // Left sources are first in merged order.
+        // In merged order, left rows precede right rows with the same time.
         rows.sort_by_key(|row| (row.0, row.1 as usize));
         rows
     })
 }
 
-/// Cases, on a few threads.
+/// Generates test cases with a few threads.
 pub(crate) fn cases() -> impl Strategy<Value = Case> {
     let hows = vec![How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
     let windows = (0_u64..7, 0_u64..7, any::<bool>()).prop_map(|(left, right, by_time)| {
@@ -326,8 +328,8 @@ pub(crate) fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Rows of sides that take turns which have a common measure with the threads, and a case in which
-/// threads compare many pairs.
+/// Returns rows whose sides alternate with a period that shares a divisor with the number of
+/// threads, and a case in which threads compare many pairs.
 pub(crate) fn many() -> (Vec<Row>, Case) {
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows = (0..4000).map(|n| (n, side(n), n % 97)).collect();
@@ -336,7 +338,7 @@ pub(crate) fn many() -> (Vec<Row>, Case) {
     (rows, Case { windows, how, threads: 4, with_filter, moves, fails_at: usize::MAX })
 }
 
-/// Asserts that all threads of a join have made about as many comparisons.
+/// Asserts that all threads of a join have made about the same number of comparisons.
 pub(crate) fn assert_equal_work(comparisons: &[u64]) {
     let (least, most) = (comparisons.iter().min().unwrap(), comparisons.iter().max().unwrap());
     assert!(most - least <= most / 50, "{comparisons:?}");

@@ -1,5 +1,6 @@
-//! Rows and windows to try, what becomes of them whole and epoch by epoch, and the columns for each
-//! function. The tests of published designs, which are in another crate, use this file, too.
+//! Test rows and windows, their results as whole tables and epoch by epoch, and the columns for
+//! each function. The tests of the published designs, which are in another crate, include this file
+//! as well.
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
@@ -12,10 +13,10 @@ use tidegate_sync::Stop;
 
 use super::user::{Rises, Spread};
 
-/// A row: time, key, value, whether it counts for the masked functions.
+/// A row: its time, its key, its value, and whether masked functions count it.
 pub(crate) type Row = (i64, u32, i64, bool);
 
-/// A row by its time, source and position.
+/// The position of a row in merged order: its time, source and position.
 pub(crate) type Place = (i64, usize, usize);
 
 pub(crate) const KEYS: usize = 5;
@@ -27,10 +28,10 @@ pub(crate) struct Shape {
     pub(crate) offset: i64,
 }
 
-/// A result row: window, key, and the values as text, floats by their bits.
+/// A result row: its window, its key, and the values as text (floats by their bits).
 pub(crate) type ResultRow = ((i64, u32), Vec<String>);
 
-/// Hands what the test asks for, of the columns of each source, to `use_it`.
+/// Passes the inputs of all tested functions, built from the columns of each source, to `use_it`.
 pub(crate) fn with_input<R>(
     sources: &[Vec<Row>],
     use_it: impl FnOnce(&[Stream], &[Aggregate]) -> R,
@@ -101,19 +102,19 @@ pub(crate) fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Res
     })
 }
 
-/// What happens between two epochs.
+/// The action between two epochs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Between {
     Nothing,
-    /// The windows that are complete are made.
+    /// Computes the windows that are complete.
     Pages,
-    /// All sources promise that they have come to the next row.
+    /// Promises on behalf of all sources that they have reached the next row.
     Promise,
-    /// The state goes to another operator.
+    /// Moves the state to another operator.
     Restore,
 }
 
-/// As [`run`], in epochs of so many rows in merged order.
+/// Runs the test like [`run`], in epochs with the given number of rows in merged order.
 pub(crate) fn run_streaming(
     sources: &[Vec<Row>],
     shape: Shape,
@@ -126,7 +127,7 @@ pub(crate) fn run_streaming(
     go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
 }
 
-/// The ends of windows of an operator that `new` makes, and their rows.
+/// Returns the ends of the windows and the rows that an operator created by `new` returns.
 pub(crate) fn go_streaming<O: StreamingWindows>(
     sources: &[Vec<Row>],
     mut new: impl FnMut(&[Aggregate]) -> O,
@@ -136,7 +137,7 @@ pub(crate) fn go_streaming<O: StreamingWindows>(
     let driver = Driver::new(threads, Stop::default());
     let none = vec![Vec::new(); sources.len()];
     let mut new = || with_input(&none, |_, aggregates| new(aggregates));
-    // NumberColumns of keys are not their order.
+    // The numbers of keys do not reflect the order of keys.
     let (order, ranks): (Vec<u32>, Vec<u32>) =
         (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
     let order = KeyOrder { keys: &order, ranks: &ranks };
@@ -193,7 +194,10 @@ pub(crate) fn go_streaming<O: StreamingWindows>(
     }
     streaming.finish(&driver).unwrap();
     pages(&mut streaming, &mut found);
-    assert!(!streaming.is_used().contains(&true), "nothing is kept once all windows are made");
+    assert!(
+        !streaming.is_used().contains(&true),
+        "nothing is kept once all windows have been computed"
+    );
     found
 }
 
@@ -206,7 +210,7 @@ pub(crate) fn ends_and_rows(page: Page) -> Vec<(i64, ResultRow)> {
     ends.into_iter().zip(rows_of(page)).collect()
 }
 
-/// OutputValues whose sums depend on the order in which they are added.
+/// Returns values whose sum depends on the order in which they are added.
 pub(crate) fn float(value: i64) -> f64 {
     if value == 0 { -0.0 } else { 1.0 / value as f64 * 10_f64.powi((value % 17) as i32) }
 }
@@ -221,7 +225,7 @@ pub(crate) fn rows_of(page: Page) -> Vec<ResultRow> {
             OutputValues::Wide(values) => values[at].to_string(),
             OutputValues::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
             OutputValues::Rows(values) => values[at].to_string(),
-            OutputValues::Lists { .. } => unreachable!("no aggregate of states makes lists"),
+            OutputValues::Lists { .. } => unreachable!("no aggregate with states returns lists"),
         };
         page.columns.iter().map(column).collect()
     };
@@ -259,7 +263,7 @@ pub(crate) fn epochs() -> impl Strategy<Value = Vec<(usize, Between)>> {
     prop::collection::vec((1_usize..20, between), 1..6)
 }
 
-/// Enough rows for many parts and tasks.
+/// Returns enough rows for many parts and tasks.
 pub(crate) fn many(rows: i64, sources: u64) -> Vec<Vec<Row>> {
     (0..sources)
         .map(|source| {

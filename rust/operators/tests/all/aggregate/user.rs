@@ -1,11 +1,12 @@
-//! Functions of one's own.
+//! User-defined functions.
 
 use tidegate_operators::aggregate::{RowOrder, UserFunction};
 
-/// How often a value is above the one before it.
+/// The number of values that are greater than the previous value.
 pub(crate) struct Rises;
 
-/// The first and the last value, the rises between them, and whether there are any values.
+/// The first and the last value, the number of rises between them, and whether there are any
+/// values.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     first: i64,
@@ -57,7 +58,7 @@ impl UserFunction for Rises {
     }
 }
 
-/// The largest value less the smallest.
+/// The largest value minus the smallest.
 pub(crate) struct Spread;
 
 impl UserFunction for Spread {

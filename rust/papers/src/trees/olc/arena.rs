@@ -1,24 +1,25 @@
-//! Nodes that keep their memory for as long as the tree lives.
+//! An arena of nodes whose memory is kept as long as the tree exists.
 
 use tidegate_sync::Lock;
 
 use crate::pieces::Pieces;
 
-/// Nodes by number. Threads look at them without a lock, and take some and give them back.
+/// Nodes by number. Threads read nodes without a lock, and allocate and return them.
 ///
-/// A node that is given back becomes another node, but never anything else: so a thread that still
-/// looks at it reads numbers, and learns from its version that they are not what it looked for.
+/// A returned node becomes another node, but never anything else. A thread that still reads a
+/// returned node therefore reads numbers. The node's version shows the thread that these are not
+/// the numbers it searched for.
 #[derive(Debug)]
 pub(super) struct Arena<N> {
     nodes: Pieces<N>,
     spare: Lock<Spare>,
 }
 
-/// The nodes that nobody has.
+/// The unused nodes.
 #[derive(Debug, Default)]
 struct Spare {
     given_back: Vec<u32>,
-    /// Nodes from this number on were never taken.
+    /// Nodes from this number onwards have never been used.
     next: u32,
 }
 
@@ -29,13 +30,13 @@ impl<N> Default for Arena<N> {
 }
 
 impl<N: Default> Arena<N> {
-    /// The node of a number; none if no node had it yet.
+    /// Returns the node with a number, or `None` if no node has had it yet.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&N> {
         self.nodes.get(number)
     }
 
-    /// The number of a node that nobody has, as it was when it was given back.
+    /// Allocates an unused node, which is unchanged since it was returned, and returns its number.
     pub(super) fn take(&self) -> u32 {
         self.spare.with(|spare| {
             if let Some(number) = spare.given_back.pop() {
@@ -48,18 +49,18 @@ impl<N: Default> Arena<N> {
         })
     }
 
-    /// Takes back a node to which nothing leads any more.
+    /// Returns a node, to which nothing leads any more, to the arena.
     pub(super) fn give_back(&self, number: u32) {
         self.spare.with(|spare| spare.given_back.push(number));
     }
 
-    /// Nodes that are in use.
+    /// Returns the number of nodes in use.
     #[cfg(all(test, not(loom)))]
     pub(super) fn taken(&self) -> usize {
         self.spare.with(|spare| spare.next as usize - spare.given_back.len())
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         let of_spare = self.spare.with(|spare| spare.given_back.capacity() * size_of::<u32>());
         self.nodes.memory() + of_spare

@@ -1,4 +1,4 @@
-//! The B+-tree that threads use side by side, with optimistic lock coupling.
+//! A B+-tree that threads use concurrently, with optimistic lock coupling.
 //!
 //! Leis, Haubenschild and Neumann, "Optimistic Lock Coupling: A Scalable and Efficient
 //! General-Purpose Synchronization Method" (IEEE Data Engineering Bulletin 42.1, 2019); Leis,
@@ -7,10 +7,10 @@
 //! ```text
 //!  version of parent ──▶ child's number ──▶ version of child ──▶ is the parent's still the same?
 //!                                                                 yes: the child is the parent
-//!                                                                 no:  begin anew at the root
+//!                                                                 no:  start again at the root
 //! ```
 //!
-//! A thread goes down without writing anything. Only the nodes that it changes are locked: the
+//! A thread descends without writing anything. The thread locks only the nodes that it changes: the
 //! leaf, or a full or nearly empty node with its parent (and its neighbour).
 
 mod arena;
@@ -27,7 +27,7 @@ use tidegate_structures::index::{Probe, WindowIndex};
 const LEAF: u32 = 1 << 31;
 
 /// A B+-tree of rows by value, in which any number of threads insert, remove and search at the same
-/// time. None waits for another but for the moment in which that one writes to a node.
+/// time. A thread waits for another only while that one writes to a node.
 ///
 /// ```
 /// use tidegate_structures::index::Probe;
@@ -46,13 +46,13 @@ const LEAF: u32 = 1 << 31;
 /// ```
 #[derive(Debug)]
 pub struct OlcTree {
-    /// The number of the root. Who changes it holds the lock of the one that was it.
+    /// The number of the root. A thread that changes the root holds the lock of the old root.
     root: CachePadded<AtomicU32>,
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
 }
 
-/// A node as of a version at which it belonged to where the thread came from.
+/// A node, and a version at which the node was in the place that the thread had reached.
 #[derive(Debug)]
 struct NodeView<'a, N> {
     number: u32,
@@ -68,7 +68,7 @@ impl<N> Clone for NodeView<'_, N> {
 
 impl<N> Copy for NodeView<'_, N> {}
 
-/// An inner node, and which of its children the way goes on to.
+/// An inner node, and the position of the child with which the descent continues.
 type Parent<'a> = (NodeView<'a, Inner>, usize);
 
 #[derive(Clone, Copy)]
@@ -77,7 +77,8 @@ enum Any<'a> {
     Inner(NodeView<'a, Inner>),
 }
 
-/// Nodes of a kind: where they are, and how their numbers are told from others.
+/// A kind of node, which defines where such nodes are stored and how their numbers differ from
+/// those of other kinds.
 trait NodeKind: Node + 'static {
     const TAG: u32;
 
@@ -102,13 +103,13 @@ impl NodeKind for Inner {
     }
 }
 
-/// A thread has to begin anew at the root, since another one has changed a node.
+/// Signals that another thread has changed a node, so this thread needs to start again at the root.
 #[derive(Debug)]
 struct Restart;
 
 type Attempt<T> = Result<T, Restart>;
 
-/// Tries until no other thread comes between.
+/// Repeats an attempt until no other thread interferes.
 #[inline]
 fn until_done<T>(mut attempt: impl FnMut() -> Attempt<T>) -> T {
     loop {
@@ -125,26 +126,26 @@ impl Default for OlcTree {
 }
 
 impl OlcTree {
-    /// A tree without rows.
+    /// Creates a tree without rows.
     pub fn new() -> Self {
         let leaves = Arena::<Leaf>::default();
         let root = leaves.take() | LEAF;
         OlcTree { root: CachePadded::new(AtomicU32::new(root)), leaves, inners: Arena::default() }
     }
 
-    /// Adds a row, which is not there.
+    /// Inserts a row, which must not be in the tree.
     pub fn insert(&self, key: i64, row: u32) {
         until_done(|| self.try_insert((key, row)));
     }
 
-    /// Removes a row; whether it was there.
+    /// Removes a row, and returns whether it was in the tree.
     pub fn remove(&self, key: i64, row: u32) -> bool {
         until_done(|| self.try_remove((key, row)))
     }
 
-    /// Adds the numbers of the rows that the probe takes to `found`, by key and then by number: the
-    /// numbers of all rows that were there from the beginning of the search to its end, and of some
-    /// rows that came or went meanwhile.
+    /// Appends the numbers of the rows that match the probe to `found`, by key and then by number.
+    /// The result includes all rows that are in the tree during the whole search, and may include
+    /// rows that are inserted or removed during the search.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut from = (probe.low, 0);
         if probe.low <= probe.high {
@@ -152,7 +153,7 @@ impl OlcTree {
         }
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub fn memory(&self) -> usize {
         self.leaves.memory() + self.inners.memory()
     }
@@ -162,7 +163,7 @@ impl OlcTree {
         self.root.store(number, Ordering::Release);
     }
 
-    /// A node of a kind, as of now; it may be any (O1).
+    /// Returns a node of the given kind in its current state. The node may be the wrong one (O1).
     #[inline]
     fn see<N: NodeKind>(&self, number: u32) -> Attempt<NodeView<'_, N>> {
         let node = N::arena(self).get(number & !LEAF).ok_or(Restart)?;
@@ -170,7 +171,7 @@ impl OlcTree {
         Ok(NodeView { number, node, version: node.lock().read() })
     }
 
-    /// A node, as of now; it may be any (O1).
+    /// Returns a node in its current state. The node may be the wrong one (O1).
     #[inline]
     fn look(&self, number: u32) -> Attempt<Any<'_>> {
         Ok(match number & LEAF {
@@ -187,7 +188,7 @@ impl OlcTree {
         if self.root.load(Ordering::Acquire) == number { Ok(root) } else { Err(Restart) }
     }
 
-    /// The child of a node, and where it is, as of a moment at which it was (O2).
+    /// Returns a node's child and its position, which belonged together at some moment (O2).
     #[inline]
     fn child<'a>(&'a self, parent: NodeView<'a, Inner>, rank: Rank) -> Attempt<(Any<'a>, usize)> {
         let at = parent.node.place(rank);
@@ -196,7 +197,7 @@ impl OlcTree {
         Ok((child, at))
     }
 
-    /// The leaf to which a rank belongs.
+    /// Returns the leaf to which a rank belongs.
     #[inline]
     fn leaf(&self, rank: Rank) -> Attempt<NodeView<'_, Leaf>> {
         let mut any = self.root()?;
@@ -212,7 +213,8 @@ impl OlcTree {
         let (mut parent, mut any) = (None, self.root()?);
         loop {
             match any {
-                // A full node is split on the way down, so that its parent has room for one more.
+                // A full node is split on the way down, so that its parent has room for another
+                // child.
                 Any::Inner(inner) if inner.node.is_full() => {
                     self.split(parent, inner)?;
                     return Err(Restart);
@@ -238,7 +240,7 @@ impl OlcTree {
     #[cold]
     fn split<N: NodeKind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
         full.check()?;
-        // Before anything is locked: there may be no memory.
+        // This happens before anything is locked, because the allocation may fail.
         let number = N::arena(self).take();
         let above = parent.is_none().then(|| self.inners.take());
         let done = self.split_into(parent, full, number | N::TAG, above);
@@ -264,7 +266,8 @@ impl OlcTree {
         if let Some((parent, at)) = parent {
             parent.node.insert(at, separator, number);
         }
-        // The node without a parent was the root at its version, and so it is until it is unlocked.
+        // The node without a parent was the root at its version, and remains the root until it is
+        // unlocked.
         if let Some(root) = root {
             root.node.fill(&[separator], &[full.number, number]);
             self.set_root(root.number);
@@ -300,7 +303,7 @@ impl OlcTree {
         }
     }
 
-    /// Makes the root's only child the root.
+    /// Makes the root's only child the new root.
     #[cold]
     fn lower_root(&self, root: NodeView<'_, Inner>) -> Attempt<()> {
         let held = root.lock()?;
@@ -311,18 +314,18 @@ impl OlcTree {
         Ok(())
     }
 
-    /// Evens out a node that has few entries or children and its neighbour, or merges the two.
+    /// Balances a node that has few entries or children with its neighbour, or merges the two.
     #[cold]
     fn even_out<N: NodeKind>(&self, (parent, at): Parent<'_>, few: NodeView<'_, N>) -> Attempt<()> {
-        // 1. The neighbour to the right, or the one to the left of the last child. It is looked at
-        //    before anything is locked, as the thread may have to wait for it (O4).
-        //    Of a parent that was split meanwhile, the child may be behind the last one.
+        // 1. The neighbour to the right, or the one to the left of the last child. It is read
+        //    before anything is locked, because the thread may have to wait for it (O4). If the
+        //    parent was split in the meantime, the child may be behind the last one.
         let is_last = at + 1 >= parent.node.len();
         let other_at = if is_last { at.checked_sub(1) } else { Some(at + 1) };
         let other_number = parent.node.child(other_at.ok_or(Restart)?);
         parent.check()?;
         let other: NodeView<'_, N> = self.see(other_number)?;
-        // 2. All three as of the versions at which they belong together.
+        // 2. Lock all three nodes at the versions at which they belong together.
         let held = (parent.lock()?, few.lock()?, other.lock()?);
         let (at, left, right) = if is_last { (at - 1, other, few) } else { (at, few, other) };
         let separator = left.node.even_out(right.node, parent.node.separator(at));
@@ -330,18 +333,18 @@ impl OlcTree {
             parent.node.set_separator(at, separator);
             return Ok(());
         }
-        // 3. The right one was merged into the left one.
+        // 3. The right node was merged into the left one.
         parent.node.remove_behind(at);
         drop(held);
         N::arena(self).give_back(right.number & !LEAF);
         Ok(())
     }
 
-    /// Goes on with a search from the rank `from`, which rises as rows are found.
+    /// Continues a search from the rank `from`, which increases as rows are found.
     fn try_find(&self, from: &mut Rank, probe: &Probe, found: &mut Vec<u32>) -> Attempt<()> {
         let mut leaf = self.leaf(*from)?;
         loop {
-            // 1. The rows of a leaf, which count if it did not change meanwhile.
+            // 1. The rows of a leaf, which count if the leaf did not change in the meantime.
             let (before, len) = (found.len(), leaf.node.len());
             let (mut last, mut is_end) = (None, false);
             for at in leaf.node.lower(*from)..len {
@@ -355,7 +358,7 @@ impl OlcTree {
                     found.push(rank.1);
                 }
             }
-            // 2. The leaf to the right, as of a moment at which it was there (O2).
+            // 2. The leaf to the right, at a moment at which it was there (O2).
             let next = match leaf.node.next() {
                 next if is_end || next == NONE => None,
                 next => Some(self.see(next)),
@@ -364,7 +367,8 @@ impl OlcTree {
                 found.truncate(before);
                 return Err(Restart);
             }
-            // 3. The search goes on behind these rows, even if another thread comes between now.
+            // 3. The search continues after these rows, even if another thread interferes from now
+            //    on.
             match last.map(|(key, row)| (key, row.checked_add(1))) {
                 Some((key, Some(row))) => *from = (key, row),
                 Some((key, None)) => match key.checked_add(1) {
@@ -380,7 +384,7 @@ impl OlcTree {
         }
     }
 
-    /// Rows, of which none may come or go meanwhile.
+    /// Counts the rows. No row may be inserted or removed during the call.
     fn count(&self) -> Attempt<usize> {
         let (mut leaf, mut rows) = (self.leaf((i64::MIN, 0))?, 0);
         loop {
@@ -399,7 +403,7 @@ impl WindowIndex for OlcTree {
     }
 
     fn remove(&mut self, key: i64, row: u32) {
-        assert!(OlcTree::remove(self, key, row), "a row leaves that has come");
+        assert!(OlcTree::remove(self, key, row), "a removed row was in the tree");
     }
 
     fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
@@ -420,13 +424,13 @@ impl WindowIndex for OlcTree {
 }
 
 impl<'a, N: Node> NodeView<'a, N> {
-    /// Whether what was read of the node since it was seen belongs together.
+    /// Returns whether the values read from the node since it was seen are consistent.
     #[inline]
     fn check(&self) -> Attempt<()> {
         if self.node.lock().is_valid(self.version) { Ok(()) } else { Err(Restart) }
     }
 
-    /// Takes the node's lock, if the node is as it was seen.
+    /// Acquires the node's lock if the node has not changed since it was seen.
     fn lock(&self) -> Attempt<Exclusive<'a>> {
         self.node.lock().try_lock(self.version).ok_or(Restart)
     }

@@ -1,36 +1,36 @@
 //! Nodes that threads read while another thread writes to them.
 //!
-//! All of a node is atomic, and is read without an order of its own: the version of the node says
-//! whether what was read belongs together. A method that writes is called by the thread that holds
+//! All fields of a node are atomic and are read without any ordering. The version of the node shows
+//! whether the values read are consistent. A method that writes is called by the thread that holds
 //! the node's lock, or before anything leads to the node.
 
 use tidegate_sync::OptimisticLock;
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-/// Entries of a leaf and children of an inner node.
+/// The number of entries in a leaf and of children in an inner node.
 pub(super) const FANOUT: usize = if cfg!(any(test, loom)) { 4 } else { 32 };
 
-/// A node with fewer of them gets some from a neighbour, or is merged with it,
+/// A node with fewer entries or children receives some from a neighbour or is merged with it.
 pub(super) const FEW: usize = if cfg!(any(test, loom)) { 2 } else { FANOUT / 4 };
 
-/// which happens if both together have no more.
+/// Two neighbours are merged if they have at most this many entries or children together.
 const MERGED: usize = 3 * FANOUT / 4;
 
-/// In tests, lets other threads go on now and then, between any two steps of a thread in a node:
-/// few processors would seldom do so there.
+/// In tests, yields to other threads from time to time, between any two steps of a thread in a
+/// node. On a few processors, threads would seldom be interrupted between these steps.
 #[inline]
 pub(super) fn pause() {
     #[cfg(all(test, not(loom)))]
     super::tests::yield_sometimes();
 }
 
-/// Key and number of a row. No two rows are equal in both, so rows have one order.
+/// The key and the number of a row. No two rows have the same rank, so rows have a total order.
 pub(super) type Rank = (i64, u32);
 
-/// No leaf.
+/// Represents no leaf.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Ranks that rise.
+/// Ascending ranks.
 #[derive(Debug)]
 struct Ranks {
     keys: [AtomicI64; FANOUT],
@@ -47,7 +47,7 @@ impl Default for Ranks {
 }
 
 impl Ranks {
-    // Relaxed, all of them: the version of the node orders them.
+    // Relaxed, for all of them: the version of the node orders the accesses.
 
     #[inline]
     fn get(&self, at: usize) -> Rank {
@@ -62,7 +62,8 @@ impl Ranks {
         self.rows[at].store(row, Ordering::Relaxed);
     }
 
-    /// Whether the rank at a place is below another. Rows are compared where keys are equal only.
+    /// Returns whether the rank at a position is below another. Row numbers are compared only if
+    /// the keys are equal.
     #[inline]
     fn is_below(&self, at: usize, (key, row): Rank) -> bool {
         pause();
@@ -70,13 +71,13 @@ impl Ranks {
         own < key || own == key && self.rows[at].load(Ordering::Relaxed) < row
     }
 
-    /// The number of ranks below `rank` among the first `len`.
+    /// Returns the number of ranks below `rank` among the first `len`.
     #[inline]
     fn count_below(&self, len: usize, rank: Rank) -> usize {
         let (mut from, mut left) = (0, len);
         while left > 1 {
             let half = left / 2;
-            // Without a branch, which nothing could predict.
+            // There is no branch, because it could not be predicted.
             from += usize::from(self.is_below(from + half - 1, rank)) * half;
             left -= half;
         }
@@ -93,19 +94,19 @@ impl Ranks {
     }
 }
 
-/// What leaves and inner nodes have in common.
+/// The interface that leaves and inner nodes share.
 pub(super) trait Node: Default {
     fn lock(&self) -> &OptimisticLock;
 
-    /// Entries, or children.
+    /// Returns the number of entries or children.
     fn len(&self) -> usize;
 
-    /// Moves the upper half into a new node, which has the number `number`, and gives the least
-    /// rank that belongs there.
+    /// Moves the upper half into a new node, which has the number `number`. Returns the least rank
+    /// that belongs to the new node.
     fn split(&self, right: &Self, number: u32) -> Rank;
 
-    /// Evens out two neighbours, and gives the least rank that belongs to the right one; none if
-    /// all is in the left one. `separator` is the least one now.
+    /// Balances two neighbours. Returns the least rank that belongs to the right node, or `None` if
+    /// all entries are in the left one. `separator` is the current least rank.
     fn even_out(&self, right: &Self, separator: Rank) -> Option<Rank>;
 
     #[inline]
@@ -147,7 +148,7 @@ impl Leaf {
         self.ranks.get(at)
     }
 
-    /// The place of the first rank that is not below `rank`.
+    /// Returns the position of the first rank that is not below `rank`.
     #[inline]
     pub(super) fn lower(&self, rank: Rank) -> usize {
         self.ranks.count_below(self.len(), rank)
@@ -159,7 +160,7 @@ impl Leaf {
         self.set_len(len + 1);
     }
 
-    /// Whether the rank was there.
+    /// Removes a rank, and returns whether it was in the leaf.
     pub(super) fn remove(&self, rank: Rank) -> bool {
         let (len, at) = (self.len(), self.lower(rank));
         if at == len || self.get(at) != rank {
@@ -222,13 +223,13 @@ impl Node for Leaf {
     }
 }
 
-/// Children in order. A separator is no less than any rank of the child before it but for those
-/// that are equal to it, which belong to the child after it.
+/// Children in order. A separator is greater than any rank of the child before it. Ranks equal to
+/// the separator belong to the child after it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Inner {
     lock: OptimisticLock,
-    /// Children; there is one separator less.
+    /// The number of children. There is one separator fewer.
     len: AtomicUsize,
     separators: Ranks,
     children: [AtomicU32; FANOUT],
@@ -246,7 +247,7 @@ impl Default for Inner {
 }
 
 impl Inner {
-    /// The place of the child to which a rank belongs.
+    /// Returns the position of the child to which a rank belongs.
     #[inline]
     pub(super) fn place(&self, rank: Rank) -> usize {
         let separators = self.len().saturating_sub(1);
@@ -265,7 +266,7 @@ impl Inner {
         self.separators.get(at)
     }
 
-    /// Puts a child behind the one at `at`, with the separator between the two.
+    /// Inserts a child after the one at `at`, with the separator between the two.
     pub(super) fn insert(&self, at: usize, separator: Rank, child: u32) {
         let len = self.len();
         self.separators.insert(len - 1, at, separator);
@@ -274,7 +275,7 @@ impl Inner {
         self.set_len(len + 1);
     }
 
-    /// Removes the child behind the one at `at`.
+    /// Removes the child after the one at `at`.
     pub(super) fn remove_behind(&self, at: usize) {
         let len = self.len();
         self.separators.remove(len - 1, at);
@@ -286,7 +287,7 @@ impl Inner {
         self.separators.set(at, separator);
     }
 
-    /// Has these children, and one separator less.
+    /// Fills the node with these children and with one separator fewer.
     pub(super) fn fill(&self, separators: &[Rank], children: &[u32]) {
         separators.iter().enumerate().for_each(|(at, &rank)| self.separators.set(at, rank));
         children.iter().enumerate().for_each(|(at, &child)| self.set_child(at, child));

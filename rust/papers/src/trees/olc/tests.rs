@@ -1,5 +1,5 @@
-//! The tree against a `BTreeSet`, and with threads that insert, remove and search concurrently. A
-//! node has four entries here, so that it is split and merged all the time.
+//! Compares the tree with a `BTreeSet`, and tests it with threads that insert, remove and search
+//! concurrently. Nodes have four entries here, so they are split and merged all the time.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use tidegate_sync::Counter;
 use super::node::FANOUT;
 use super::*;
 
-/// Yields one time in some, which no thread can foresee of the others.
+/// Yields from time to time, at points that other threads cannot predict.
 pub(super) fn yield_sometimes() {
     thread_local! {
         static STATE: Cell<u32> = const { Cell::new(1) };
@@ -22,7 +22,7 @@ pub(super) fn yield_sometimes() {
     }
 }
 
-/// All rows by a walk over the tree, which has to be as a tree should be.
+/// Returns all rows by walking through the tree, and checks its structure.
 fn checked(tree: &OlcTree) -> Vec<Rank> {
     let mut walk = Walk { tree, rows: Vec::new(), leaves: Vec::new(), inners: 0 };
     let root = tree.root.load(Ordering::Acquire);
@@ -34,8 +34,8 @@ fn checked(tree: &OlcTree) -> Vec<Rank> {
         next = tree.leaves.get(leaf & !LEAF).unwrap().next();
     }
     assert_eq!(next, NONE);
-    assert_eq!(tree.leaves.taken(), walk.leaves.len(), "no leaf is lost");
-    assert_eq!(tree.inners.taken(), walk.inners, "no inner node is lost");
+    assert_eq!(tree.leaves.taken(), walk.leaves.len(), "every used leaf is in the tree");
+    assert_eq!(tree.inners.taken(), walk.inners, "every used inner node is in the tree");
     walk.rows
 }
 
@@ -47,7 +47,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The height of a node, all of whose ranks are to be from `low` on and before `high`.
+    /// Returns the height of a node, all of whose ranks must be at least `low` and below `high`.
     fn visit(&mut self, number: u32, low: Rank, high: Option<Rank>, is_root: bool) -> usize {
         match self.tree.look(number).unwrap() {
             Any::Leaf(leaf) => {
@@ -70,7 +70,7 @@ impl Walk<'_> {
                     self.visit(inner.node.child(at), bounds[at].unwrap(), bounds[at + 1], false)
                 };
                 let heights: BTreeSet<usize> = (0..len).map(visit).collect();
-                assert_eq!(heights.len(), 1, "all leaves are equally deep");
+                assert_eq!(heights.len(), 1, "all leaves have the same depth");
                 heights.first().unwrap() + 1
             }
         }
@@ -93,7 +93,7 @@ proptest! {
     ) {
         let (tree, mut set) = (OlcTree::new(), BTreeSet::<Rank>::new());
         for (what, key, row) in steps {
-            // Keys at both ends, too.
+            // Use keys at both ends, too.
             let key = match key { 0 => i64::MIN, 11 => i64::MAX, _ => key };
             let row = if row == 11 { u32::MAX } else { row };
             match what {
@@ -158,13 +158,14 @@ fn a_child_of_a_parent_that_was_split_meanwhile_is_left_alone() {
     while parent.node.is_full() {
         step();
     }
-    // The place of the leaf is behind all that the parent has now.
+    // This position of the leaf is beyond the parent's current children.
     assert!(tree.even_out((parent, FANOUT - 1), few).is_err());
     assert_eq!(checked(&tree), (0..rows).map(|key| (key, 0)).collect::<Vec<_>>());
 }
 
-/// Rows whose numbers are a multiple of 16 stay; all others slide through a window. Rows that stay
-/// are found in each search once, in order; no search finds a row at a key that it has not.
+/// Rows whose numbers are a multiple of 16 stay in the tree, and all others slide through a window.
+/// Each search finds the permanent rows once and in order. No search finds a row at a key that the
+/// row does not have.
 fn slide(threads: u32, rows: u32, keys: u32, seed: u32) {
     let key = |row: u32| i64::from((row ^ seed).wrapping_mul(0x9E37_79B9) % keys);
     let stays = |row: u32| row.is_multiple_of(16);
@@ -217,13 +218,13 @@ fn slide(threads: u32, rows: u32, keys: u32, seed: u32) {
         (0..total).filter(|&row| stays(row)).map(|row| (key(row), row)).collect();
     expected.sort_unstable();
     assert_eq!(checked(&tree), expected);
-    assert!(tree.leaves.taken() < 2 * expected.len() + 2, "leaves that are empty go");
+    assert!(tree.leaves.taken() < 2 * expected.len() + 2, "empty leaves are removed");
 }
 
 #[test]
 fn threads_insert_remove_and_search_side_by_side() {
     const ROWS: u32 = if cfg!(miri) { 100 } else { 2000 };
-    // All at one place, at some, and far apart.
+    // Keys that are all equal, keys with some repetitions, and distinct keys.
     for (seed, keys) in [(1, 1), (2, 40), (3, 1_000_000)] {
         slide(3, ROWS, keys, seed);
     }

@@ -1,4 +1,4 @@
-//! The passes of the merge, with instructions of 256 bits.
+//! The passes of the merge, with 256-bit instructions.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi16, _mm256_blend_epi32, _mm256_loadu_si256, _mm256_max_epu16,
@@ -10,15 +10,15 @@ use std::arch::x86_64::{
 use super::scatter::{LANES, Passes};
 use crate::instructions::Instructions;
 
-/// Lanes of 16 bits in a register.
+/// The number of 16-bit lanes in a register.
 const HALF: usize = LANES / 2;
 
-/// Whether the features that this module and its callers use are there, and to be used.
+/// Returns whether the features that this module and its callers need exist and may be used.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx2.are_used()
 }
 
-/// For a processor for which [`is_supported`] said so.
+/// The passes for a processor for which [`is_supported`] returned `true`.
 pub(super) struct Avx2;
 
 impl Passes for Avx2 {
@@ -38,7 +38,7 @@ impl Passes for Avx2 {
             len.checked_add(LANES).is_some_and(|end| end <= words.len()),
             "{LANES} more words follow"
         );
-        // SAFETY: the processor has the features, and words follow.
+        // SAFETY: the processor has the features, and enough words follow.
         unsafe { settle(words, len, crowd) };
     }
 }
@@ -61,18 +61,18 @@ fn store(lanes: &mut [u16; HALF], values: __m256i) {
 fn sum_before(slots: &mut [u16]) -> u16 {
     let mut before = _mm256_setzero_si256();
     let mut most = _mm256_setzero_si256();
-    // The last lane of each half, everywhere in its half.
+    // The last lane of each half, copied to its whole half.
     let last = _mm256_set1_epi16(0x0f0e);
     let (chunks, rest) = slots.as_chunks_mut::<HALF>();
-    assert!(rest.is_empty(), "slots come in chunks of {HALF}");
+    assert!(rest.is_empty(), "the number of slots is a multiple of {HALF}");
     for slots in chunks {
         let counts = load(slots);
         most = _mm256_max_epu16(most, counts);
-        // After each step a lane is the sum of twice as many lanes up to it, in its half.
+        // Each step doubles the number of lanes that a lane's sum covers, within its half.
         let sums = _mm256_add_epi16(counts, _mm256_slli_si256::<2>(counts));
         let sums = _mm256_add_epi16(sums, _mm256_slli_si256::<4>(sums));
         let sums = _mm256_add_epi16(sums, _mm256_slli_si256::<8>(sums));
-        // The sum of the lower half goes to all lanes of the upper one.
+        // The sum of the lower half is added to all lanes of the upper one.
         let totals = _mm256_shuffle_epi8(sums, last);
         let sums = _mm256_add_epi16(sums, _mm256_permute2x128_si256::<0x08>(totals, totals));
         store(slots, _mm256_add_epi16(before, _mm256_sub_epi16(sums, counts)));
@@ -85,11 +85,11 @@ fn sum_before(slots: &mut [u16]) -> u16 {
 }
 
 /// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd
-/// places in turn. As many rounds as words share a slot are enough.
+/// positions in turn. The number of rounds needed is the number of words that share a slot.
 ///
 /// # Safety
 ///
-/// `words` has [`LANES`] more than `len`.
+/// `words` has [`LANES`] more elements than `len`.
 #[target_feature(enable = "avx2")]
 unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
     const AT_ONCE: usize = 8;
@@ -99,7 +99,7 @@ unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
         let mut at = usize::from(round % 2);
         while at < len {
             debug_assert!(at + AT_ONCE <= words.len());
-            // SAFETY: `at` is below `len`, and the words go on for longer than is read and written.
+            // SAFETY: `at` is below `len`, and the words extend beyond what is read and written.
             unsafe {
                 let place: *mut __m256i = words.as_mut_ptr().add(at).cast();
                 let these = _mm256_loadu_si256(place);

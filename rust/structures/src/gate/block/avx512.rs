@@ -1,4 +1,4 @@
-//! The passes of the merge, with instructions of 512 bits.
+//! The passes of the merge, with 512-bit instructions.
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi16, _mm512_loadu_si512, _mm512_mask_max_epu32,
@@ -10,12 +10,12 @@ use std::arch::x86_64::{
 use super::scatter::{LANES, Passes};
 use crate::instructions::Instructions;
 
-/// Whether the features that this module and its callers use are there, and to be used.
+/// Returns whether the features that this module and its callers need exist and may be used.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx512.are_used()
 }
 
-/// For a processor for which [`is_supported`] said so.
+/// The passes for a processor for which [`is_supported`] returned `true`.
 pub(super) struct Avx512;
 
 impl Passes for Avx512 {
@@ -35,12 +35,12 @@ impl Passes for Avx512 {
             len.checked_add(LANES).is_some_and(|end| end <= words.len()),
             "{LANES} more words follow"
         );
-        // SAFETY: the processor has the features, and words follow.
+        // SAFETY: the processor has the features, and enough words follow.
         unsafe { settle(words, len, crowd) };
     }
 }
 
-/// Places of the lanes `by` lower, for a permutation.
+/// Returns the positions of the lanes that are `by` lower, for a permutation.
 const fn lanes_before(by: usize) -> [u16; LANES] {
     let mut places = [0; LANES];
     let mut lane = by;
@@ -72,11 +72,11 @@ fn sum_before(slots: &mut [u16]) -> u16 {
     let last = _mm512_set1_epi16(LANES as i16 - 1);
     let [by1, by2, by4, by8, by16] = [1, 2, 4, 8, 16].map(|by| load(&lanes_before(by)));
     let (chunks, rest) = slots.as_chunks_mut::<LANES>();
-    assert!(rest.is_empty(), "slots come in chunks of {LANES}");
+    assert!(rest.is_empty(), "the number of slots is a multiple of {LANES}");
     for slots in chunks {
         let counts = load(slots);
         most = _mm512_max_epu16(most, counts);
-        // After each step a lane is the sum of twice as many lanes up to it.
+        // Each step doubles the number of lanes that a lane's sum covers.
         let sums = _mm512_add_epi16(counts, _mm512_maskz_permutexvar_epi16(!0x1, by1, counts));
         let sums = _mm512_add_epi16(sums, _mm512_maskz_permutexvar_epi16(!0x3, by2, sums));
         let sums = _mm512_add_epi16(sums, _mm512_maskz_permutexvar_epi16(!0xf, by4, sums));
@@ -91,11 +91,11 @@ fn sum_before(slots: &mut [u16]) -> u16 {
 }
 
 /// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd
-/// places in turn. As many rounds as words share a slot are enough.
+/// positions in turn. The number of rounds needed is the number of words that share a slot.
 ///
 /// # Safety
 ///
-/// `words` has [`LANES`] more than `len`.
+/// `words` has [`LANES`] more elements than `len`.
 #[target_feature(enable = "avx512f")]
 unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
     const AT_ONCE: usize = 16;
@@ -105,7 +105,7 @@ unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
         let mut at = usize::from(round % 2);
         while at < len {
             debug_assert!(at + AT_ONCE <= words.len());
-            // SAFETY: `at` is below `len`, and the words go on for longer than is read and written.
+            // SAFETY: `at` is below `len`, and the words extend beyond what is read and written.
             unsafe {
                 let place = words.as_mut_ptr().add(at).cast();
                 let these = _mm512_loadu_si512(place);

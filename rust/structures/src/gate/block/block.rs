@@ -1,4 +1,4 @@
-//! Blocks: one reader plans a block, any reader may help to fill it, and all readers read it.
+//! Blocks: one reader plans a block, any reader can help to fill it, and all readers read it.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,24 +15,24 @@ use crate::gate::key::{Key, RowId};
 /// Ready rows in merged order.
 pub struct Block<R: Run> {
     plan: Plan<R>,
-    /// Threads that set out to fill the block. A hint: two may fill it, and then one's rows are
-    /// used.
+    /// The number of threads that have started to fill the block. The number is only a hint: two
+    /// threads may fill the block, and then the rows of one of them are used.
     fillers: Counter,
-    /// The rows. Written by the thread that filled the block first.
+    /// The rows. Written by the first thread that has filled the block.
     rows: OnceLink<Columns>,
-    /// Written by the reader whose block is the next one.
+    /// Written by the reader that planned the next block.
     pub(super) next: OnceLink<Block<R>>,
 }
 
-/// Which rows a block has.
+/// The plan of a block, which determines its rows.
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
     pub(super) runs: Vec<Arc<LogRecord<R>>>,
     /// The pieces, slab by slab. Within a slab, they are ordered by rank and position.
     pub(super) pieces: Vec<Piece>,
-    /// Where each slab ends among the pieces and among the rows.
+    /// The ends of each slab, among the pieces and among the rows.
     pub(super) slabs: Vec<(usize, usize)>,
-    /// The last row's place; none if there are no rows.
+    /// The key of the last row, or `None` if there are no rows.
     pub(super) last: Option<Key>,
 }
 
@@ -48,7 +48,7 @@ impl<R> Plan<R> {
     }
 }
 
-/// Memory for rows.
+/// The memory of a block's rows.
 #[derive(Debug, Default)]
 struct Columns {
     ts: Box<[i64]>,
@@ -75,7 +75,7 @@ impl<R: Run> Block<R> {
         block
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
     pub fn len(&self) -> usize {
         self.plan.len()
@@ -85,12 +85,12 @@ impl<R: Run> Block<R> {
         self.rows.peek().expect("a block is filled before it is given out")
     }
 
-    /// Event times of the rows.
+    /// Returns the event times of the rows.
     pub fn ts(&self) -> &[i64] {
         &self.rows().ts[..self.len()]
     }
 
-    /// Ids of the rows.
+    /// Returns the ids of the rows.
     pub fn ids(&self) -> &[RowId] {
         &self.rows().ids[..self.len()]
     }
@@ -100,22 +100,20 @@ impl<R: Run> Block<R> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
-    /// Which rows of each of the [runs](Self::runs) the block has: neighbours.
+    /// Returns the rows that the block contains of each of the [runs](Self::runs), which are
+    /// adjacent.
     pub fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges = vec![0..0; self.plan.runs.len()];
         for piece in &self.plan.pieces {
             let range: &mut Range<usize> = &mut ranges[piece.run];
-            debug_assert!(
-                range.end == 0 || range.end == piece.row,
-                "a run's pieces follow each other"
-            );
+            debug_assert!(range.end == 0 || range.end == piece.row, "a run's pieces are adjacent");
             let start = if range.end == 0 { piece.row } else { range.start };
             *range = start..piece.row + piece.rows;
         }
         ranges
     }
 
-    /// The last row's place; none if there are no rows.
+    /// Returns the key of the last row, or `None` if there are no rows.
     pub(super) fn last(&self) -> Option<Key> {
         self.plan.last
     }
@@ -124,7 +122,7 @@ impl<R: Run> Block<R> {
         self.rows.peek().is_some()
     }
 
-    /// Whether the caller is the first that sets out to fill the block.
+    /// Returns whether the caller is the first that starts to fill the block.
     pub(super) fn claim(&self) -> bool {
         self.fillers.add(1) == 0
     }
@@ -143,7 +141,7 @@ impl<R: Run> Block<R> {
         })
     }
 
-    /// Merges the rows, unless another thread is done with it first.
+    /// Merges the rows, unless another thread has already done so.
     pub(super) fn fill(&self, filler: &mut Filler) {
         let mut columns = filler.memory(self.len());
         for (rows, pieces) in self.slabs() {
@@ -170,7 +168,7 @@ impl<R: Run> fmt::Debug for Block<R> {
     }
 }
 
-/// A block that is perhaps not filled yet.
+/// A block that may not be filled yet.
 #[derive(Debug)]
 pub struct PlannedBlock<R: Run>(pub(super) Arc<Block<R>>);
 
@@ -181,7 +179,7 @@ impl<R: Run> Clone for PlannedBlock<R> {
 }
 
 impl<R: Run> PlannedBlock<R> {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -193,7 +191,7 @@ impl<R: Run> PlannedBlock<R> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];
         for piece in &plan.pieces {
-            // A run's rows follow each other from slab to slab.
+            // A run's rows are adjacent from slab to slab.
             let rows: &mut Range<usize> = &mut rows[piece.run];
             let start = if rows.end == 0 { piece.row } else { rows.start };
             *rows = start..piece.row + piece.rows;
@@ -201,14 +199,14 @@ impl<R: Run> PlannedBlock<R> {
         plan.runs.iter().map(|record| record.rows()).zip(rows)
     }
 
-    /// Writes the times and the sources of the rows where the caller wants them, for a reader that
-    /// is the only one: the block stays unfilled.
+    /// Writes the times and sources of the rows to the caller's arrays without filling the block,
+    /// for a gate with a single reader.
     ///
     /// # Panics
     ///
-    /// Unless `ts` and `sources` have a place for each row.
+    /// Panics unless `ts` and `sources` have one place for each row.
     pub fn write(&self, filler: &mut Filler, ts: &mut [i64], sources: &mut [u16]) {
-        assert_eq!((ts.len(), sources.len()), (self.len(), self.len()), "a place for each row");
+        assert_eq!((ts.len(), sources.len()), (self.len(), self.len()), "one place for each row");
         for (rows, pieces) in self.0.slabs() {
             filler.of_sources.merge(&pieces, &mut ts[rows.clone()], &mut sources[rows]);
         }
@@ -220,13 +218,13 @@ impl<R: Run> PlannedBlock<R> {
 pub struct Filler {
     of_ids: Scatter<RowId>,
     of_sources: Scatter<u16>,
-    /// Memory of a block that was passed, for the next one.
+    /// The memory of a block that was passed, for the next block.
     spare: Columns,
 }
 
 impl Filler {
     fn memory(&mut self, rows: usize) -> Columns {
-        // A block of few rows does not take the memory of many.
+        // A block of few rows does not use the memory of a large one.
         if rows < BLOCK_ROWS / 4 {
             return Columns::new(rows);
         }
@@ -240,7 +238,7 @@ impl Filler {
         }
     }
 
-    /// Keeps the memory of a block that nobody else has.
+    /// Keeps the memory of a block that is not used elsewhere.
     pub(super) fn recycle<R: Run>(&mut self, block: Arc<Block<R>>) {
         if let Some(mut block) = into_inner(block) {
             self.keep(block.rows.take().and_then(into_inner));

@@ -1,5 +1,5 @@
 //! A reader's view of the sources: how far it has followed each log, and the rows that it has not
-//! yet given out.
+//! handed out yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,30 +13,31 @@ use crate::gate::promise::{Promise, Sources};
 /// One source.
 #[derive(Debug)]
 pub(super) struct SourceLane<R> {
-    /// The last entry followed.
+    /// The last entry that was followed.
     seen: Arc<LogRecord<R>>,
-    /// The promise of the source, up to there.
+    /// The promise of the source, up to that entry.
     promise: Promise,
-    /// Runs with rows that are in no block yet, oldest first.
+    /// Runs with rows that are not in a block yet, oldest first.
     runs: VecDeque<Arc<LogRecord<R>>>,
-    /// The first row of the oldest run that is in no block yet.
+    /// The first row of the oldest run that is not in a block yet.
     start: usize,
-    /// Where the block that is being made has come to; at the start when none is.
+    /// The position that the block being planned has reached, or the start if no block is being
+    /// planned.
     cursor: Cursor,
 }
 
-/// A row of the runs not given out.
+/// The position of a row in the runs that have not been handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cursor {
     run: usize,
     row: usize,
 }
 
-/// Rows of one run that go into a block.
+/// Rows of one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The number of the run in the block, once the block has been planned. Until then, the number
-    /// of the lane and of the run in the lane.
+    /// The number of the run in the block, once the block has been planned. Before that, this field
+    /// contains the number of the lane and of the run in the lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,
@@ -60,13 +61,14 @@ impl<R: Run> SourceLane<R> {
         }
     }
 
-    /// The event time of the row at the cursor.
+    /// Returns the event time of the row at the cursor.
     #[inline]
     fn head(&self) -> Option<i64> {
         self.runs.get(self.cursor.run).map(|record| record.rows().run.ts()[self.cursor.row])
     }
 
-    /// How many rows from the cursor on sort no later than `last`; `likely` is a guess at it.
+    /// Returns how many rows from the cursor onwards do not sort after `last`. `likely` is an
+    /// estimate.
     #[inline]
     fn count(&self, last: Key, likely: usize) -> usize {
         let Cursor { run, mut row } = self.cursor;
@@ -84,7 +86,7 @@ impl<R: Run> SourceLane<R> {
         count
     }
 
-    /// Moves the cursor `rows` rows on, and gives the pieces on the way to `piece`.
+    /// Advances the cursor by `rows` rows, and appends the pieces that it passes to `pieces`.
     #[inline]
     fn advance(&mut self, lane: usize, mut rows: usize, pieces: &mut Vec<Piece>) {
         while rows > 0 {
@@ -101,14 +103,14 @@ impl<R: Run> SourceLane<R> {
         }
     }
 
-    /// Runs with rows between the start and the cursor.
+    /// Returns the runs with rows between the start and the cursor.
     fn passed(&self) -> impl Iterator<Item = &Arc<LogRecord<R>>> {
         let Cursor { run, row } = self.cursor;
         let begun = usize::from(row > if run == 0 { self.start } else { 0 });
         self.runs.range(..run + begun)
     }
 
-    /// The place of the row before the cursor, if it is after the start.
+    /// Returns the key of the row before the cursor, if it is after the start.
     fn last_passed(&self) -> Option<Key> {
         let Cursor { run, row } = self.cursor;
         let (run, row) = match (run, row) {
@@ -120,20 +122,20 @@ impl<R: Run> SourceLane<R> {
         Some(Key { ts: pushed.run.ts()[row], id: pushed.first.plus(row) })
     }
 
-    /// Gives up the rows before the cursor: a block has them.
+    /// Drops the rows before the cursor, which are in a block.
     fn commit(&mut self) {
         self.runs.drain(..self.cursor.run);
         self.start = self.cursor.row;
         self.cursor.run = 0;
     }
 
-    /// Whether there was and will be nothing more to give out.
+    /// Returns whether there are no rows left and there will be no more.
     fn is_done(&self) -> bool {
         self.promise == Promise::Closed && self.runs.is_empty()
     }
 }
 
-/// How many of the rows `ts`, of which the first is `first`, sort no later than `last`.
+/// Returns how many of the rows `ts`, of which the first is `first`, do not sort after `last`.
 #[inline]
 fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     // Rows at `last.ts` are included if their source ranks below that of `last`, and excluded if it
@@ -152,7 +154,8 @@ fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     if upto <= at_last { upto } else { at_last.max(lower_bound(ts, likely, |ts| ts < last.ts)) }
 }
 
-/// The length of the prefix of sorted `ts` that is `below`, looked for around `likely`.
+/// Returns the length of the prefix of sorted `ts` that is `below`. The search begins around
+/// `likely`.
 #[inline]
 fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize {
     let (mut from, mut window) = (0, likely.max(8));
@@ -164,7 +167,7 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources that a reader knows, sorted by rank. It knows each source whose start it has
+/// The sources that a reader knows, sorted by rank. A reader knows each source whose start it has
 /// reached, except closed sources whose rows are all in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
@@ -211,18 +214,18 @@ impl<R: Run> Lanes<R> {
         })
     }
 
-    /// Sources that have or may have rows to give out.
+    /// Returns the number of sources that have rows to hand out, or may have some.
     pub(super) fn open(&self) -> usize {
         self.by_rank.len()
     }
 
-    /// The smallest event time among the rows at the cursors.
+    /// Returns the smallest event time among the rows at the cursors.
     pub(super) fn first_ts(&self) -> Option<i64> {
         self.iter().filter_map(SourceLane::head).min()
     }
 
-    /// How many rows from the cursors on sort no later than `last`, and how many of each source:
-    /// one number in `counts` for each open source.
+    /// Returns how many rows from the cursors onwards do not sort after `last`. Writes the number
+    /// for each open source to `counts`.
     pub(super) fn count(&self, last: Key, likely: usize, counts: &mut Vec<usize>) -> usize {
         counts.clear();
         counts.extend(self.iter().map(|lane| lane.count(last, likely)));
@@ -251,18 +254,18 @@ impl<R: Run> Lanes<R> {
         runs
     }
 
-    /// The place of the last row before the cursors.
+    /// Returns the key of the last row before the cursors.
     pub(super) fn last_passed(&self) -> Option<Key> {
         self.iter().filter_map(SourceLane::last_passed).max()
     }
 
-    /// Gives up the rows before the cursors: a block has them.
+    /// Drops the rows before the cursors, which are in a block.
     pub(super) fn commit(&mut self) {
         self.iter_mut().for_each(SourceLane::commit);
         self.by_rank.retain(|(_, lane)| !lane.is_done());
     }
 
-    /// Puts the cursors back to the rows that are in no block.
+    /// Moves the cursors back to the first rows that are not in a block.
     pub(super) fn reset(&mut self) {
         for lane in self.iter_mut() {
             lane.cursor = Cursor { run: 0, row: lane.start };
@@ -277,7 +280,7 @@ impl<R: Run> Sources for Lanes<R> {
         let mut forks = Vec::new();
         while let Some(record) = lane.seen.next.get() {
             match &record.entry {
-                LogEntry::Begin => unreachable!("a log begins once"),
+                LogEntry::Begin => unreachable!("only the first entry of a log is `Begin`"),
                 LogEntry::Rows(pushed) => {
                     lane.promise =
                         Promise::From(*pushed.run.ts().last().expect("an empty run is not pushed"));
@@ -292,7 +295,7 @@ impl<R: Run> Sources for Lanes<R> {
         let promise = lane.promise;
         for (rank, from, log) in forks {
             joined(from, rank);
-            let at = self.find(rank).expect_err("a source begins once");
+            let at = self.find(rank).expect_err("a source joins only once");
             self.by_rank.insert(at, (rank, SourceLane::new(log, Promise::From(from))));
         }
         promise

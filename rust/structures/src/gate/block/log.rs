@@ -1,10 +1,10 @@
-//! The log of a source: its actions in order, for every reader to follow. It is the only state that
-//! sources and readers of the block gate share.
+//! The log of a source: its actions in order, which every reader follows. Logs are the only state
+//! that the sources and readers of the block gate share.
 //!
-//! Runs, promises, forks and the end are entries of one list that only its source extends, by a
-//! [`OnceLink`]. So a reader that has followed a log up to an entry knows everything that the
-//! source did before, and nothing can overtake anything. An entry is freed when the source and all
-//! readers have gone past it.
+//! Runs, promises, forks and the end are entries of one list, which only its source extends, with a
+//! [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all earlier
+//! actions of the source, and no entry can overtake another. An entry is freed when the source and
+//! all readers have passed it.
 
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Charge, OnceLink};
@@ -13,10 +13,10 @@ use crate::gate::key::{Rank, RowId};
 
 /// A sorted column of event times, and its payload.
 pub trait Run: Send + Sync {
-    /// Event times, none smaller than the one before it.
+    /// Returns the event times, which never decrease.
     fn ts(&self) -> &[i64];
 
-    /// Bytes that the run holds.
+    /// Returns the number of bytes that the run uses.
     fn bytes(&self) -> usize {
         size_of_val(self.ts())
     }
@@ -37,7 +37,7 @@ impl Run for std::sync::Arc<[i64]> {
 /// A run in the gate.
 #[derive(Debug)]
 pub struct PushedRun<R> {
-    /// The id of its first row.
+    /// The id of the first row.
     pub first: RowId,
     /// The run that was pushed; never empty.
     pub run: R,
@@ -50,18 +50,18 @@ impl<R> PushedRun<R> {
     }
 }
 
-/// One thing that a source did.
+/// An action of a source.
 #[derive(Debug)]
 pub(super) enum LogEntry<R> {
-    /// Nothing yet: where a log begins.
+    /// The beginning of a log, before the first action.
     Begin,
-    /// It pushed a run.
+    /// The source pushed a run.
     Rows(PushedRun<R>),
-    /// It promised that no later row is below this.
+    /// The source promised that no later row is below this time.
     Advance(i64),
     /// Another source was forked from this one, starting with the promise `from`.
     Fork { rank: Rank, from: i64, log: Arc<LogRecord<R>> },
-    /// It closed.
+    /// The source closed.
     Close,
 }
 
@@ -78,12 +78,12 @@ impl<R> LogRecord<R> {
         Arc::new(LogRecord { entry, next: OnceLink::default() })
     }
 
-    /// The run of a record that is known to hold one.
+    /// Returns the run of a record that is known to contain one.
     #[inline]
     pub(super) fn rows(&self) -> &PushedRun<R> {
         match &self.entry {
             LogEntry::Rows(pushed) => pushed,
-            _ => unreachable!("only records of runs are kept for their rows"),
+            _ => unreachable!("the record contains a run"),
         }
     }
 }

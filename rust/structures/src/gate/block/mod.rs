@@ -1,4 +1,4 @@
-//! The block gate: sorted column runs in, blocks of ready rows out.
+//! The block gate: sources push sorted column runs, and readers receive blocks of ready rows.
 //!
 //! ```text
 //! source 0's log   begin ─▶ run 3 7 9 ─▶ advance 12 ─▶ ...        each extended by its source alone
@@ -7,13 +7,15 @@
 //! blocks           (none) ─▶ 3 4 7 8 ─▶ ...                       each published by one compare-and-swap
 //! ```
 //!
-//! A reader stands at a block. If the block after it is there, it takes it. If not, it looks how
-//! far the sources' promises reach, plans a block of the ready rows, and offers that as the next
-//! one; if another reader was faster, it drops its own and takes the other's. The data alone
-//! decides which rows are next, so the blocks differ in nothing but where they are cut. The reader
-//! that comes first then fills a block, and readers share that work: see `reader.rs`.
+//! A reader is at a block. If the next block exists, the reader moves to it. Otherwise, it
+//! determines how far the sources' promises reach, plans a block of the ready rows, and offers it
+//! as the next block. If another reader was faster, the reader drops its own block and uses the
+//! other one. Only the data determines which rows are next, so the blocks differ only in their
+//! boundaries. The first reader that reaches a block fills it, and readers share this work: see
+//! `reader.rs`.
 //!
-//! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
+//! Readiness is determined per run, and rows are merged in slabs of about a thousand rows, see
+//! `scatter.rs`.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -40,10 +42,11 @@ pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejection, TooManySources};
 
-/// Bytes that a row will take in a block, charged when it is pushed: a time and an id.
+/// The number of bytes that a row needs in a block, for a time and an id. The memory is charged
+/// when the row is pushed.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 
-/// Makes a block gate; the module's documentation says what it does.
+/// Creates block gates; see the module documentation.
 ///
 /// ```
 /// use tidegate_structures::gate::{BlockGate, Next};
@@ -61,13 +64,14 @@ const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 pub struct BlockGate;
 
 impl BlockGate {
-    /// A gate with sources `0..sources` and `readers` readers that each get every row.
+    /// Creates a gate with sources `0..sources` and with `readers` readers, each of which receives
+    /// every row.
     #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
     pub fn new<R: Run>(sources: usize, readers: usize) -> Handles<BlockSource<R>, BlockReader<R>> {
         Self::with_memory_limit(sources, readers, usize::MAX)
     }
 
-    /// A gate that holds at most `limit` bytes of runs and blocks.
+    /// Creates a gate whose runs and blocks use at most `limit` bytes.
     pub fn with_memory_limit<R: Run>(
         sources: usize,
         readers: usize,
@@ -104,10 +108,10 @@ impl BlockGate {
     }
 }
 
-/// The parts that all sources of a gate share.
+/// The state that all sources of a gate share.
 #[derive(Debug)]
 struct GateState {
-    /// Number of the next source. Written by sources.
+    /// The number of the next source. Written by sources.
     next_source: Counter,
     budget: Budget,
 }
@@ -141,13 +145,13 @@ impl<R: Run> BlockSource<R> {
         self.rank.number()
     }
 
-    /// The time that the source has promised: no later row may be below.
+    /// Returns the time that the source has promised. No later row may be below it.
     pub fn promised(&self) -> i64 {
         self.promised
     }
 
-    /// Adds a run. Its rows are sorted by time and none is below what the source has promised;
-    /// a run that is not so, and one for which there is no memory, is given back.
+    /// Adds a run. The rows of the run must be sorted by time, and none may be below the source's
+    /// promise. A run that violates this, or for which there is no memory, is returned.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
         let ts = run.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };
@@ -155,7 +159,7 @@ impl<R: Run> BlockSource<R> {
             return Err(Rejection::Late { ts: first, promised: self.promised, row: run });
         }
         let rows = ts.len();
-        // Before the rows are looked at: a source that finds no room asks again and again.
+        // Checked before the rows are read, because a source without room tries again repeatedly.
         let charge = match self.shared.budget.charge(run.bytes() + rows * BLOCK_ROW) {
             Ok(charge) => charge,
             Err(overrun) => return Err(Rejection::Full { overrun, row: run }),
@@ -169,7 +173,8 @@ impl<R: Run> BlockSource<R> {
         Ok(())
     }
 
-    /// Promises that no later row has a smaller `ts`; one that was promised already stays.
+    /// Promises that no later row has a smaller `ts`. A higher promise that was made before remains
+    /// in effect.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.promised {
             self.promised = ts;
@@ -177,19 +182,19 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// Lets the run that was pushed last go once all readers are done with it, which they are not
-    /// else until the source does something.
+    /// Releases the run that was pushed last as soon as all readers have finished with it.
+    /// Otherwise, the run is kept until the source's next action.
     pub fn let_go(&mut self) {
         if let LogEntry::Rows(_) = self.last.entry {
             self.append(LogEntry::Advance(self.promised));
         }
     }
 
-    /// Promises that there are no more rows, as dropping the source does.
+    /// Promises that there are no more rows, like dropping the source.
     pub fn close(self) {}
 
-    /// Adds a source to this source's tier. It starts with this source's promise, and gets the next
-    /// number of the gate.
+    /// Adds a source to this source's tier. The new source starts with this source's promise, and
+    /// gets the next number of the gate.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }
@@ -198,9 +203,9 @@ impl<R: Run> BlockSource<R> {
     ///
     /// # Panics
     ///
-    /// Panics unless every row of the new source sorts after this source's promise. So `from` must
-    /// be at least [`promised`](Self::promised). It must be greater than that if this source is in
-    /// the last tier and the new one is in the first.
+    /// Panics unless every row of the new source sorts after this source's promise. The time `from`
+    /// must therefore be at least [`promised`](Self::promised). It must be greater than the promise
+    /// if this source is in the last tier and the new one is in the first.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {
@@ -219,12 +224,12 @@ impl<R: Run> BlockSource<R> {
 
     fn append(&mut self, entry: LogEntry<R>) {
         let record = LogRecord::new(entry);
-        self.last.next.set(record.clone()).ok().expect("a log is extended by its source alone");
+        self.last.next.set(record.clone()).ok().expect("only its source extends a log");
         self.last = record;
     }
 }
 
-/// The first row that is below the one before it.
+/// Returns the first row that is below the previous one.
 fn first_descent(ts: &[i64]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if avx512::is_supported() {
@@ -242,7 +247,7 @@ fn first_descent_avx512(ts: &[i64]) -> Option<usize> {
 
 #[inline(always)]
 fn first_descent_by_any(ts: &[i64]) -> Option<usize> {
-    // In strides, so that the compiler may compare many rows at once.
+    // In strides, so that the compiler can compare many rows at a time.
     const STRIDE: usize = 1024;
     (0..ts.len()).step_by(STRIDE).find_map(|from| {
         let rows = &ts[from..ts.len().min(from + STRIDE + 1)];
@@ -310,7 +315,7 @@ mod tests {
         sources[0].let_go();
         assert!(matches!(readers[0].next_block(), Next::NotYet));
         assert_eq!(readers[0].memory(), 0);
-        assert!(sources[0].push(vec![1]).is_err(), "the promise stays");
+        assert!(sources[0].push(vec![1]).is_err(), "the promise is kept");
     }
 
     #[test]

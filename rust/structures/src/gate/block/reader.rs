@@ -1,4 +1,4 @@
-//! Readers of the block gate: following logs, planning blocks, and sharing the work of filling
+//! The readers of the block gate, which follow logs, plan blocks, and share the work of filling
 //! them.
 
 use std::collections::VecDeque;
@@ -17,28 +17,29 @@ use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
-/// Rows after which a block is long enough: its 128 KiB stay in a core's own cache while they are
-/// read, and what is done once a block weighs little.
+/// The number of rows at which a block is long enough. The 128 KiB of a block stay in a core's own
+/// cache while they are read, and work that is done once per block is negligible.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
-/// Rows that are merged at once: few enough that they and their counts stay in the first cache.
-/// With 512, 1 024 and 2 048 one thread merged 199, 230 and 236 M rows/s at k = 20, 295, 313 and
-/// 182 at k = 2.
+/// The number of rows that are merged together, which is small enough for the rows and their counts
+/// to stay in the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and
+/// 236 M rows/s at k = 20, and 295, 313 and 182 at k = 2.
 const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
-/// Rows a source that a slab should have: asking a source for its share costs as much as a few
-/// rows.
+/// The number of rows per source that a slab should have. Determining the share of a source costs
+/// as much as a few rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
-/// How far from the block that it needs a reader looks for one to fill while another thread fills
-/// that one: far enough for as many threads as will share a gate, and little memory.
+/// The number of blocks that a reader fills ahead while another thread fills the block that it
+/// needs. Eight blocks are enough for the number of threads that may share a gate, and need little
+/// memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
-/// A consumer of the block gate that gets every row from where it began.
+/// A consumer of the block gate that receives every row from its starting position onwards.
 pub struct BlockReader<R: Run> {
-    /// The block given last, or one without rows, which is given to nobody.
+    /// The block returned last, or a block without rows, which is never returned.
     at: Arc<Block<R>>,
-    /// The blocks after it that this reader has come by.
+    /// The blocks after `at` that this reader has reached.
     ahead: VecDeque<Arc<Block<R>>>,
     frontier: Frontier,
     /// The rows that follow the last of the blocks ahead.
@@ -63,9 +64,9 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// The next rows in merged order, as many as are ready, or as make a block.
+    /// Returns the next rows in merged order: all ready rows, but at most one block.
     ///
-    /// The block is borrowed until the next call, which gives it up whatever it answers.
+    /// The block is borrowed until the next call, which releases it whatever it returns.
     pub fn next_block(&mut self) -> Next<&Block<R>> {
         loop {
             if self.ahead.is_empty() {
@@ -85,8 +86,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// As [`next_block`](Self::next_block), but leaves it to the caller to have the block filled,
-    /// on whichever thread: one reader can so keep many threads busy.
+    /// Like [`next_block`](Self::next_block), but the caller has the block filled on any thread.
+    /// One reader can thus keep many threads busy.
     pub fn next_planned(&mut self) -> Next<PlannedBlock<R>> {
         loop {
             if self.ahead.is_empty() {
@@ -104,33 +105,35 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Comes by one more block, which another reader has planned or this one plans.
+    /// Reaches one more block, which another reader has planned or this one plans.
     fn reach(&mut self) -> Next<()> {
         let last = self.ahead.back().unwrap_or(&self.at).clone();
         if let Some(next) = last.next.get() {
             self.follow(next);
             return Next::Ready(());
         }
-        // With every log followed until one source's promise is exact, what is ready is known.
+        // Every log has been followed until the promise of one source is exact, so the ready rows
+        // are known.
         self.frontier.raise(Key::LAST, &mut self.lanes);
         if let Some(plan) = self.planner.plan(self.frontier.bound(), &mut self.lanes) {
             self.offer(&last, Block::new(plan));
             return Next::Ready(());
         }
-        // Nothing is ready. The last block is given up, for the memory that it holds, by going on
-        // to one without rows; which another reader may have done, or there may be news after all.
+        // Nothing is ready. The reader moves to a block without rows, so that the memory of the
+        // last block can be freed. Another reader may have done this already, or there may be new
+        // rows.
         if last.len() > 0 && !self.offer(&last, Block::new(Plan::default())) {
             return Next::Ready(());
         }
         if last.len() > 0 && self.ahead.len() == 1 {
-            let empty = self.ahead.pop_front().expect("it was offered");
+            let empty = self.ahead.pop_front().expect("the empty block was offered");
             self.stand_at(empty);
         }
         if self.frontier.is_end() { Next::End } else { Next::NotYet }
     }
 
-    /// Makes `block` the one after `last`; whether it is. If another reader was faster, the other's
-    /// is followed: the same rows, perhaps cut elsewhere.
+    /// Makes `block` the successor of `last`, and returns whether this succeeded. If another reader
+    /// was faster, follows that reader's block, which contains the same rows but may end elsewhere.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -141,26 +144,26 @@ impl<R: Run> BlockReader<R> {
             }
             Err(_) => {
                 self.lanes.reset();
-                let next = last.next.get().expect("a link that was not empty stays so");
+                let next = last.next.get().expect("a link that is set stays set");
                 self.follow(next);
                 false
             }
         }
     }
 
-    /// Goes past a block that another reader planned.
+    /// Moves past a block that another reader planned.
     fn follow(&mut self, block: Arc<Block<R>>) {
         if let Some(last) = block.last() {
-            // The planner had followed the logs far enough to see every row of the block, and this
-            // reader read the link after the planner wrote it: so it finds at least as much.
+            // The planner had followed the logs far enough to see every row of the block. This
+            // reader read the link after the planner wrote it, so it finds at least as many rows.
             self.frontier.look_at_all(&mut self.lanes);
             self.planner.skip(last, &mut self.lanes);
         }
         self.ahead.push_back(block);
     }
 
-    /// Sees to it that `block` is filled. While another thread is at it, fills later ones; waits
-    /// for nobody.
+    /// Ensures that `block` is filled. If another thread is filling it, fills later blocks in the
+    /// meantime. Never waits.
     fn have_filled(&mut self, block: &Block<R>) {
         if block.is_filled() {
             return;
@@ -189,7 +192,7 @@ impl<R: Run> BlockReader<R> {
         self.filler.recycle(passed);
     }
 
-    /// One more reader, which gets the rows after the block that this reader was given last.
+    /// Creates a reader that receives the rows after the last block that this reader returned.
     pub fn fork(&self) -> BlockReader<R> {
         BlockReader {
             at: self.at.clone(),
@@ -203,11 +206,11 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// The promise of all sources together, as far as this reader has seen: no row that is not
-    /// ready yet has a smaller `ts`. `None` once all have closed.
+    /// Returns the promise of all sources together, as far as this reader has seen: no row that is
+    /// not ready yet has a smaller `ts`. Returns `None` after all sources have closed.
     ///
-    /// After [`next_block`](Self::next_block) answered [`Next::NotYet`], every row that is ready
-    /// has been given.
+    /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
+    /// been returned.
     pub fn watermark(&self) -> Option<i64> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
     }
@@ -215,14 +218,14 @@ impl<R: Run> BlockReader<R> {
     /// Returns the rows that were pushed but not yet returned to this reader, ready or not, as
     /// ranges of runs ordered by rank and position.
     pub fn unread(&mut self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
-        // Blocks ahead are of rows that the lanes have given up; they come first, and may share
-        // runs with them.
-        assert!(self.ahead.is_empty(), "the reader has come by blocks that it was not given");
+        // The lanes have dropped the rows of blocks ahead. These rows come first, and may be in the
+        // same runs.
+        assert!(self.ahead.is_empty(), "all blocks that the reader has reached were returned");
         self.frontier.look_at_all(&mut self.lanes);
         self.lanes.unread()
     }
 
-    /// Bytes that the gate holds for runs and blocks.
+    /// Returns the number of bytes that the gate uses for runs and blocks.
     pub fn memory(&self) -> usize {
         self.budget.used()
     }
@@ -237,19 +240,20 @@ impl<R: Run> fmt::Debug for BlockReader<R> {
     }
 }
 
-/// Says which rows go into the next block.
+/// Determines the rows of the next block.
 #[derive(Debug, Default)]
 struct Planner {
-    /// Of each open source, the rows for the next slab.
+    /// The rows of each open source for the next slab.
     counts: Vec<usize>,
-    /// Event time that a slab took last, less its first.
+    /// The difference between the last and first event times of the previous slab.
     span: u64,
 }
 
 impl Planner {
-    /// A block of the rows up to `bound`, or of the first of them; `None` if there are none.
+    /// Returns a block of the rows up to `bound`, or of the first of them, or `None` if there are
+    /// none.
     ///
-    /// Leaves the lanes' cursors behind its last row.
+    /// When this method returns, the lanes' cursors are after the block's last row.
     fn plan<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Plan<R>> {
         let slab = (SLAB_ROWS_PER_SOURCE * lanes.open()).clamp(SLAB_ROWS, MOST_ROWS / 2);
         let mut plan = Plan::default();
@@ -268,15 +272,16 @@ impl Planner {
         (rows > 0).then_some(plan)
     }
 
-    /// Finds the rows of a slab, up to `bound` and at most twice `slab`; how many of each source is
-    /// in `counts`.
+    /// Finds the rows of a slab, up to `bound` and at most twice `slab`. Writes the number of rows
+    /// of each source to `counts`.
     fn slab<R: Run>(&mut self, bound: Key, slab: usize, lanes: &Lanes<R>) -> usize {
         let Some(first) = lanes.first_ts() else { return 0 };
         if first > bound.ts {
             return 0;
         }
         let likely = 2 * slab / lanes.open();
-        // Widened at most a few times, so that sparse rows make a small slab and not a long search.
+        // The slab is widened only a few times, so that sparse rows make a small slab instead of a
+        // long search.
         let mut widenings = 3;
         loop {
             let ts = first.saturating_add_unsigned(self.span);
@@ -284,7 +289,8 @@ impl Planner {
             let count = lanes.count(last, likely, &mut self.counts);
             if count > 2 * slab {
                 if self.span == 0 {
-                    // All at one time: their order is that of the sources, and may be cut anywhere.
+                    // All rows have the same time. They are ordered by source, and the slab can end
+                    // anywhere.
                     return cut(&mut self.counts, slab);
                 }
                 self.span = self.span.min(last.ts.wrapping_sub(first) as u64);
@@ -299,7 +305,7 @@ impl Planner {
         }
     }
 
-    /// Gives up the rows up to `last`, which are in another's block.
+    /// Drops the rows up to `last`, which are in another reader's block.
     fn skip<R: Run>(&mut self, last: Key, lanes: &mut Lanes<R>) {
         let likely = BLOCK_ROWS / lanes.open().max(1);
         lanes.count(last, likely, &mut self.counts);
@@ -308,7 +314,7 @@ impl Planner {
     }
 }
 
-/// Keeps of `counts`, in order, `most` rows.
+/// Limits `counts` to `most` rows, in order.
 fn cut(counts: &mut [usize], most: usize) -> usize {
     let mut left = most;
     for count in counts {

@@ -1,11 +1,12 @@
-//! Sorting a slab of sorted pieces by putting each row where it belongs.
+//! Sorts a slab of sorted pieces by writing each row to its final position.
 //!
-//! A slab's rows are few and close in time. A row becomes a word of 32 bits, which sorts as the row
-//! does: its event time, less the smallest, above its number, counted in order of source and
-//! position. The upper bits of a word are its slot; a slot's rows are counted, the counts summed to
-//! places, and each word written to its slot's next place: straight passes, no comparison. Words
-//! that share a slot may stand in the wrong order; the next pass puts those right. The last one
-//! turns words into rows again.
+//! The rows of a slab are few and close in time. Each row becomes a 32-bit word with the same
+//! order. The upper part of a word is the event time minus the smallest one, and the lower part is
+//! the row's number, counted in order of source and position. The upper bits of a word select its
+//! slot. The rows of each slot are counted, the counts are summed to positions, and each word is
+//! written to its slot's next position. All of these passes are linear, without comparisons. Words
+//! that share a slot may be in the wrong order, which the next pass corrects. The last pass
+//! converts words back to rows.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -14,11 +15,11 @@
 //!
 //! # Trade-offs
 //!
-//! - Rows crowded into few slots, as of times that grow exponentially, are sorted in earnest, at
-//!   the cost of a merge.
-//! - Where the slab's times do not fit a word, their lowest bits are left out, and rows that differ
-//!   in those only are put right at the end.
-//! - Two pieces are merged by comparison, which is cheaper then.
+//! - Rows that are crowded into few slots, such as those with exponentially growing times, are
+//!   sorted by comparison, at the cost of a merge.
+//! - If the slab's times do not fit into a word, their lowest bits are dropped. Rows that differ
+//!   only in these bits are put in order at the end.
+//! - Two pieces are merged by comparison, which is cheaper in this case.
 
 use std::hint::select_unpredictable;
 
@@ -28,39 +29,41 @@ use super::avx2::{self, Avx2};
 use super::avx512::{self, Avx512};
 use crate::gate::key::RowId;
 
-/// Words in a slot above which all are sorted by comparison; below, neighbours are exchanged.
+/// The number of words in a slot above which all words are sorted by comparison. Below it,
+/// neighbours are exchanged.
 const CROWDED: u16 = 16;
 
-/// Rows that a slab may have, so that a place fits in a slot.
+/// The maximum number of rows of a slab, so that a position fits into a slot.
 pub(super) const MOST_ROWS: usize = u16::MAX as usize;
 
-/// Slots are a multiple of this, and words have room for as many more.
+/// The number of slots is a multiple of this, and there is room for as many additional words.
 pub(super) const LANES: usize = 32;
 
-/// How far rows may have to move at the end, on average, before sorting them by comparison is
+/// The average distance that rows may have to move at the end before sorting them by comparison is
 /// cheaper.
 const MOST_MOVES_PER_ROW: usize = 4;
 
-/// The two passes that a compiler does not turn into wide instructions by itself.
+/// The two passes that a compiler does not vectorize by itself.
 pub(super) trait Passes {
-    /// Slots a row: more make fewer rows share one, and more counts to sum.
+    /// The number of slots per row. With more slots, fewer rows share a slot, and there are more
+    /// counts to sum.
     const SLOTS_PER_ROW: usize;
 
-    /// Replaces each slot by the sum of those before it, which does not overflow, and gives the
-    /// largest. There is a multiple of [`LANES`].
+    /// Replaces each slot by the sum of the slots before it, which does not overflow, and returns
+    /// the largest one. The number of slots is a multiple of [`LANES`].
     fn sum_before(slots: &mut [u16]) -> u16;
 
-    /// Sorts the first `len` of `words`, each of which is one of at most `crowd` neighbours among
-    /// which its place is. [`LANES`] more follow, none smaller.
+    /// Sorts the first `len` of `words`. Each word's final position is among at most `crowd`
+    /// neighbours. [`LANES`] more words follow, none of which is smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
-/// What is written of a row beside its time.
+/// The data that is written for a row in addition to its time.
 pub(super) trait Label: Copy {
-    /// Stands where no row is.
+    /// A label for places without a row.
     const NONE: Self;
 
-    /// The label of the row `rows` after the first one of a piece.
+    /// Returns the label of the row `rows` after the first one of a piece.
     fn of(first: RowId, rows: usize) -> Self;
 }
 
@@ -73,7 +76,7 @@ impl Label for RowId {
     }
 }
 
-/// The source alone.
+/// The source without the position.
 impl Label for u16 {
     const NONE: Self = 0;
 
@@ -83,15 +86,15 @@ impl Label for u16 {
     }
 }
 
-/// Memory for the passes.
+/// The memory for the passes.
 #[derive(Debug)]
 pub(super) struct Scatter<L> {
     /// The rows, ordered by rank and position.
     words: Vec<u32>,
     labels: Vec<L>,
-    /// Their event times, where those do not fit a word.
+    /// The event times, if they do not fit into a word.
     times: Vec<i64>,
-    /// Rows in each slot, then the slot's next place.
+    /// The number of rows in each slot, later the slot's next position.
     slots: Vec<u16>,
     /// The rows in order of time.
     sorted: Vec<u32>,
@@ -109,14 +112,14 @@ impl<L> Default for Scatter<L> {
     }
 }
 
-/// Merges sorted pieces of a few thousand rows. Beside its time, a row is known by its source alone.
+/// Merges sorted pieces of a few thousand rows. A row's output consists of its time and its source.
 #[derive(Debug, Default)]
 pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
-    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows of equal time stay in
-    /// the order of the pieces. A piece begins with the row of the given id; if its times fall, the
-    /// order is any.
+    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
+    /// stay in the order of the pieces. The given id is that of a piece's first row. If the times
+    /// of a piece are not sorted, the output is in any order.
     ///
     /// ```
     /// use tidegate_structures::gate::{RowId, Slabs};
@@ -129,13 +132,14 @@ impl Slabs {
     ///
     /// # Panics
     ///
-    /// Unless `ts` and `sources` have a place for each row, and there are at most 65,535.
+    /// Panics unless `ts` and `sources` have one place for each row, and there are at most 65,535
+    /// rows.
     pub fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], sources: &mut [u16]) {
         self.0.merge(pieces, ts, sources);
     }
 }
 
-/// How rows are written as words.
+/// Determines how rows are written as words.
 ///
 /// ```text
 /// 0xtttt_tnnn      time less the smallest, scaled to fill its bits, and number
@@ -143,11 +147,11 @@ impl Slabs {
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     low: i64,
-    /// Bits of the number.
+    /// The number of bits of the row number.
     number: u32,
-    /// Lowest bits of the time that are left out.
+    /// The number of the lowest bits of the time that are dropped.
     lost: u32,
-    /// How far what is left is shifted upwards: to the upper end of the word.
+    /// The number of bits by which the remaining time is shifted up, to the upper end of the word.
     scale: u32,
 }
 
@@ -164,7 +168,7 @@ impl Layout {
         }
     }
 
-    /// The word of a row. Whatever its time, `number` is in it.
+    /// Returns the word of a row. The word contains `number` for any time.
     #[inline(always)]
     fn word(self, ts: i64, number: usize) -> u32 {
         ((ts.wrapping_sub(self.low) as u64 >> self.lost) << self.scale) as u32 | number as u32
@@ -176,7 +180,7 @@ impl Layout {
         self.low.wrapping_add((u64::from(word) >> self.scale) as i64)
     }
 
-    /// The row's number, which is below `2^number`.
+    /// Returns the row's number, which is below `2^number`.
     #[inline(always)]
     fn row(self, word: u32) -> usize {
         word as usize & ((1 << self.number) - 1)
@@ -184,15 +188,15 @@ impl Layout {
 }
 
 impl<L: Label> Scatter<L> {
-    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time. Rows of equal time stay in
-    /// the order of the pieces.
+    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time. Rows with equal times stay
+    /// in the order of the pieces.
     ///
-    /// A piece is sorted; `ts` and `labels` have room for exactly all rows.
+    /// Each piece must be sorted. `ts` and `labels` must have exactly one place per row.
     pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
         assert!(
             ts.len() == rows && labels.len() == rows,
-            "a slab's output has a place for each of its {rows} rows"
+            "a slab's output has one place for each of its {rows} rows"
         );
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
         match pieces {
@@ -208,21 +212,21 @@ impl<L: Label> Scatter<L> {
         }
         #[cfg(target_arch = "x86_64")]
         if avx2::is_supported() {
-            // SAFETY: likewise.
+            // SAFETY: as above.
             unsafe { self.merge_avx2(pieces, ts, labels) };
             return;
         }
         self.merge_by::<Portable>(pieces, ts, labels);
     }
 
-    /// [`merge_by`](Self::merge_by), all of it compiled for wide instructions.
+    /// Runs [`merge_by`](Self::merge_by), compiled for AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn merge_avx512(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
         self.merge_by::<Avx512>(pieces, ts, labels);
     }
 
-    /// Likewise.
+    /// Runs [`merge_by`](Self::merge_by), compiled for AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn merge_avx2(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
@@ -251,12 +255,12 @@ impl<L: Label> Scatter<L> {
         self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Each row as a word, and its label.
+    /// 1. Writes each row as a word, and its label.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
-        // Room for every number that the layout has bits for: so no number read from a word is out
-        // of range.
+        // There is room for every number that fits into the layout's bits, so no number read from a
+        // word is out of range.
         self.labels.resize(1 << layout.number, L::NONE);
         let mut at = 0;
         for (first, times) in pieces {
@@ -276,7 +280,8 @@ impl<L: Label> Scatter<L> {
         }
     }
 
-    /// 2. The rows in each of `2^slot_bits` slots.
+    ///
+    /// 2. Counts the rows in each of `2^slot_bits` slots.
     #[inline(always)]
     fn count(&mut self, slot_bits: u32) {
         self.slots.clear();
@@ -290,7 +295,8 @@ impl<L: Label> Scatter<L> {
         }
     }
 
-    /// 3. Each word to its slot's next place.
+    ///
+    /// 3. Writes each word to its slot's next position.
     #[inline(always)]
     fn scatter(&mut self, slot_bits: u32) {
         let rows = self.words.len();
@@ -303,13 +309,14 @@ impl<L: Label> Scatter<L> {
             let place = usize::from(*next);
             *next += 1;
             debug_assert!(place < rows);
-            // SAFETY: a slot begins where the rows of the earlier ones end and is written to once
-            // for each word that was counted in it, so places are below the number of rows.
+            // SAFETY: a slot begins at the end of the earlier slots, and is written once for each
+            // word that was counted in it. So positions are below the number of rows.
             unsafe { *self.sorted.get_unchecked_mut(place) = *word };
         }
     }
 
-    /// 4. Words as rows.
+    ///
+    /// 4. Converts words to rows.
     #[inline(always)]
     fn write_rows(&mut self, layout: Layout, ts: &mut [i64], labels: &mut [L]) {
         if layout.lost == 0 {
@@ -322,25 +329,25 @@ impl<L: Label> Scatter<L> {
         self.write_labels(layout, labels);
     }
 
-    /// Compiled by itself, without wide instructions: see [`gather`](crate::memory::gather).
+    /// Compiled separately, without wide instructions: see [`gather`](crate::memory::gather).
     #[inline(never)]
     fn write_labels(&self, layout: Layout, labels: &mut [L]) {
         for (label, &word) in labels.iter_mut().zip(&self.sorted) {
             debug_assert!(layout.row(word) < self.labels.len());
-            // SAFETY: there are as many labels as numbers that fit a word's lower bits.
+            // SAFETY: there are as many labels as numbers that fit into a word's lower bits.
             *label = unsafe { *self.labels.get_unchecked(layout.row(word)) };
         }
     }
 }
 
-/// Writes the rows of the only piece.
+/// Writes the rows of a single piece.
 fn copy<L: Label>((first, times): (RowId, &[i64]), ts: &mut [i64], labels: &mut [L]) {
     ts.copy_from_slice(times);
     labels.iter_mut().enumerate().for_each(|(row, label)| *label = L::of(first, row));
 }
 
-/// Merges two pieces from both ends at once, so that the processor need not wait for one comparison
-/// before the next. No branch depends on a time.
+/// Merges two pieces from both ends at the same time, so that the processor need not wait for one
+/// comparison before the next. No branch depends on a time.
 fn merge_two<L: Label>(
     (first_a, a): (RowId, &[i64]),
     (first_b, b): (RowId, &[i64]),
@@ -349,7 +356,7 @@ fn merge_two<L: Label>(
 ) {
     let ((mut i, mut i_end), (mut j, mut j_end)) = ((0, a.len()), (0, b.len()));
     let (mut at, mut end) = (0, ts.len());
-    // A step takes one row from each end. So neither piece runs out within these steps.
+    // Each step takes one row from each end, so neither piece runs out within these steps.
     while let steps @ 1.. = (i_end - i).min(j_end - j) / 2 {
         for _ in 0..steps {
             let is_b = b[j] < a[i];
@@ -373,14 +380,15 @@ fn merge_two<L: Label>(
     }
 }
 
-/// The smallest and the largest time of sorted pieces; compiled as [`Scatter::write_ids`].
+/// Returns the smallest and the largest time of sorted pieces. Compiled separately, like
+/// `write_labels`.
 #[inline(never)]
 fn ends(pieces: &[(RowId, &[i64])]) -> Option<(i64, i64)> {
     let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
     ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// Sorts rows that are nearly sorted by time. Words of equal time are in order of their numbers,
+/// Sorts rows that are nearly sorted by time. Words with equal times are in order of their numbers,
 /// and stay so.
 #[cold]
 fn put_right(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
@@ -406,14 +414,15 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     }
 }
 
-/// For any processor. One with NEON uses it, too: two or four lanes at a time gain little over four
-/// slots in one number, and over the sorting of words that are nearly in place.
+/// The passes for any processor, including one with NEON. There, two or four lanes at a time would
+/// be little faster than four slots in one number and an insertion sort of words that are nearly in
+/// place.
 struct Portable;
 
 impl Passes for Portable {
     const SLOTS_PER_ROW: usize = 4;
 
-    /// Four slots at a time, as one number.
+    /// Sums four slots at a time, as one number.
     #[inline]
     fn sum_before(slots: &mut [u16]) -> u16 {
         const EACH: u64 = 0x0001_0001_0001_0001;
@@ -433,7 +442,7 @@ impl Passes for Portable {
         most
     }
 
-    /// Insertion sort, which sees by itself how far words are from their places.
+    /// Uses insertion sort, which adapts to the distance of words from their positions.
     #[inline]
     fn settle(words: &mut [u32], len: usize, _: u16) {
         for at in 1..len {
@@ -459,7 +468,7 @@ mod tests {
 
     type Merge<L> = fn(&mut Scatter<L>, &[(RowId, &[i64])], &mut [i64], &mut [L]);
 
-    /// The rows of a slab that `merge` merges.
+    /// Returns the rows of a slab, merged by `merge`.
     fn merged<L: Label>(columns: &[Vec<i64>], merge: Merge<L>) -> Vec<(i64, L)> {
         let pieces: Vec<_> = columns
             .iter()
@@ -494,7 +503,7 @@ mod tests {
         ]
     }
 
-    /// The rows, whichever passes merge them.
+    /// Checks that all passes return the expected rows.
     fn check(columns: &[Vec<i64>], expected: &[(i64, RowId)]) -> Result<(), TestCaseError> {
         prop_assert_eq!(&merged(columns, Scatter::merge), expected);
         prop_assert_eq!(&merged(columns, Scatter::merge_by::<Portable>), expected);
@@ -535,7 +544,8 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// Times that fit a word, so that nothing is put right at the end: each pass has to be.
+        /// The times fit into a word, so no rows are put in order at the end, and every pass must
+        /// be correct.
         #[test]
         fn oracle_a_slab_of_near_times_is_sorted(
             mut columns in vec(vec(0..1_000_000i64, 0..200), 1..8),
@@ -547,7 +557,7 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// Times that fit no word, and differ in what is left out of it.
+        /// The times do not fit into a word, and differ in the bits that are dropped.
         #[test]
         fn oracle_a_slab_of_distant_times_is_sorted(
             mut columns in prop::collection::vec(prop::collection::vec(-50..50i64, 0..200), 1..8),

@@ -1,4 +1,4 @@
-//! The B+-tree: rows are inserted and removed one by one.
+//! The B+-tree, in which rows are inserted and removed one by one.
 
 mod node;
 
@@ -8,26 +8,27 @@ use super::{Probe, WindowIndex, take_run};
 use crate::memory;
 use crate::memory::gather::prefetch;
 
-/// Levels of inner nodes that a tree of 2^31 rows can have, were each node as empty as can be.
+/// The maximum number of levels of inner nodes in a tree of 2^31 rows, if each node is as empty as
+/// possible.
 const MAX_HEIGHT: usize = 16;
 
 /// A B+-tree with linked leaves; section 2.2.1 of the paper.
 ///
-/// Rows with equal keys lie in the order in which they came, so that the one that is removed, the
-/// oldest, is the first of them: no search among equal keys.
+/// Rows with equal keys are in the order in which they were inserted. The row that is removed,
+/// which is the oldest, is the first of them, so no search among equal keys is needed.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
     root: u32,
-    /// Levels of inner nodes. Without any, the root is a leaf.
+    /// The number of levels of inner nodes. If there are none, the root is a leaf.
     height: usize,
     /// The leaf with the least keys.
     first: u32,
     len: usize,
 }
 
-/// The way to a leaf: the inner nodes from the root on, and which child was taken of each.
+/// The path to a leaf: the inner nodes from the root, and the position of the chosen child in each.
 struct Path {
     steps: [(u32, usize); MAX_HEIGHT],
     leaf: u32,
@@ -40,7 +41,7 @@ impl Default for BPlusTree {
 }
 
 impl BPlusTree {
-    /// A tree without rows.
+    /// Creates a tree without rows.
     pub fn new() -> Self {
         // Thousands of small trees would use up the memory that is kept for unwinding.
         memory::check();
@@ -59,7 +60,7 @@ impl BPlusTree {
         }
     }
 
-    /// Asks for the root to be in a cache soon.
+    /// Prefetches the root into the cache.
     #[inline]
     pub fn prefetch(&self) {
         if self.height == 0 {
@@ -70,7 +71,7 @@ impl BPlusTree {
         }
     }
 
-    /// Goes down by the child that `choose` names of each inner node.
+    /// Descends through the child that `choose` selects in each inner node.
     #[inline]
     fn descend(&self, choose: impl Fn(&Inner) -> usize) -> Path {
         let mut path = Path { steps: [(NONE, 0); MAX_HEIGHT], leaf: self.root };
@@ -83,10 +84,10 @@ impl BPlusTree {
         path
     }
 
-    /// Goes on to the next leaf.
+    /// Moves to the next leaf.
     fn advance(&self, path: &mut Path) {
         let mut level = self.height;
-        // Up to where there is a further child, then down by the first ones.
+        // Goes up until there is a next child, and then down through the first children.
         loop {
             level -= 1;
             let (node, at) = path.steps[level];
@@ -102,12 +103,12 @@ impl BPlusTree {
         path.leaf = child(path.steps[self.height - 1]);
     }
 
-    /// Splits a full leaf, and gives the new one, which is to the right.
+    /// Splits a full leaf, and returns the new leaf to its right.
     #[cold]
     fn split(&mut self, path: &Path) -> u32 {
         let full = self.leaves.get_mut(path.leaf);
         let next = full.next;
-        // Behind the last leaf keys that only rise would leave half-empty leaves.
+        // If keys only increase, an even split of the last leaf would leave all leaves half empty.
         let mut right = full.split(if next == NONE { FANOUT - 1 } else { FANOUT / 2 });
         let mut separator = full.keys[full.len - 1];
         (right.previous, right.next) = (path.leaf, next);
@@ -117,7 +118,7 @@ impl BPlusTree {
         if next != NONE {
             self.leaves.get_mut(next).previous = new;
         }
-        // The inner nodes above, as far as they are full.
+        // The inner nodes above, as long as they are full.
         for &(node, at) in path.steps[..self.height].iter().rev() {
             let inner = self.inners.get_mut(node);
             if inner.len < FANOUT {
@@ -137,11 +138,11 @@ impl BPlusTree {
         (root.children[0], root.children[1]) = (self.root, child);
         self.root = self.inners.add(root);
         self.height += 1;
-        assert!(self.height <= MAX_HEIGHT, "a window has less than 2^31 rows");
+        assert!(self.height <= MAX_HEIGHT, "a window has fewer than 2^31 rows");
         new
     }
 
-    /// Merges a leaf with few entries with a neighbour, or takes it out if it has none left.
+    /// Merges a leaf with few entries with a neighbour, or removes it if it has no entries.
     #[cold]
     fn shrink_leaf(&mut self, path: &Path) {
         let Some(level) = self.height.checked_sub(1) else { return };
@@ -161,7 +162,7 @@ impl BPlusTree {
         }
     }
 
-    /// Takes a leaf out of the list of leaves.
+    /// Removes a leaf from the list of leaves.
     fn unlink(&mut self, leaf: u32) {
         let Leaf { previous, next, .. } = *self.leaves.get(leaf);
         match previous {
@@ -174,8 +175,8 @@ impl BPlusTree {
         self.leaves.give_back(leaf);
     }
 
-    /// Takes a child out of the path's inner node at `level`, and that one out of its parent if it
-    /// was the last.
+    /// Removes a child from the path's inner node at `level`. If it was the last child, also
+    /// removes the node from its parent.
     fn remove_child(&mut self, path: &Path, level: usize, at: usize) {
         let (node, _) = path.steps[level];
         let inner = self.inners.get_mut(node);
@@ -207,7 +208,7 @@ impl BPlusTree {
         }
     }
 
-    /// Makes the root's only child the root, as often as there is only one.
+    /// Replaces the root by its only child, as long as there is only one.
     fn lower_root(&mut self) {
         while self.height > 0 && self.inners.get(self.root).len == 1 {
             let child = self.inners.get(self.root).children[0];
@@ -218,8 +219,8 @@ impl BPlusTree {
     }
 }
 
-/// The left one of two neighbours, one of them at `at`, that are small enough together to be one
-/// node.
+/// Returns the left one of two neighbours whose contents fit into one node. One of the neighbours
+/// is at `at`.
 fn mergeable(parent: &Inner, at: usize, len: impl Fn(usize) -> usize) -> Option<usize> {
     let fits = |left: &usize| left + 1 < parent.len && len(*left) + len(left + 1) <= MERGED;
     [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits)
@@ -251,7 +252,7 @@ impl WindowIndex for BPlusTree {
         assert_eq!(
             (leaf.keys[at], leaf.rows[at]),
             (key, row),
-            "rows leave in the order in which they came"
+            "rows are removed in the order of insertion"
         );
         leaf.remove(at);
         self.len -= 1;

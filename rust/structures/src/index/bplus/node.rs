@@ -1,24 +1,26 @@
-//! Nodes of a B+-tree, and their arenas.
+//! The nodes of a B+-tree, and their arenas.
 
 use crate::index::search::{count_below, count_upto};
 use crate::memory;
 
-/// Entries of a leaf and children of an inner node: a key search is four comparisons of 512 bits.
+/// The number of entries in a leaf and of children in an inner node. A key search takes four
+/// 512-bit comparisons.
 pub(super) const FANOUT: usize = 32;
 
-/// A node with fewer entries looks for a neighbour to be merged with,
+/// A node with fewer entries is merged with a neighbour if possible.
 pub(super) const FEW: usize = FANOUT / 4;
 
-/// and merges if both together have no more: then the next insertions do not split it again.
+/// Two neighbours are merged if they have at most this many entries together, so that the next
+/// insertions do not split the node again.
 pub(super) const MERGED: usize = 3 * FANOUT / 4;
 
-/// No node.
+/// Represents no node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Rows in key order; equal keys in the order in which they came.
+/// Rows in key order. Rows with equal keys are in the order of insertion.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
-    /// Keys, and `i64::MAX` behind them.
+    /// The keys, padded with `i64::MAX`.
     pub(super) keys: [i64; FANOUT],
     pub(super) rows: [u32; FANOUT],
     pub(super) len: usize,
@@ -34,13 +36,13 @@ impl Default for Leaf {
 }
 
 impl Leaf {
-    /// The place of the first key that is not below `key`.
+    /// Returns the position of the first key that is not below `key`.
     #[inline]
     pub(super) fn lower(&self, key: i64) -> usize {
         count_below(&self.keys, key).min(self.len)
     }
 
-    /// The place behind the last key that is not above `key`.
+    /// Returns the position after the last key that is not above `key`.
     #[inline]
     pub(super) fn upper(&self, key: i64) -> usize {
         count_upto(&self.keys, key).min(self.len)
@@ -63,7 +65,7 @@ impl Leaf {
         self.keys[self.len] = i64::MAX;
     }
 
-    /// Moves the entries from `at` on into a new leaf.
+    /// Moves the entries from `at` onwards into a new leaf.
     pub(super) fn split(&mut self, at: usize) -> Leaf {
         let mut right = Leaf { len: self.len - at, ..Leaf::default() };
         right.keys[..right.len].copy_from_slice(&self.keys[at..self.len]);
@@ -73,7 +75,7 @@ impl Leaf {
         right
     }
 
-    /// Takes the entries of the leaf to the right.
+    /// Appends the entries of the leaf to the right.
     pub(super) fn append(&mut self, right: &Leaf) {
         self.keys[self.len..][..right.len].copy_from_slice(&right.keys[..right.len]);
         self.rows[self.len..][..right.len].copy_from_slice(&right.rows[..right.len]);
@@ -81,11 +83,11 @@ impl Leaf {
     }
 }
 
-/// Children in key order. A separator is no less than any key of the child before it, no greater
-/// than any of the one after it.
+/// Children in key order. A separator is at least as great as any key of the child before it, and
+/// at most as great as any key of the child after it.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
-    /// One less than children, and `i64::MAX` behind them.
+    /// One separator fewer than children, padded with `i64::MAX`.
     pub(super) separators: [i64; FANOUT],
     pub(super) children: [u32; FANOUT],
     pub(super) len: usize,
@@ -98,19 +100,19 @@ impl Default for Inner {
 }
 
 impl Inner {
-    /// The first child that may have `key`.
+    /// Returns the first child that may contain `key`.
     #[inline]
     pub(super) fn lower(&self, key: i64) -> usize {
         count_below(&self.separators, key).min(self.len - 1)
     }
 
-    /// The last child that may have `key`.
+    /// Returns the last child that may contain `key`.
     #[inline]
     pub(super) fn upper(&self, key: i64) -> usize {
         count_upto(&self.separators, key).min(self.len - 1)
     }
 
-    /// Puts a child behind the one at `at`, with the separator between the two.
+    /// Inserts a child after the one at `at`, with the separator between the two.
     pub(super) fn insert(&mut self, at: usize, separator: i64, child: u32) {
         debug_assert!(self.len < FANOUT && at < self.len);
         self.separators.copy_within(at..self.len - 1, at + 1);
@@ -119,7 +121,7 @@ impl Inner {
         self.len += 1;
     }
 
-    /// Removes the child at `at`; the one before takes its keys over, if there is one.
+    /// Removes the child at `at`. The previous child takes over its keys, if there is one.
     pub(super) fn remove(&mut self, at: usize) {
         if self.len > 1 {
             let separator = at.saturating_sub(1);
@@ -130,8 +132,8 @@ impl Inner {
         self.len -= 1;
     }
 
-    /// Moves the upper half of the children into a new node, and gives the separator between the
-    /// two.
+    /// Moves the upper half of the children into a new node, and returns the separator between the
+    /// two nodes.
     pub(super) fn split(&mut self) -> (i64, Inner) {
         let half = self.len / 2;
         let mut right = Inner { len: self.len - half, ..Inner::default() };
@@ -143,7 +145,7 @@ impl Inner {
         (separator, right)
     }
 
-    /// Takes the children of the node to the right.
+    /// Appends the children of the node to the right.
     pub(super) fn append(&mut self, separator: i64, right: &Inner) {
         self.children[self.len..][..right.len].copy_from_slice(&right.children[..right.len]);
         self.separators[self.len - 1] = separator;
@@ -153,7 +155,7 @@ impl Inner {
     }
 }
 
-/// Nodes of one kind by number; the numbers of those given back are used again.
+/// Nodes of one kind, by number. The numbers of removed nodes are reused.
 #[derive(Clone, Debug)]
 pub(super) struct Arena<T> {
     nodes: Vec<T>,
@@ -191,7 +193,7 @@ impl<T> Arena<T> {
         &mut self.nodes[number as usize]
     }
 
-    /// Two different nodes.
+    /// Returns two different nodes.
     pub(super) fn pair(&mut self, one: u32, other: u32) -> (&mut T, &T) {
         let [one, other] =
             self.nodes.get_disjoint_mut([one as usize, other as usize]).expect("two nodes");

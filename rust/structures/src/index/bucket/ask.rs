@@ -1,11 +1,11 @@
 //! Computes the places of the blocks of many rows or probes, and prefetches them, a group at a
 //! time.
 //!
-//! A prefetch is done when the processor has found the page of the memory, which takes long if
-//! there are many pages. So the prefetches of a group follow each other closely: a core has several
-//! of them in hand, and would stand still for each among other work. A group is small, because a
-//! core waits for some twenty lines of memory at a time. With more, the core would wait for the
-//! memory, and then the memory for the core.
+//! A prefetch is finished when the processor has found the page of the memory, which takes long if
+//! there are many pages. The prefetches of a group therefore follow each other closely: a core
+//! processes several of them at the same time, but would stall for each one between other work. A
+//! group is small, because a core can wait for about twenty cache lines at a time. With more, the
+//! core would wait for the memory, and then the memory for the core.
 
 #[cfg(target_arch = "aarch64")]
 use super::block::Neon;
@@ -16,22 +16,23 @@ use super::directory::{Address, Directory, Pair};
 use crate::index::{Entry, Probe};
 use crate::memory::gather::prefetch;
 
-/// Rows or probes whose blocks are asked for together.
+/// The number of rows or probes whose blocks are prefetched together.
 pub(super) const GROUP: usize = 8;
 
-/// Groups under way: of the first one it is computed where its blocks are, the second one's are
-/// asked for, the next one's come, and with the last one's it is done what is to be done.
+/// The number of groups in progress. The addresses of the first group's blocks are computed, the
+/// second group's blocks are prefetched, the third group's blocks arrive, and the last group's rows
+/// or probes are processed.
 pub(super) const UNDER_WAY: usize = 4;
 
-/// Where some groups that follow each other are.
+/// The addresses of several consecutive groups.
 pub(super) type Groups<A> = [[A; GROUP]; UNDER_WAY];
 
-/// How it is computed where blocks are: with wide instructions or without.
+/// Computes the addresses of blocks, with or without wide instructions.
 pub(super) trait Lookup {
-    /// The addresses of rows.
+    /// Computes the addresses of rows.
     fn addresses(directory: &Directory, rows: &[Entry], addresses: &mut [Address]);
 
-    /// The blocks of probes.
+    /// Computes the blocks of probes.
     fn pairs(directory: &Directory, probes: &[Probe], pairs: &mut [Pair]);
 }
 
@@ -52,7 +53,7 @@ impl Lookup for Avx512 {
     #[inline(always)]
     fn addresses(directory: &Directory, rows: &[Entry], addresses: &mut [Address]) {
         debug_assert!(super::instructions::has_avx512());
-        // SAFETY: nothing is called where the processor has not the instructions.
+        // SAFETY: this type is used only on processors with the instructions.
         unsafe { directory.addresses_avx512(rows, addresses) }
     }
 
@@ -64,7 +65,7 @@ impl Lookup for Avx512 {
     }
 }
 
-/// As the portable form: the blocks are found one by one.
+/// Like the portable form: the blocks are looked up one by one.
 #[cfg(target_arch = "x86_64")]
 impl Lookup for Avx2 {
     #[inline(always)]
@@ -78,8 +79,8 @@ impl Lookup for Avx2 {
     }
 }
 
-/// As the portable form: a register of NEON has room for two keys only, and no cells are gathered
-/// into one.
+/// Like the portable form: a NEON register has room for only two keys, and cells are not gathered
+/// into registers.
 #[cfg(target_arch = "aarch64")]
 impl Lookup for Neon {
     #[inline(always)]
@@ -93,19 +94,19 @@ impl Lookup for Neon {
     }
 }
 
-/// A group by its number.
+/// Returns a group by its number.
 #[inline(always)]
 pub(super) fn group<T>(of: &[T], nth: usize) -> &[T] {
     &of[nth * GROUP..of.len().min((nth + 1) * GROUP)]
 }
 
-/// Asks for the blocks of rows.
+/// Prefetches the blocks of rows.
 #[inline(always)]
 pub(super) fn ask(blocks: &[BucketBlock], addresses: &[Address]) {
     addresses.iter().for_each(|address| prefetch(blocks, address.block as usize));
 }
 
-/// Asks for the blocks of probes.
+/// Prefetches the blocks of probes.
 #[inline(always)]
 pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {
@@ -114,8 +115,8 @@ pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
     }
 }
 
-/// Asks for the blocks that follow the blocks of probes. Most have none: nobody's block, which is
-/// always there, is asked for instead.
+/// Prefetches the blocks that follow the blocks of probes. Most blocks have none, and the unused
+/// block, which always exists, is prefetched instead.
 #[inline(always)]
 pub(super) fn ask_more(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {

@@ -1,4 +1,4 @@
-//! Blocks: the rows of neighbouring keys, in no order.
+//! Blocks, which contain the rows of adjacent keys in no particular order.
 
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
@@ -7,44 +7,45 @@ use std::arch::x86_64::*;
 
 use crate::index::{Probe, is_live};
 
-/// Rows of a block.
+/// The number of rows of a block.
 pub(super) const ROWS: usize = 10;
 
-/// Numbers that [`Kernel::append`] writes, those it adds first.
+/// The number of row numbers that [`Kernel::append`] writes, beginning with the appended ones.
 pub(super) const LANES: usize = 16;
 
-/// How many rows before the oldest one the number of an empty place is: more than a probe goes back
-/// for rows that were never inserted, such as those without a value, and so few that the place
-/// stays empty while [`MOST_LEFT`] rows leave.
+/// The distance between the oldest row and the number of an empty place. The distance is greater
+/// than that to rows which a probe may search for although they were never inserted, such as those
+/// without a value. It is also small enough that the place remains empty while [`MOST_LEFT`] rows
+/// are removed.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
-/// How many rows may leave until blocks are made anew: before numbers wrap around, which would
-/// revive the rows.
+/// The number of rows that may be removed before blocks are rebuilt. If more rows were removed,
+/// numbers would wrap around, and these rows would appear to be live again.
 pub(super) const MOST_LEFT: u32 = 1 << 27;
 
-/// The block that is nobody's: no row is put into it or looked for there.
+/// The unused block: no row is inserted into it or searched for in it.
 pub(super) const NOBODYS: u32 = 0;
 
-/// A bit for each row of a block.
+/// One bit for each row of a block.
 pub(super) type Bits = u16;
 
-/// A cache line of rows. A row is its number and a code for its key, whose order is that of the
-/// keys of the block.
+/// A cache line of rows. A row consists of its number and of a code for its key. The codes have the
+/// same order as the keys of the block.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct BucketBlock {
     rows: [u32; ROWS],
     codes: [u16; ROWS],
-    /// The block that has what finds no room here, or nobody's.
+    /// The block for rows that find no room here, or [`NOBODYS`].
     pub(super) more: u32,
 }
 
 // SAFETY: 40 + 20 + 4 bytes of plain numbers without padding; the alignment divides the size.
 unsafe impl bytemuck::Zeroable for BucketBlock {}
-// SAFETY: as above, and every bit pattern is a value.
+// SAFETY: as above, and every bit pattern is a valid value.
 unsafe impl bytemuck::Pod for BucketBlock {}
 
-/// Codes that are looked for in a block, both ends included.
+/// A range of codes to search for in a block, with both ends inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Codes {
@@ -52,29 +53,30 @@ pub(super) struct Codes {
     pub(super) high: u16,
 }
 
-/// How rows are compared: with wide instructions or without.
+/// Compares rows, with or without wide instructions.
 pub(super) trait Kernel {
-    /// A bit for each place whose row is not before `first`.
+    /// Returns one bit for each place whose row is not before `first`.
     fn live(block: &BucketBlock, first: u32) -> Bits;
 
-    /// A bit for each row whose code is among the codes and that the probe takes; and one for each
-    /// of these whose code is the least or the greatest.
+    /// Returns one bit for each row that matches the probe and whose code is in the range. Also
+    /// returns one bit for each of these rows whose code is one of the ends of the range.
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
-    /// Writes the rows with a bit to the beginning of `out`; how many they are. What is behind them
-    /// may change.
+    /// Writes the rows with a bit to the beginning of `out`, and returns their number. Elements
+    /// after them may change.
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize;
 }
 
 impl BucketBlock {
-    /// Without rows: each place has a number that is that of no row, since it is so long before the
-    /// oldest one, `first`.
+    /// Creates a block without rows. The number of each place is so far before the oldest row,
+    /// `first`, that no row has it.
     pub(super) fn empty(first: u32) -> Self {
         BucketBlock { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }
 
-    /// Writes the codes and numbers of the rows that have not left to the beginning of `out`; how
-    /// many they are. Nothing can predict which these are.
+    /// Writes the codes and numbers of the rows that have not been removed to the beginning of
+    /// `out`, and returns their number. It cannot be predicted which rows these are, so there is no
+    /// branch.
     #[inline]
     pub(super) fn live_rows(&self, first: u32, out: &mut [(u16, u32); ROWS]) -> usize {
         let mut len = 0;
@@ -85,7 +87,7 @@ impl BucketBlock {
         len
     }
 
-    /// Puts a row into the first place that has no live one; whether there is such a place.
+    /// Writes a row to the first place without a live row. Returns whether there is such a place.
     #[inline(always)]
     pub(super) fn put(&mut self, live: Bits, code: u16, row: u32) -> bool {
         let at = live.trailing_ones() as usize;
@@ -96,14 +98,14 @@ impl BucketBlock {
         true
     }
 
-    /// The row of the lowest bit.
+    /// Returns the row of the lowest bit.
     #[inline]
     pub(super) fn row_of(&self, bits: Bits) -> u32 {
         self.rows[bits.trailing_zeros() as usize]
     }
 }
 
-/// Compares one row after the other.
+/// Compares rows one by one.
 pub(super) struct Portable;
 
 impl Kernel for Portable {
@@ -136,32 +138,33 @@ impl Kernel for Portable {
     }
 }
 
-/// Compares all rows at once. Where the processor has not the instructions nothing may be called.
+/// Compares all rows at the same time. This kernel must only be used on processors with AVX-512.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// Of sixteen lanes those that are rows.
+    /// The lanes that contain rows, of sixteen lanes.
     const PLACES: Bits = (1 << ROWS) - 1;
 
-    /// Sixteen lanes, of which the first ten are the rows' numbers.
+    /// Loads sixteen lanes, the first ten of which contain the rows' numbers.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn rows(block: &BucketBlock) -> __m512i {
-        // SAFETY: the block's 64 bytes, all of them plain numbers.
+        // SAFETY: these are the block's 64 bytes, all of which are plain numbers.
         unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
     }
 
-    /// A bit for each row whose code is among the codes, and one for each of these whose code is
-    /// one of the two.
+    /// Returns one bit for each row whose code is in the range, and one for each of these rows
+    /// whose code is one of its ends.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
-        /// Lanes before the codes in the second half of a block.
+        /// The number of lanes before the codes in the second half of a block.
         const BEFORE: usize = 4;
         const { assert!(std::mem::offset_of!(BucketBlock, codes) == 32 + BEFORE * size_of::<u16>()) };
-        // SAFETY: the second half of the block's 64 bytes, all of them plain numbers.
+        // SAFETY: these are the second half of the block's 64 bytes, all of which are plain
+        // numbers.
         let there =
             unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
         let (low, high) = (
@@ -194,7 +197,7 @@ impl Avx512 {
     #[target_feature(enable = "avx512f,popcnt")]
     #[inline]
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
-        // SAFETY: `out` has sixteen numbers.
+        // SAFETY: `out` has room for sixteen numbers.
         unsafe {
             _mm512_storeu_si512(
                 out.as_mut_ptr().cast(),
@@ -210,7 +213,7 @@ impl Kernel for Avx512 {
     #[inline(always)]
     fn live(block: &BucketBlock, first: u32) -> Bits {
         debug_assert!(super::instructions::has_avx512());
-        // SAFETY: nothing is called where the processor has not the instructions.
+        // SAFETY: this type is used only on processors with the instructions.
         unsafe { Self::live(block, first) }
     }
 
@@ -229,12 +232,12 @@ impl Kernel for Avx512 {
     }
 }
 
-/// Compares eight rows at once, and then two. Where the processor has not the instructions nothing
-/// may be called.
+/// Compares eight rows at a time, and then two. This kernel must only be used on processors with
+/// AVX2.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx2;
 
-/// For each set of eight lanes, the lanes with a bit, and then zeros.
+/// For each set of eight lanes, the lanes with a bit, followed by zeros.
 #[cfg(target_arch = "x86_64")]
 static TO_FRONT: [[u8; 8]; 256] = {
     let mut all = [[0; 8]; 256];
@@ -255,16 +258,16 @@ static TO_FRONT: [[u8; 8]; 256] = {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// The numbers of eight rows, and of the last two.
+    /// Loads the numbers of eight rows, and of the last two.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn rows(block: &BucketBlock) -> (__m256i, __m128i) {
         let from = std::ptr::from_ref(block).cast::<u32>();
-        // SAFETY: 40 of the block's 64 bytes, all of them plain numbers.
+        // SAFETY: these are 40 of the block's 64 bytes, all of which are plain numbers.
         unsafe { (_mm256_loadu_si256(from.cast()), _mm_loadl_epi64(from.add(8).cast())) }
     }
 
-    /// A bit for each row: the highest of its lane.
+    /// Returns one bit for each row, which is the highest bit of its lane.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn bits(eight: __m256i, two: __m128i) -> Bits {
@@ -272,14 +275,15 @@ impl Avx2 {
         (_mm256_movemask_ps(eight) | (_mm_movemask_ps(two) & 3) << 8) as Bits
     }
 
-    /// As [`Avx512::inside`].
+    /// Like [`Avx512::inside`].
     #[target_feature(enable = "avx2")]
     #[inline]
     fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
-        /// Lanes before the codes in the second half of a block.
+        /// The number of lanes before the codes in the second half of a block.
         const BEFORE: usize = 4;
         const { assert!(std::mem::offset_of!(BucketBlock, codes) == 32 + BEFORE * size_of::<u16>()) };
-        // SAFETY: the second half of the block's 64 bytes, all of them plain numbers.
+        // SAFETY: these are the second half of the block's 64 bytes, all of which are plain
+        // numbers.
         let there =
             unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
         let (low, high) = (
@@ -291,7 +295,7 @@ impl Avx2 {
             _mm256_cmpeq_epi16(_mm256_min_epu16(there, high), there),
         );
         let ends = _mm256_or_si256(_mm256_cmpeq_epi16(there, low), _mm256_cmpeq_epi16(there, high));
-        // Eight lanes of the one, eight of the other, and so again.
+        // The result alternates between eight lanes of one and eight lanes of the other.
         let bits = _mm256_movemask_epi8(_mm256_packs_epi16(inside, ends)).cast_unsigned();
         let inside = bits & 0xff | bits >> 8 & 0xff00;
         let ends = bits >> 8 & 0xff | bits >> 16 & 0xff00;
@@ -305,7 +309,7 @@ impl Avx2 {
         let (eight, two) = Self::rows(block);
         let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(first.cast_signed()));
         let two = _mm_sub_epi32(two, _mm_set1_epi32(first.cast_signed()));
-        // The highest bit is that of a number below zero.
+        // The highest bit is that of a negative number.
         !Self::bits(eight, two) & ((1 << ROWS) - 1)
     }
 
@@ -314,7 +318,7 @@ impl Avx2 {
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         let (inside, ends) = Self::inside(block, codes);
         let (eight, two) = Self::rows(block);
-        // Less half of the range, unsigned numbers compare as signed ones.
+        // After half of the range is subtracted, unsigned numbers compare like signed ones.
         let from = probe.from.wrapping_add(1 << 31).cast_signed();
         let width = (probe.to.wrapping_sub(probe.from) ^ 1 << 31).cast_signed();
         let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(from));
@@ -332,7 +336,7 @@ impl Avx2 {
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         let (eight, _) = Self::rows(block);
         let set = bits & 0xff;
-        // SAFETY: the lanes of a set are eight bytes, and `out` has sixteen numbers.
+        // SAFETY: the lanes of a set have eight bytes, and `out` has room for sixteen numbers.
         unsafe {
             let lanes = _mm_loadl_epi64(TO_FRONT[usize::from(set)].as_ptr().cast());
             let front = _mm256_permutevar8x32_epi32(eight, _mm256_cvtepu8_epi32(lanes));
@@ -352,7 +356,7 @@ impl Kernel for Avx2 {
     #[inline(always)]
     fn live(block: &BucketBlock, first: u32) -> Bits {
         debug_assert!(super::instructions::has_avx2());
-        // SAFETY: nothing is called where the processor has not the instructions.
+        // SAFETY: this type is used only on processors with the instructions.
         unsafe { Self::live(block, first) }
     }
 
@@ -371,32 +375,32 @@ impl Kernel for Avx2 {
     }
 }
 
-/// Compares eight rows at once, and then two. Where the processor has not NEON nothing may be
-/// called.
+/// Compares eight rows at a time, and then two. This kernel must only be used on processors with
+/// NEON.
 #[cfg(target_arch = "aarch64")]
 pub(super) struct Neon;
 
-/// A comparison of the rows, all ones or zeros a row: of eight rows, and of the last two. The lanes
-/// behind these two have no meaning.
+/// The results of comparing rows, with all ones or zeros per row: for eight rows, and for the last
+/// two. The lanes after these two have no meaning.
 #[cfg(target_arch = "aarch64")]
 type Lanes = (uint16x8_t, uint16x4_t);
 
 #[cfg(target_arch = "aarch64")]
 impl Neon {
-    /// The rows' numbers less another number: of four rows, of four more, and of the last two. The
-    /// lanes behind these two have no meaning.
+    /// Returns the rows' numbers minus another number: for four rows, for four more, and for the
+    /// last two. The lanes after these two have no meaning.
     #[target_feature(enable = "neon")]
     #[inline]
     fn since(block: &BucketBlock, number: u32) -> [uint32x4_t; 3] {
         let number = vdupq_n_u32(number);
         let from = std::ptr::from_ref(block).cast::<u32>();
-        // SAFETY: 48 of the block's 64 bytes, all of them plain numbers.
+        // SAFETY: these are 48 of the block's 64 bytes, all of which are plain numbers.
         let rows = unsafe { [vld1q_u32(from), vld1q_u32(from.add(4)), vld1q_u32(from.add(8))] };
         let [a, b, c] = rows;
         [vsubq_u32(a, number), vsubq_u32(b, number), vsubq_u32(c, number)]
     }
 
-    /// A comparison of numbers, as one of codes is.
+    /// Narrows the results of comparing numbers to the width of those of comparing codes.
     #[target_feature(enable = "neon")]
     #[inline]
     fn narrowed([a, b, c]: [uint32x4_t; 3]) -> Lanes {
@@ -409,13 +413,13 @@ impl Neon {
         (vandq_u16(one.0, other.0), vand_u16(one.1, other.1))
     }
 
-    /// A bit for each row.
+    /// Returns one bit for each row.
     #[target_feature(enable = "neon")]
     #[inline]
     fn bits(of: Lanes) -> Bits {
         const FRONT: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
         const BACK: [u16; 4] = [256, 512, 0, 0];
-        // SAFETY: arrays of 16 and of 8 bytes.
+        // SAFETY: the arrays have 16 and 8 bytes.
         let (front, back) = unsafe { (vld1q_u16(FRONT.as_ptr()), vld1_u16(BACK.as_ptr())) };
         vaddvq_u16(vandq_u16(of.0, front)) | vaddv_u16(vand_u16(of.1, back))
     }
@@ -432,7 +436,7 @@ impl Neon {
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         const { assert!(std::mem::offset_of!(BucketBlock, codes) + 16 + 8 == size_of::<BucketBlock>()) };
         let from = std::ptr::from_ref(block).cast::<u16>();
-        // SAFETY: the last 24 of the block's 64 bytes, all of them plain numbers.
+        // SAFETY: these are the last 24 of the block's 64 bytes, all of which are plain numbers.
         let (a, b) = unsafe { (vld1q_u16(from.add(20)), vld1_u16(from.add(28))) };
         let (low, high) = (vdupq_n_u16(codes.low), vdupq_n_u16(codes.high));
         let (low_two, high_two) = (vget_low_u16(low), vget_low_u16(high));
@@ -457,7 +461,7 @@ impl Kernel for Neon {
     #[inline(always)]
     fn live(block: &BucketBlock, first: u32) -> Bits {
         debug_assert!(super::instructions::has_neon());
-        // SAFETY: nothing is called where the processor has not the instructions.
+        // SAFETY: this type is used only on processors with the instructions.
         unsafe { Self::live(block, first) }
     }
 
@@ -468,7 +472,7 @@ impl Kernel for Neon {
         unsafe { Self::matching(block, codes, probe) }
     }
 
-    /// Row by row: NEON has no instruction that moves the lanes with a bit to the front.
+    /// Appends row by row: NEON has no instruction that moves the lanes with a bit to the front.
     #[inline(always)]
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         Portable::append(block, bits, out)
@@ -541,6 +545,6 @@ mod tests {
         let first = |age: u32| age.wrapping_sub(2);
         assert!(!block.put(Portable::live(&block, first(0)), 1, first(10)));
         assert!(block.put(Portable::live(&block, first(2)), 1, first(10)));
-        assert_eq!(block.rows[0], first(10), "the oldest has made room");
+        assert_eq!(block.rows[0], first(10), "the oldest row's place is reused");
     }
 }

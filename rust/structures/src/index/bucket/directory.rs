@@ -1,5 +1,5 @@
-//! From a key to its block, by arithmetic: a tree of cells as deep as the distribution of keys asks
-//! for.
+//! Computes the block of a key with arithmetic. The directory is a tree of cells, which is as deep
+//! as the distribution of keys requires.
 
 #[cfg(target_arch = "x86_64")]
 mod wide;
@@ -10,35 +10,35 @@ use super::block::{Codes, NOBODYS};
 use super::store::BlockStore;
 use crate::index::{Entry, Probe};
 
-/// Rows of a block above which a cell is divided further.
+/// The number of rows of a block above which a cell is divided further.
 const CROWDED: usize = 9;
 
-/// Rows of a cell of the root, and of another node; and more than a cell without cells of its own
-/// is to have.
+/// The number of rows of a cell of the root, of a cell of another node, and the number above which
+/// a cell has child cells.
 const ROWS_OF_ROOT_CELL: usize = 64;
 const ROWS_OF_CELL: usize = 32;
 const ROWS_OF_LEAF: usize = 512;
 
-/// Cells of a node, as bits: all cells of a root this large are in a core's cache.
+/// The number of cells of a node, in bits. All cells of the largest root fit into a core's cache.
 const MOST_BITS: u32 = 14;
 const LEAST_BITS: u32 = 4;
 
-/// A part of the keys, all cells of a node being as wide.
+/// A part of the keys. All cells of a node have the same width.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Cell {
-    /// The first of its blocks, or of its cells if it has any.
+    /// The first of the cell's blocks, or of its child cells if it has any.
     base: u32,
-    /// `value << 2 | kind`: the number of a leaf's blocks, or the binary logarithm of the number of
-    /// a node's cells.
+    /// `value << 2 | kind`. The value is the number of a leaf's blocks, or the binary logarithm of
+    /// the number of a node's cells.
     extent: u32,
 }
 
-/// A cell whose keys are divided evenly between its blocks.
+/// A cell whose keys are divided evenly among its blocks.
 const EVEN: u32 = 0;
-/// One whose rows are divided by number, since all keys are one.
+/// A cell with a single key, whose rows are divided by number.
 const SPREAD: u32 = 1;
-/// One that has cells of its own.
+/// A cell that has child cells.
 const NODE: u32 = 2;
 
 impl Cell {
@@ -50,27 +50,28 @@ impl Cell {
         self.extent >> 2
     }
 
-    /// The block of a code. All blocks of a cell can be told by the code alone.
+    /// Returns the block of a code. A code is sufficient to determine the block in a cell.
     #[inline(always)]
     fn nth(self, code: u16) -> u32 {
         self.base + ((u64::from(code) * u64::from(self.blocks())) >> u16::BITS) as u32
     }
 
-    /// The block of a row by its number.
+    /// Returns the block of a row by its number.
     fn spread(self, row: u32) -> u32 {
         let part = u64::from(row.wrapping_mul(0x9E37_79B9));
         self.base + ((part * u64::from(self.blocks())) >> u32::BITS) as u32
     }
 }
 
-/// Where the rows of a key are.
+/// Maps keys to the blocks of their rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
-    /// The cells of the root, then the cells of the other nodes.
+    /// The cells of the root, followed by the cells of the other nodes.
     cells: Vec<Cell>,
-    /// By cell, how many blocks it has got for rows that found theirs full.
+    /// For each cell, the number of additional blocks for rows whose own block was full.
     more: Vec<u32>,
-    /// Nodes that are no more: their first cells, by how many bits the number of their cells is.
+    /// Removed nodes, by the number of bits of their cell count. Each node is identified by its
+    /// first cell.
     free: [Vec<u32>; MOST_BITS as usize + 1],
     /// The first key, and the greatest distance from it. Keys outside have no blocks.
     start: i64,
@@ -79,7 +80,7 @@ pub(super) struct Directory {
     shift: u32,
 }
 
-/// The block for a row, and the code of its key there.
+/// The block for a row, and the code of its key in this block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Address {
@@ -87,26 +88,26 @@ pub(super) struct Address {
     pub(super) code: u16,
 }
 
-/// The one or two blocks that may have keys of a range, as long as that is all there is to a range.
+/// The one or two blocks that may contain keys of a range, for ranges with at most two blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Pair {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) codes: Codes,
-    /// Whether nothing else may have such keys but these blocks.
+    /// True if no other blocks may contain such keys.
     pub(super) is_all: bool,
-    /// Whether other keys may have the codes of the ends.
+    /// True if several keys may have the code of an end of the range.
     pub(super) is_vague: bool,
 }
 
-/// A key's place in the cell that has blocks for it.
+/// The position of a key in the cell that has blocks for it.
 #[derive(Clone, Copy)]
 struct Place {
     cell: Cell,
-    /// Where the cell is.
+    /// The position of the cell.
     at: usize,
-    /// The code of the key there.
+    /// The code of the key in the cell.
     code: u16,
     /// The cell has 2^shift keys.
     shift: u32,
@@ -116,26 +117,26 @@ struct Place {
 #[derive(Clone, Copy)]
 pub(super) struct BlockCell {
     cell: Cell,
-    /// Where the cell is.
+    /// The position of the cell.
     at: usize,
     /// The cell has 2^shift keys.
     shift: u32,
-    /// How far its first key is from that of the directory.
+    /// The distance of the cell's first key from that of the directory.
     start: u64,
 }
 
 impl BlockCell {
-    /// Its blocks, the first and the one behind the last.
+    /// Returns the range of the cell's blocks.
     pub(super) fn blocks(&self) -> Range<u32> {
         self.cell.base..self.cell.base + self.cell.blocks()
     }
 
-    /// How far its last key is from the first one of the directory.
+    /// Returns the distance of the cell's last key from the directory's first key.
     pub(super) fn last(&self) -> u64 {
         self.start + ((1 << self.shift) - 1)
     }
 
-    /// The blocks that may have keys of a range, given by distances, and their codes.
+    /// Returns the blocks that may contain keys of a range, given by distances, and their codes.
     pub(super) fn part(&self, from: u64, to: u64) -> (RangeInclusive<u32>, Codes) {
         let (low, high) =
             (code(from.max(self.start), self.shift), code(to.min(self.last()), self.shift));
@@ -146,25 +147,25 @@ impl BlockCell {
         (blocks, Codes { low, high })
     }
 
-    /// The block of a code, if its rows are not divided by number.
+    /// Returns the block of a code. The cell's rows must not be divided by number.
     pub(super) fn block(&self, code: u16) -> u32 {
         self.cell.nth(code)
     }
 
-    /// Whether a code may stand for several keys.
+    /// Returns whether a code may represent several keys.
     pub(super) fn is_vague(&self) -> bool {
         is_vague(self.shift)
     }
 }
 
-/// How far beyond the keys there are to be cells, in eighths of their range.
+/// The distance by which the cells extend beyond the keys, in eighths of the keys' range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Margins {
     pub(super) below: u32,
     pub(super) above: u32,
 }
 
-/// What a directory is made with: where it takes blocks from, how many rows these are to have, and
+/// The parameters for building a directory: the store for blocks, the number of rows per block, and
 /// the oldest row.
 pub(super) struct Maker<'a> {
     pub(super) store: &'a mut BlockStore,
@@ -175,14 +176,15 @@ pub(super) struct Maker<'a> {
 impl Maker<'_> {
     fn cell(&mut self, rows: usize, kind: u32) -> Cell {
         let blocks = rows.div_ceil(self.rows_of_block).max(1) as u32;
-        // Few different lengths, so that a run that is given back will do for another cell.
+        // Lengths are rounded to few different values, so that a freed run can be reused for
+        // another cell.
         let blocks = blocks.next_multiple_of(1 << blocks.ilog2().saturating_sub(2));
         Cell { base: self.store.take(blocks, self.first), extent: blocks << 2 | kind }
     }
 }
 
 impl Directory {
-    /// A directory for keys like these, which are in order.
+    /// Creates a directory for keys like these, which must be sorted.
     pub(super) fn new(keys: &[i64], margins: Margins, maker: &mut Maker<'_>) -> Self {
         let mut directory = Directory {
             start: i64::MIN,
@@ -192,8 +194,8 @@ impl Directory {
         };
         let mut cells = 2;
         if !keys.is_empty() {
-            // A few keys far away from all others must not make the cells so wide that all others
-            // are in one.
+            // A few keys far away from all others must not make the cells so wide that one cell
+            // contains all others.
             let rare = keys.len() / 512;
             let (low, high) = (keys[rare], keys[keys.len() - 1 - rare]);
             let beyond = |eighths: u32| (low.abs_diff(high) / 8).saturating_mul(u64::from(eighths));
@@ -211,44 +213,45 @@ impl Directory {
         directory
     }
 
-    /// Of keys in order those that are not beyond all cells.
+    /// Returns the range of the sorted keys that are not beyond all cells.
     pub(super) fn inside(&self, keys: &[i64]) -> Range<usize> {
         let from = keys.partition_point(|&key| key < self.start);
         from..from + keys[from..].partition_point(|&key| self.distance(key) <= self.span)
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         let numbers = self.more.capacity() + self.free.iter().map(Vec::capacity).sum::<usize>();
         self.cells.capacity() * size_of::<Cell>() + numbers * size_of::<u32>()
     }
 
-    /// Cells of the root.
+    /// Returns the number of cells of the root.
     pub(super) fn root_cells(&self) -> usize {
         (self.span >> self.shift) as usize + 1
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub(super) fn cells(&self) -> usize {
         let free: usize =
             self.free.iter().enumerate().map(|(bits, nodes)| nodes.len() << bits).sum();
         self.cells.len() - free
     }
 
-    /// Whether a key is beyond all cells: below, above.
+    /// Returns whether a key is below or above all cells.
     #[inline]
     pub(super) fn is_beyond(&self, key: i64) -> (bool, bool) {
         (key < self.start, key > self.start && self.distance(key) > self.span)
     }
 
-    /// From the first key; of keys before it, more than the span.
+    /// Returns the distance from the first key. For keys before the first one, the distance is
+    /// greater than the span.
     #[inline(always)]
     fn distance(&self, key: i64) -> u64 {
         key.wrapping_sub(self.start).cast_unsigned()
     }
 
-    /// Makes cells of a node, each 2^shift keys wide and the first one beginning at `start`, whose
-    /// keys are given.
+    /// Creates the cells of a node. Each cell is 2^shift keys wide, and the first begins at
+    /// `start`. `keys` are the node's keys.
     fn divide(
         &mut self,
         keys: &[i64],
@@ -267,7 +270,7 @@ impl Directory {
         }
     }
 
-    /// The first of 2^bits cells for a node.
+    /// Returns the first of 2^bits cells for a node.
     fn take_node(&mut self, bits: u32) -> u32 {
         if let Some(base) = self.free[bits as usize].pop() {
             self.more[base as usize..][..1 << bits].fill(0);
@@ -278,7 +281,7 @@ impl Directory {
         base as u32
     }
 
-    /// Gives the node of a cell back, and the nodes below it, if the cell has one.
+    /// Frees the node of a cell, if it has one, and the nodes below it.
     fn give_nodes_back(&mut self, cell: Cell) {
         if cell.kind() == NODE {
             let bits = cell.blocks();
@@ -288,19 +291,19 @@ impl Directory {
         }
     }
 
-    /// The cell for keys within 2^shift ones from a distance on.
+    /// Creates a cell for keys that are within 2^shift keys from a distance onwards.
     fn fit(&mut self, keys: &[i64], start: u64, shift: u32, maker: &mut Maker<'_>) -> Cell {
-        // 1. One key's rows are divided by number,
+        // 1. If there is only one key, its rows are divided by number.
         if shift == 0 || (keys.len() > CROWDED && keys.first() == keys.last()) {
             return maker.cell(keys.len(), SPREAD);
         }
-        // 2. other ones evenly between the blocks, if that divides them well.
+        // 2. Otherwise, the keys are divided evenly among the blocks, if this balances them.
         let blocks = keys.len().div_ceil(maker.rows_of_block) as u32;
         let codes = keys.iter().map(|&key| code(self.distance(key), shift));
         if keys.len() <= CROWDED || !is_crowded(codes, blocks) {
             return maker.cell(keys.len(), EVEN);
         }
-        // 3. Otherwise its cells are looked at each by itself.
+        // 3. Otherwise, child cells are created, and each is processed separately.
         let bits =
             (keys.len() / ROWS_OF_CELL).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS).min(shift);
         let base = self.take_node(bits);
@@ -308,7 +311,7 @@ impl Directory {
         Cell { base, extent: bits << 2 | NODE }
     }
 
-    /// The place at a distance that is within the span.
+    /// Returns the position of a key at a distance within the span.
     #[inline(always)]
     fn place(&self, distance: u64) -> Place {
         let mut shift = self.shift;
@@ -323,7 +326,8 @@ impl Directory {
         Place { cell, at, code: code(distance, shift), shift }
     }
 
-    /// The block for a row, and the code of its key there; nobody's if the key is beyond all cells.
+    /// Returns the block for a row, and the code of its key in this block. Keys beyond all cells
+    /// have the unused block.
     #[inline(always)]
     pub(super) fn address(&self, row: &Entry) -> Address {
         let distance = self.distance(row.key);
@@ -338,7 +342,7 @@ impl Directory {
         Address { block, code }
     }
 
-    /// The blocks at the ends of a probe's keys.
+    /// Returns the blocks at the ends of a probe's range of keys.
     #[inline(always)]
     pub(super) fn pair(&self, probe: &Probe) -> Pair {
         let (from, to) = (self.distance(probe.low), self.distance(probe.high));
@@ -358,26 +362,26 @@ impl Directory {
         }
     }
 
-    /// The distances of the keys of a range that are within the cells, if there are any.
+    /// Returns the distances of those keys of a range that are within the cells, if there are any.
     pub(super) fn distances(&self, low: i64, high: i64) -> Option<(u64, u64)> {
         let from = self.distance(low.max(self.start));
         (high >= low.max(self.start) && from <= self.span)
             .then(|| (from, self.distance(high).min(self.span)))
     }
 
-    /// The greatest distance from the first key.
+    /// Returns the greatest distance from the first key.
     pub(super) fn span(&self) -> u64 {
         self.span
     }
 
-    /// The cell at a distance from the first key.
+    /// Returns the cell at a distance from the first key.
     pub(super) fn leaf(&self, distance: u64) -> BlockCell {
         let Place { cell, at, shift, .. } = self.place(distance);
         BlockCell { cell, at, shift, start: distance >> shift << shift }
     }
 
-    /// Notes that the cell of a key has got one more block, or one less. Says whether the cell has
-    /// so many that it should be made anew.
+    /// Records that the cell of a key has one more additional block, or one fewer. Returns whether
+    /// the cell has so many additional blocks that it should be rebuilt.
     pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
         let place = self.place(self.distance(key));
         let more = &mut self.more[place.at];
@@ -385,13 +389,13 @@ impl Directory {
         *more * 4 > place.cell.blocks()
     }
 
-    /// The cell of a key, if it has got so many more blocks that it should be made anew.
+    /// Returns the cell of a key, if it has so many additional blocks that it should be rebuilt.
     pub(super) fn crowded(&self, key: i64) -> Option<BlockCell> {
         let leaf = self.leaf(self.distance(key));
         (self.more[leaf.at] * 4 > leaf.cell.blocks()).then_some(leaf)
     }
 
-    /// The cells that have the blocks of a cell of the root.
+    /// Returns the cells that contain the blocks of a root cell.
     pub(super) fn leaves(&self, nth: usize) -> Vec<BlockCell> {
         let first = (nth as u64) << self.shift;
         let last = first + ((1 << self.shift) - 1);
@@ -399,16 +403,16 @@ impl Directory {
         std::iter::successors(Some(self.leaf(first)), next).collect()
     }
 
-    /// A cell of the root, unless it has cells of its own.
+    /// Returns a cell of the root, unless it has child cells.
     pub(super) fn root_leaf(&self, nth: usize) -> Option<BlockCell> {
         let cell = self.cells[nth];
         let (shift, start) = (self.shift, (nth as u64) << self.shift);
         (cell.kind() != NODE).then_some(BlockCell { cell, at: nth, shift, start })
     }
 
-    /// Moves up by some cells of the root, or down: the lowest ones go, whose blocks have been
-    /// given back, and as many empty ones come above; or the other way round. Whether there are
-    /// keys as far.
+    /// Moves up or down by some cells of the root. When it moves up, the lowest cells, whose blocks
+    /// have been freed, are removed, and as many empty cells are added above. Moving down works the
+    /// other way round. Returns whether keys extend that far.
     pub(super) fn slide(&mut self, by: usize, up: bool, maker: &mut Maker<'_>) -> bool {
         let (root, distance) = (self.root_cells(), (by as u64) << self.shift);
         let start = if up {
@@ -431,8 +435,8 @@ impl Directory {
         true
     }
 
-    /// Gives a cell blocks for rows with these codes, between which its keys are divided evenly as
-    /// before; the cell, if that divides them well.
+    /// Assigns new blocks to a cell for rows with these codes. The cell's keys are divided evenly
+    /// among its blocks, as before. Returns the cell, if this balances the rows.
     pub(super) fn resize(
         &mut self,
         leaf: &BlockCell,
@@ -448,7 +452,7 @@ impl Directory {
         Some(BlockCell { cell, ..*leaf })
     }
 
-    /// Makes a cell anew for its keys, which are in order.
+    /// Rebuilds a cell for its keys, which must be sorted.
     pub(super) fn refit(&mut self, leaf: &BlockCell, keys: &[i64], maker: &mut Maker<'_>) {
         self.cells[leaf.at] = self.fit(keys, leaf.start, leaf.shift, maker);
         self.more.resize(self.cells.len(), 0);
@@ -456,8 +460,8 @@ impl Directory {
     }
 }
 
-/// Whether an even division leaves a noticeable part of the rows in blocks with too many, or there
-/// are too many at all.
+/// Returns whether an even division leaves a considerable share of the rows in crowded blocks, or
+/// whether there are too many rows in total.
 fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     let len = codes.len();
     if len > ROWS_OF_LEAF {
@@ -473,16 +477,16 @@ fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     too_many * 16 > len
 }
 
-/// The code of a key at a distance, in a cell of 2^shift keys: the bits in which their keys differ,
-/// or the upper 16 of them.
+/// Returns the code of a key at a distance, in a cell of 2^shift keys: the bits in which the cell's
+/// keys differ, or the upper 16 of them.
 #[inline(always)]
 fn code(distance: u64, shift: u32) -> u16 {
-    // How far into the cell it is, as a part of 2^64.
+    // The position in the cell, as a fraction of 2^64.
     let part = distance << 1 << (u64::BITS - 1 - shift);
     (part >> (u64::BITS - u16::BITS)) as u16
 }
 
-/// Whether several keys of a cell of 2^shift keys have the same code.
+/// Returns whether several keys of a cell of 2^shift keys have the same code.
 #[inline(always)]
 fn is_vague(shift: u32) -> bool {
     shift > u16::BITS

@@ -6,19 +6,20 @@ use super::block::{Bits, BucketBlock, Codes, Kernel, LANES, NOBODYS};
 use super::directory::Pair;
 use crate::index::{Probe, WindowIndex};
 
-/// Room for the rows that a probe takes of two blocks and the ones behind them, and of a group.
+/// The maximum number of rows that a probe finds in two blocks and the blocks behind them, and that
+/// a group finds.
 const ROWS_OF_PAIR: usize = 4 * LANES;
 const ROWS_OF_GROUP: usize = GROUP * ROWS_OF_PAIR;
 
-/// All bits or none.
+/// Returns all bits or none.
 #[inline(always)]
 fn only_if(is_so: bool) -> Bits {
     Bits::from(is_so).wrapping_neg()
 }
 
 impl BucketIndex {
-    /// Writes what the probe takes of two blocks and of the ones behind them, if that is all it may
-    /// take; how many rows.
+    /// Writes the rows that match the probe in two blocks and the blocks behind them, if no other
+    /// blocks may contain such rows. Returns the number of rows.
     #[inline(always)]
     fn find_pair<K: Kernel>(
         &self,
@@ -31,8 +32,8 @@ impl BucketIndex {
             return None;
         }
         let two = [pair.first, pair.last].map(|at| &blocks[at as usize]);
-        // Two blocks are looked at even where they are one, since how many they are cannot be
-        // predicted.
+        // Two blocks are always processed, even if there is only one, because the number of blocks
+        // cannot be predicted.
         let are_two = only_if(pair.first != pair.last);
         let len = self.find_two::<K>(two, [Bits::MAX, are_two], pair, probe, out, 0);
         let more = two.map(|block| block.more);
@@ -47,8 +48,8 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes what the probe takes of those rows of two blocks that have a bit behind `len` other
-    /// ones; how many there are then.
+    /// Writes the matching rows of two blocks that have a bit, after `len` other rows. Returns the
+    /// new number of rows.
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,
@@ -59,7 +60,7 @@ impl BucketIndex {
         out: &mut [u32; ROWS_OF_PAIR],
         mut len: usize,
     ) -> usize {
-        // No closures: the compiler would not have the wide instructions in them.
+        // There are no closures, because the compiler would not use the wide instructions in them.
         let (first, of_first) = K::matching(two[0], pair.codes, probe);
         let (last, of_last) = K::matching(two[1], pair.codes, probe);
         let mut taken = [first, last];
@@ -74,7 +75,7 @@ impl BucketIndex {
         len
     }
 
-    /// Adds what the probe takes of as many blocks as there are, and of the rows beyond.
+    /// Appends the matching rows of any number of blocks, and of the rows beyond the directory.
     #[inline(always)]
     pub(super) fn find_run<K: Kernel>(&self, probe: &Probe, found: &mut Vec<u32>) {
         if probe.low > probe.high {
@@ -97,7 +98,7 @@ impl BucketIndex {
         }
     }
 
-    /// Adds what the probe takes of a block and the ones behind it.
+    /// Appends the matching rows of a block and the blocks behind it.
     #[inline(always)]
     fn find_chain<K: Kernel>(
         &self,
@@ -113,8 +114,8 @@ impl BucketIndex {
             if is_vague && ends != 0 {
                 taken ^= self.wrong(block, ends, probe);
             }
-            // Into place at once: to copy a few rows, whose number nothing can predict, takes
-            // longer than to clear some.
+            // The rows are written directly to their final place. Copying a few rows, whose number
+            // cannot be predicted, would take longer than clearing some.
             let len = found.len();
             found.resize(len + LANES, 0);
             let more = K::append(block, taken, (&mut found[len..]).try_into().expect("as many"));
@@ -123,7 +124,7 @@ impl BucketIndex {
         }
     }
 
-    /// Which of the rows with a bit have keys that the probe does not take.
+    /// Returns which of the rows with a bit have keys that do not match the probe.
     #[inline(never)]
     fn wrong(&self, block: &BucketBlock, mut bits: Bits, probe: &Probe) -> Bits {
         let mut wrong = 0;
@@ -136,8 +137,8 @@ impl BucketIndex {
         wrong
     }
 
-    /// Finds what each probe takes, while the blocks of the next groups are on their way.
-    /// `find_run` does so for one that may take rows of more than two blocks.
+    /// Finds the rows of each probe, while the blocks of the next groups are being prefetched.
+    /// Probes that may match rows in more than two blocks use `find_run`.
     #[inline(always)]
     pub(super) fn find_each<K: Kernel + Lookup>(
         &self,

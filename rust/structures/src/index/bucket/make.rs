@@ -6,30 +6,31 @@ use super::store::BlockStore;
 use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
-/// Rows that a block gets when the directory is made: room for as many more, so that few blocks
-/// overflow. And those it gets when its cell is made anew because there were too many, so likely
-/// more are coming.
+/// The number of rows per block when the directory is built, which leaves room for as many more, so
+/// that few blocks overflow. The second constant is the number when a crowded cell is rebuilt, for
+/// which more rows are likely to arrive.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
-/// About what rows beyond the directory cost, which are inserted into a tree and looked for there,
-/// and what it costs to make the directory anew, in nanoseconds a row.
+/// The approximate cost per row, in nanoseconds, of rows beyond the directory, which are inserted
+/// into a tree and searched for there. The second constant is the cost per row of rebuilding the
+/// directory.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory is moved if more than this part of its root's cells are empty: a few would soon be
-/// too few again.
+/// The directory is moved if more than this fraction of its root's cells is empty. A few empty
+/// cells would soon be too few again.
 const LEAST_SLIDE: usize = 8;
 
 impl BucketIndex {
-    /// Makes the directory anew, for the rows there are.
+    /// Rebuilds the directory for the current rows.
     #[cold]
     pub(super) fn make(&mut self) {
         self.collect();
         let (below, above) = self.came_beyond;
         self.margins.below = margin(self.margins.below, below, self.made_for);
         self.margins.above = margin(self.margins.above, above, self.made_for);
-        // The memory of the blocks there were is taken again.
+        // The memory of the old blocks is reused.
         self.store = BlockStore::new(0);
         self.store = BlockStore::new(3 * self.len / ROWS_OF_BLOCK + SMALL);
         let mut maker =
@@ -39,7 +40,8 @@ impl BucketIndex {
         self.next = 0;
         (self.made_for, self.made_cells, self.made_at) =
             (self.len, self.directory.cells(), self.first);
-        // What they were sorted in is as much as two thirds of the blocks, and rarely needed.
+        // The array in which rows were sorted is up to two thirds as large as the blocks, and is
+        // rarely needed.
         let rows = std::mem::take(&mut self.rows);
         self.put(&rows);
         self.sorted = Vec::new();
@@ -48,9 +50,9 @@ impl BucketIndex {
         self.expect_beyond();
     }
 
-    /// Lets the directory go with values that rise or fall: where cells at one end have no rows
-    /// left, it moves to where rows are beyond it. If there are few such cells, it is tried again
-    /// when twice as many rows are.
+    /// Moves the directory along with values that rise or fall. If cells at one end have no rows
+    /// left, it moves to where rows are beyond it. If there are few such cells, the next attempt is
+    /// made when twice as many rows are beyond it.
     #[cold]
     pub(super) fn slide(&mut self) {
         self.slide_at *= 2;
@@ -77,8 +79,8 @@ impl BucketIndex {
         }
     }
 
-    /// Puts those rows into the tree anew that are still beyond, and the others into blocks;
-    /// whether these are half of them or more.
+    /// Inserts the rows that are still beyond the directory into the tree again, and the others
+    /// into blocks. Returns whether at least half of them are now in blocks.
     fn enter_beyond(&mut self) -> bool {
         let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
         rows.clear();
@@ -95,12 +97,12 @@ impl BucketIndex {
         has_reached
     }
 
-    /// Counts rows beyond the directory anew.
+    /// Resets the counts of rows beyond the directory.
     fn expect_beyond(&mut self) {
         (self.came_beyond, self.slide_at) = ((0, 0), SMALL + self.made_for / 256);
     }
 
-    /// Whether a cell has rows that have not left.
+    /// Returns whether a cell has rows that have not been removed.
     fn has_rows(&self, leaf: &BlockCell) -> bool {
         leaf.blocks().any(|mut at| {
             while at != NOBODYS {
@@ -114,7 +116,7 @@ impl BucketIndex {
         })
     }
 
-    /// Brings all rows into key order.
+    /// Collects all rows in key order.
     fn collect(&mut self) {
         self.rows.clear();
         self.sorted.clear();
@@ -146,7 +148,7 @@ impl BucketIndex {
                 rows.push(Entry { key, row });
             }
         });
-        // Few runs that are in order, which a stable sort merges.
+        // There are few sorted runs, which a stable sort merges.
         if !rows.is_sorted_by_key(|row| row.key) {
             rows.sort_by_key(|row| row.key);
         }
@@ -154,7 +156,7 @@ impl BucketIndex {
         self.sorted.extend(rows.iter().map(|row| row.key));
     }
 
-    /// Notes the rows of a block, and of those that have what it had no room for.
+    /// Collects the rows of a block, and of the blocks that follow it.
     fn take_out(&mut self, mut at: u32) {
         while at != NOBODYS {
             let block = &self.store.blocks[at as usize];
@@ -165,7 +167,7 @@ impl BucketIndex {
         }
     }
 
-    /// Makes a cell anew, for the rows there are.
+    /// Rebuilds a cell for its current rows.
     fn refit(&mut self, leaf: &BlockCell, rows_of_block: usize) {
         self.moved.clear();
         leaf.blocks().for_each(|at| self.take_out(at));
@@ -177,7 +179,8 @@ impl BucketIndex {
         }
     }
 
-    /// Puts the rows that have been taken out of a cell into its new blocks. They keep their codes.
+    /// Inserts the rows that were taken out of a cell into its new blocks. The rows keep their
+    /// codes.
     fn put_moved(&mut self, leaf: &BlockCell) {
         let moved = std::mem::take(&mut self.moved);
         for &(code, row) in &moved {
@@ -191,7 +194,7 @@ impl BucketIndex {
         self.moved = moved;
     }
 
-    /// Makes a cell anew for the rows that have been taken out of it, as their keys ask for.
+    /// Rebuilds a cell for the rows that were taken out of it, according to their keys.
     fn divide(&mut self, leaf: &BlockCell, rows_of_block: usize) {
         let mut rows: Vec<Entry> =
             self.moved.iter().map(|&(_, row)| Entry { key: self.key(row), row }).collect();
@@ -214,7 +217,7 @@ impl BucketIndex {
         self.store.give_back(leaf.blocks().start, leaf.blocks().len() as u32);
     }
 
-    /// Makes crowded cells anew.
+    /// Rebuilds crowded cells.
     #[cold]
     pub(super) fn relieve(&mut self) {
         let crowded = std::mem::take(&mut self.crowded);
@@ -223,13 +226,13 @@ impl BucketIndex {
                 self.refit(&leaf, ROWS_OF_GROWING);
             }
         }
-        // Those that are so still are so when they get one more block.
+        // Cells that are still crowded are detected again when they receive another block.
         self.crowded = crowded;
         self.crowded.clear();
     }
 
-    /// Makes cells anew that have many more blocks than their rows need. Of all cells as many are
-    /// looked at as makes two rounds while the window is renewed once.
+    /// Rebuilds cells that have many more blocks than their rows need. The number of cells checked
+    /// is chosen so that each is checked twice while the window is renewed once.
     #[cold]
     pub(super) fn tidy(&mut self) {
         let cells = self.directory.root_cells();
@@ -248,9 +251,9 @@ impl BucketIndex {
         blocks.iter().map(|block| block.live_rows(self.first, &mut [(0, 0); ROWS])).sum()
     }
 
-    /// Whether a directory for the rows there are now would serve better: rows beyond it have cost
-    /// as much as it will, the window has doubled, cells have been divided often, or there was no
-    /// room; or whether it has served for long.
+    /// Returns whether a new directory would be better for the current rows. A new one is better if
+    /// rows beyond the old one have cost as much as rebuilding it, if the window has doubled, if
+    /// cells have been divided often, if there was no room, or if it has been in use for long.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;
@@ -262,15 +265,15 @@ impl BucketIndex {
             || self.is_old()
     }
 
-    /// Whether the window has become larger since, and all rows there were have left: so it may
-    /// stay as large.
+    /// Returns whether the window has grown since then and all rows of that time have left, so that
+    /// it may keep its size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for
             && self.first.wrapping_sub(self.made_at) as usize >= self.made_for
     }
 
-    /// Whether rows come beyond the directory on one side.
+    /// Returns whether rows arrive beyond the directory on one side.
     #[inline]
     pub(super) fn has_drifted(&self) -> bool {
         self.came_beyond.0.max(self.came_beyond.1) > self.slide_at
@@ -282,7 +285,8 @@ impl BucketIndex {
     }
 }
 
-/// How far beyond the keys the next directory goes on one side, if `beyond` rows were there.
+/// Returns how far the next directory extends beyond the keys on one side, if `beyond` rows were
+/// there.
 fn margin(before: u32, beyond: usize, rows: usize) -> u32 {
     if beyond > SMALL + rows / 64 { (2 * before).clamp(1, 8) } else { (before / 2).max(1) }
 }

@@ -1,4 +1,4 @@
-//! The bucket index: the block of a key is computed.
+//! The bucket index, which computes the block of a key.
 
 mod ask;
 mod block;
@@ -26,57 +26,60 @@ use store::BlockStore;
 use super::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::memory::gather::prefetch;
 
-/// Rows that enter before it is asked whether the directory still serves.
+/// The number of rows that are inserted before the index checks whether the directory is still
+/// suitable.
 const TOGETHER: usize = 1024;
 
-/// Rows below which nothing is gained by making the directory anew.
+/// The number of rows below which rebuilding the directory is not worthwhile.
 const SMALL: usize = 64;
 
-/// Rows in value order in blocks of a cache line, whose places are computed from the keys.
+/// Rows in value order, in blocks of one cache line. The positions of the blocks are computed from
+/// the keys.
 ///
 /// ```text
 ///             key ── directory: cell, place in it ──▶ block
 ///                                                      │
-///   blocks    │ 1 3 3 2 . │ 5 4 4 . . │ 8 7 6 7 8 │ 9 9 . . . │   in value order, rows within one in none
-///                                           └─▶ │ 8 7 . . . │     more for those that find theirs full
+///   blocks    │ 1 3 3 2 . │ 5 4 4 . . │ 8 7 6 7 8 │ 9 9 . . . │   blocks in value order
+///                                           └─▶ │ 8 7 . . . │     for rows whose block is full
 ///
 ///   B+-tree   keys beyond all cells
 /// ```
 ///
-/// No row is removed: one that has left is told by its number, and its place taken by another. A
-/// block has codes for keys; those that one code stands for are told apart by the keys themselves,
-/// which are kept by number. A cell that is crowded is made anew by itself, with more blocks; all
-/// of the directory is when the window has grown or there are many rows beyond it, which costs as
-/// much as a merge of a PIM-Tree, unless it can move to where they are. So the distribution of keys
-/// may be skewed, and may move.
+/// Rows are not removed: a row that has left the window is recognized by its number, and its place
+/// is reused. A block contains codes instead of keys. Keys with the same code are distinguished by
+/// the keys themselves, which are stored by number. A crowded cell is rebuilt separately, with more
+/// blocks. The whole directory is rebuilt when the window has grown or when there are many rows
+/// beyond it, unless it can move to where they are. A rebuild costs as much as a merge of a
+/// PIM-Tree. The distribution of keys can therefore be skewed, and can move.
 pub struct BucketIndex {
     directory: Directory,
     store: BlockStore,
-    /// Rows whose keys are beyond all cells, and how many have come since the directory was made,
-    /// below and above.
+    /// Rows whose keys are beyond all cells, and the numbers of rows that have arrived below and
+    /// above the cells since the directory was built.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
-    /// The number of these rows on one side after which the directory may rather move there.
+    /// The number of such rows on one side after which the directory tries to move there.
     slide_at: usize,
     margins: Margins,
-    /// A key of each cell that has become crowded.
+    /// One key of each cell that has become crowded.
     crowded: Vec<i64>,
-    /// Rows that have found their blocks full, with these and the codes.
+    /// Rows whose blocks were full, with these blocks and the codes.
     left: Vec<(u32, u16, Entry)>,
-    /// The cell of the root that is next to be asked whether it has too many blocks, and the rows
-    /// since.
+    /// The next root cell to be checked for too many blocks, and the number of rows since the last
+    /// check.
     next: usize,
     untidied: usize,
-    /// For how many rows and with how many cells the directory was made, and the oldest row then.
+    /// The number of rows and cells for which the directory was built, and the oldest row at that
+    /// time.
     made_for: usize,
     made_cells: usize,
     made_at: u32,
     /// The keys of rows by number, modulo a power of two.
     keys: Vec<i64>,
-    /// The oldest row's number, or one before it.
+    /// The oldest row's number, or the number before it.
     first: u32,
     len: usize,
-    /// All rows and their keys while the directory is made.
+    /// All rows and their keys, while the directory is built.
     rows: Vec<Entry>,
     sorted: Vec<i64>,
     /// The codes and numbers of rows that are taken out of a cell.
@@ -99,7 +102,7 @@ impl Default for BucketIndex {
 }
 
 impl BucketIndex {
-    /// An index without rows.
+    /// Creates an index without rows.
     pub fn new() -> Self {
         let mut index = BucketIndex {
             directory: Directory::default(),
@@ -126,7 +129,7 @@ impl BucketIndex {
         index
     }
 
-    /// Puts rows into blocks, or into the tree if they are beyond.
+    /// Inserts rows into blocks, or into the tree if they are beyond the directory.
     fn put(&mut self, rows: &[Entry]) {
         #[cfg(target_arch = "x86_64")]
         if has_avx512() {
@@ -153,7 +156,7 @@ impl BucketIndex {
         });
     }
 
-    /// Apart from the loop over probes, which mostly does without.
+    /// Separate from the loop over probes, which seldom calls it.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     #[inline(never)]
@@ -175,7 +178,7 @@ impl BucketIndex {
         });
     }
 
-    /// Apart, as with AVX-512.
+    /// Separate, as with AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
     #[inline(never)]
@@ -189,7 +192,7 @@ impl BucketIndex {
         self.put_each::<Avx2>(rows);
     }
 
-    /// Puts each row into its block, while the blocks of the next groups are on their way.
+    /// Inserts each row into its block, while the blocks of the next groups are being prefetched.
     #[inline(always)]
     fn put_each<K: Kernel + Lookup>(&mut self, rows: &[Entry]) {
         let (directory, first) = (&self.directory, self.first);
@@ -224,8 +227,8 @@ impl BucketIndex {
         self.left = left;
     }
 
-    /// Puts a row into the first of its blocks that has room. The last one is let go of when it has
-    /// no live row any more.
+    /// Inserts a row into the first of its blocks that has room. The last block is freed when it
+    /// has no live rows.
     #[inline(never)]
     fn put_more<K: Kernel>(&mut self, mut at: u32, code: u16, row: Entry) {
         if at == NOBODYS {
@@ -255,7 +258,7 @@ impl BucketIndex {
         }
     }
 
-    /// Gives the block behind a block back if it is the last and has no live row.
+    /// Frees the block behind a block if it is the last one and has no live rows.
     fn drop_empty<K: Kernel>(&mut self, at: u32, more: u32, key: i64) {
         let block = &self.store.blocks[more as usize];
         if block.more == NOBODYS && K::live(block, self.first) == 0 {
@@ -273,12 +276,12 @@ impl BucketIndex {
         self.beyond.insert(row.key, row.row);
     }
 
-    /// The key of a row.
+    /// Returns the key of a row.
     fn key(&self, row: u32) -> i64 {
         self.keys[row as usize & (self.keys.len() - 1)]
     }
 
-    /// Keeps the keys of new rows by number.
+    /// Stores the keys of new rows by number.
     fn keep_keys(&mut self, rows: &[Entry]) {
         let Some(last) = rows.last() else { return };
         let there = last.row.wrapping_sub(self.first) as usize + 1;
@@ -393,8 +396,8 @@ impl WindowIndex for BucketIndex {
 mod tests {
     use super::*;
 
-    /// Slides through rows whose keys rise or fall, and compares with looking at each row of the
-    /// window; how often the directory was made anew while the last half of them came.
+    /// Slides a window over rows whose keys rise or fall, and compares the results with a scan of
+    /// the window. Returns how often the directory was rebuilt during the second half of the rows.
     fn drift(key: impl Fn(u32) -> i64) -> usize {
         const ROWS: u32 = 40_000;
         const WINDOW: u32 = 3_000;
@@ -430,18 +433,18 @@ mod tests {
 
     #[test]
     fn a_directory_goes_with_values_that_rise_or_fall() {
-        // Five times each if it could not.
+        // It would be rebuilt five times each if it could not move.
         let noise = |row: u32| i64::from(row.wrapping_mul(0x9E37_79B9) >> 12);
         let rises = |row: u32| i64::from(row) * 1_000 + noise(row);
         assert!(drift(rises) < 3);
         assert!(drift(|row| -rises(row)) < 3);
-        // Most rows of some cells have one key, so that these have cells of their own.
+        // Most rows of some cells have one key, so these cells have child cells.
         assert!(
             drift(|row| if row % 3 == 0 { i64::from(row / 500) * 500_000 } else { rises(row) }) < 3
         );
-        // At once, farther than it can go.
+        // The keys jump farther than the directory can move.
         assert!(drift(|row| if row < 25_000 { rises(row) } else { i64::MAX / 2 + rises(row) }) < 5);
-        // As far as there are keys.
+        // The keys move up to the greatest and down to the least possible key.
         drift(|row| (i64::MAX - 20_000_000).saturating_add(rises(row)));
         drift(|row| (i64::MIN + 20_000_000).saturating_sub(rises(row)));
     }

@@ -1,33 +1,33 @@
-//! The memory of blocks: runs of neighbouring blocks, taken and given back.
+//! The memory of blocks: runs of adjacent blocks, which are allocated and freed.
 
 use std::collections::BTreeMap;
 
 use super::block::BucketBlock;
 use crate::memory::pages::Pages;
 
-/// Blocks, in runs that are taken and given back.
+/// Blocks, in runs that are allocated and freed.
 pub(super) struct BlockStore {
-    /// Written where they have been taken.
+    /// The blocks, which are written when they are allocated.
     pub(super) blocks: Pages<BucketBlock>,
-    /// Blocks from here on have never been taken.
+    /// Blocks from here onwards have never been allocated.
     used: u32,
-    /// Runs that were given back, by how many blocks they have.
+    /// Freed runs, by their number of blocks.
     free: BTreeMap<u32, Vec<u32>>,
-    /// Blocks that are taken.
+    /// The number of allocated blocks.
     taken: usize,
-    /// Whether there was too little room since the store was made.
+    /// True if there has been too little room since the store was created.
     pub(super) has_grown: bool,
 }
 
 impl BlockStore {
-    /// A store with room for a number of blocks.
+    /// Creates a store with room for a number of blocks.
     pub(super) fn new(room: usize) -> Self {
         let mut blocks = Pages::arbitrary(1 + room);
         blocks[0] = BucketBlock::empty(0);
         BlockStore { blocks, used: 1, free: BTreeMap::new(), taken: 0, has_grown: false }
     }
 
-    /// Takes a run of blocks without rows. Rows before `first` have left.
+    /// Allocates a run of blocks without rows. Rows before `first` have been removed.
     pub(super) fn take(&mut self, len: u32, first: u32) -> u32 {
         let base = self.find(len);
         self.taken += len as usize;
@@ -35,24 +35,25 @@ impl BlockStore {
         base
     }
 
-    /// Gives a run back.
+    /// Frees a run.
     pub(super) fn give_back(&mut self, base: u32, len: u32) {
         self.taken -= len as usize;
         self.free.entry(len).or_default().push(base);
     }
 
-    /// Whether half of the room is taken. More would leave too little for long runs.
+    /// Returns whether half of the room is in use. If more were used, too little would be left for
+    /// long runs.
     pub(super) fn is_scarce(&self) -> bool {
         self.taken > self.blocks.len() / 2
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {
         let free: usize = self.free.values().map(|runs| runs.capacity() * size_of::<u32>()).sum();
         size_of_val(&*self.blocks) + free
     }
 
-    /// The first block of a run that was given back or never taken.
+    /// Returns the first block of a run that was freed or never allocated.
     fn find(&mut self, len: u32) -> u32 {
         if let Some(base) = self.free.get_mut(&len).and_then(Vec::pop) {
             return base;
@@ -68,7 +69,7 @@ impl BlockStore {
         base
     }
 
-    /// The beginning of a longer run that was given back, the rest of which is given back again.
+    /// Returns the beginning of a longer freed run, and frees the rest of it again.
     fn split(&mut self, len: u32) -> Option<u32> {
         let (&there, runs) = self.free.range_mut(len + 1..).find(|(_, runs)| !runs.is_empty())?;
         let base = runs.pop()?;

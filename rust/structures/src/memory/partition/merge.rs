@@ -1,5 +1,5 @@
-//! Partitions rows in time order and finds, in the same pass, where the matches of other rows begin
-//! and end in their buckets.
+//! Partitions rows in time order. In the same pass, finds where the matches of other rows begin and
+//! end in their buckets.
 //!
 //! ```text
 //!   right rows in time order   ──●──●──┊──●──●──●──┊──●──●──▶
@@ -8,15 +8,15 @@
 //! ```
 //!
 //! A right row *enters* when it is not too late for the current left row, and *leaves* when it is
-//! too early for it. Entering writes its number to the next place of its bucket; so the place that
-//! a bucket has reached is the end of the matches of every left row of that key, and the place of
-//! the bucket's first row that has not left is their start. No right time is read more than twice
-//! and none is searched for, for any number of buckets.
+//! too early for it. When a row enters, its number is written to the next place of its bucket. The
+//! next place of a bucket is therefore the end of the matches of every left row with that key, and
+//! their start is the place of the bucket's first row that has not left. Each right time is read at
+//! most twice and never searched for, whatever the number of buckets.
 //!
-//! Each of the two is a merge of left and right rows. Whether a left or a right row is next cannot
-//! be foreseen, so no branch depends on it: both do the same reads and writes, where one of them
-//! has nothing to write it writes to a place of no meaning. With a mispredicted branch every other
-//! row it took more than twice as long.
+//! Both steps merge left and right rows. It cannot be predicted whether a left or a right row is
+//! next, so no branch depends on it. Both cases perform the same reads and writes, and a case
+//! without a result writes to an unused location. With a mispredicted branch for every other row,
+//! it took more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};
 
@@ -26,9 +26,9 @@ use crate::memory::pages::Slot;
 /// Rows in time order.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedRows<'a> {
-    /// The times, which never fall.
+    /// The times, which never decrease.
     pub ts: &'a [i64],
-    /// A dense key a row, or [`NO_KEY`](super::NO_KEY).
+    /// One dense key per row, or [`NO_KEY`](super::NO_KEY).
     pub keys: &'a [u32],
 }
 
@@ -37,9 +37,9 @@ pub struct TimedRows<'a> {
 pub struct LeavingRows<'a> {
     /// The rows that have not left yet.
     pub rows: TimedRows<'a>,
-    /// The place of the first such row of each bucket; last, of those without a key.
+    /// The place of the first such row in each bucket, followed by that of the rows without a key.
     pub first: Vec<u32>,
-    /// A row is too early for a left row if it is no more than this after it.
+    /// A row that is at most this much after a left row is too early for it.
     pub early: i64,
 }
 
@@ -47,7 +47,7 @@ impl Writer<'_> {
     /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of places
     /// that each left row matches: the places of the rows with its key that have entered and not
     /// yet left. A row that is at most `late` after a left row is not too late to match it. A left
-    /// row without a key gets an empty run.
+    /// row without a key receives an empty run.
     ///
     /// # Panics
     ///
@@ -64,44 +64,44 @@ impl Writer<'_> {
     ) {
         let runs = Slot::values(runs);
         let Rows { keys, ts: None, numbers: None, first } = self.rows else {
-            panic!("only numbers travel")
+            panic!("only numbers are moved")
         };
         let (None, Some(numbers)) = (self.places.keys, self.places.numbers) else {
-            panic!("only numbers travel")
+            panic!("only numbers are moved")
         };
-        assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
-        assert!(left.ts.len() == runs.len(), "a run a left row");
+        assert!(self.buckets.first == 0 && self.buckets.shift == 0, "one bucket per key");
+        assert!(left.ts.len() == runs.len(), "one run per left row");
         let (places, runs, mut left_by) = (self.places, runs.as_mut_ptr(), leaving.first);
         let mut leave = End::<0>::new(left, leaving.rows, leaving.early, &mut left_by, runs);
         let mut enter = End::<1>::new(left, TimedRows { ts, keys }, late, &mut self.next, runs);
-        // Opaque, or the compiler would leave out what is written here, by a branch.
+        // Opaque to the compiler, which would otherwise use a branch to leave out these writes.
         let mut unused = 0;
         let nowhere = black_box(&raw mut unused);
         let enter_row = |enter: &mut End<'_, 1>| {
             let number = first + enter.right_row as u32;
-            // SAFETY: the caller has asked for `steps`.
+            // SAFETY: the caller has checked `steps`.
             let (due, place) = unsafe { enter.step() };
             debug_assert!(!due || (place as usize) < places.total);
             let to = select_unpredictable(due, numbers.wrapping_add(place as usize), nowhere);
-            // SAFETY: a row that is due has a place below `total` that is this writer's alone:
-            // `next` is raised once for each row that was counted (P1). `unused` is a local
-            // variable.
+            // SAFETY: a row that is due has a place below `total` that belongs to this writer
+            // alone, because `next` is incremented once for each row that was counted (P1).
+            // `unused` is a local variable.
             unsafe { to.write(number) };
         };
-        // Neither end waits for the other: the processor works on both at a time.
+        // Neither end waits for the other, so the processor works on both at the same time.
         loop {
             let steps = enter.steps().min(leave.steps());
             if steps == 0 {
                 break;
             }
             for _ in 0..steps {
-                // SAFETY: `steps` says so.
+                // SAFETY: `steps` is not 0.
                 unsafe { leave.step() };
                 enter_row(&mut enter);
             }
         }
         while leave.steps() > 0 {
-            // SAFETY: as just asked.
+            // SAFETY: `steps` was just checked.
             unsafe { leave.step() };
         }
         while enter.steps() > 0 {
@@ -114,14 +114,14 @@ impl Writer<'_> {
     }
 }
 
-/// One end of the runs: the place that a left row's bucket has reached when the right rows before
-/// that end are through.
+/// One end of the runs: the next place of a left row's bucket after the right rows before that end
+/// have been processed.
 struct End<'a, const AT: usize> {
     left: TimedRows<'a>,
     right: TimedRows<'a>,
-    /// A right row comes before the end of a left row if it is no more than this after it.
+    /// A right row is before the end of a left row if it is at most this much after the left row.
     distance: i64,
-    /// The place reached, a bucket.
+    /// The next place of each bucket.
     next: &'a mut [u32],
     runs: *mut [u32; 2],
     left_row: usize,
@@ -138,23 +138,22 @@ impl<'a, const AT: usize> End<'a, AT> {
     ) -> Self {
         assert!(
             left.ts.len() == left.keys.len() && right.ts.len() == right.keys.len(),
-            "a time a key"
+            "one time per key"
         );
         let mut extremes = left.ts.first().into_iter().chain(left.ts.last());
-        assert!(extremes.all(|ts| ts.checked_add(distance).is_some()), "an end in 64 bits");
-        assert!(!next.is_empty(), "a bucket of rows without a key");
-        // One more bucket, for left rows without a key: no right row is in it.
+        assert!(extremes.all(|ts| ts.checked_add(distance).is_some()), "ends fit in 64 bits");
+        assert!(!next.is_empty(), "there is a bucket for rows without a key");
+        // One more bucket, for left rows without a key. It contains no right rows.
         next.push(0);
         End { left, right, distance, next, runs, left_row: 0, right_row: 0 }
     }
 
-    /// How many steps surely stay within both sides.
+    /// Returns the number of steps that are certain to stay within both sides.
     fn steps(&self) -> usize {
         (self.left.ts.len() - self.left_row).min(self.right.ts.len() - self.right_row)
     }
 
-    /// Goes on by one row. Returns whether that was a right row, and the place that its bucket had
-    /// reached.
+    /// Advances by one row. Returns whether it was a right row, and the next place of its bucket.
     ///
     /// # Safety
     ///
@@ -162,8 +161,8 @@ impl<'a, const AT: usize> End<'a, AT> {
     #[inline(always)]
     unsafe fn step(&mut self) -> (bool, u32) {
         debug_assert!(self.steps() > 0);
-        // SAFETY: there are a left and a right row, hence times and keys of both, and a run. The
-        // bucket is the last one or before it.
+        // SAFETY: there are a left and a right row, so there are times and keys of both, and a run.
+        // The bucket is at most the last one.
         unsafe {
             let left_ts = *self.left.ts.get_unchecked(self.left_row);
             let is_right =
@@ -178,7 +177,7 @@ impl<'a, const AT: usize> End<'a, AT> {
             let next = self.next.get_unchecked_mut(bucket);
             let place = *next;
             *next += u32::from(is_right);
-            // What a right row writes here, the left row overwrites in its turn.
+            // A value that a right row writes here is overwritten by the left row later.
             (*self.runs.add(self.left_row))[AT] = place;
             self.left_row += usize::from(!is_right);
             self.right_row += usize::from(is_right);
@@ -186,7 +185,7 @@ impl<'a, const AT: usize> End<'a, AT> {
         }
     }
 
-    /// Goes on to the last left row, where no right row is left.
+    /// Advances to the last left row when there are no more right rows.
     fn finish(&mut self) {
         debug_assert!(self.steps() == 0);
         for row in self.left_row..self.left.ts.len() {

@@ -1,19 +1,19 @@
 //! The loop over tiles with NEON.
 //!
-//! A comparison is narrowed to a byte a place, whatever the width of the values. So values of
-//! different widths are tested together, and to narrow two registers to one takes one instruction,
-//! as to join them by a logical "or" would. Vectors have unsigned comparisons, so that no range is
-//! moved.
+//! The result of a comparison is narrowed to one byte per position, for any width of values. Values
+//! of different widths can therefore be tested together. Narrowing two registers to one takes a
+//! single instruction, just like combining them with a logical "or". Vectors have unsigned
+//! comparisons, so ranges are not shifted.
 
 use std::arch::aarch64::*;
 use std::convert::identity;
 
 use super::{Lane, Ranges, Span, TILE, rest};
 
-/// Places whose comparisons fill a register.
+/// The number of positions whose comparisons fill a register.
 pub(crate) const WIDTH: usize = 16;
 
-/// A byte for each of these places.
+/// One byte for each of these positions.
 pub(crate) type Bytes = uint8x16_t;
 
 /// A range whose bounds are repeated, so that they fill a register.
@@ -23,7 +23,7 @@ fn filled<A: Lane>(span: Span<A>) -> WideSpan<A> {
     Span { low: [span.low; WIDTH], width: [span.width; WIDTH] }
 }
 
-/// As `tiles` of the module above.
+/// The same as `tiles` of the parent module.
 #[target_feature(enable = "neon")]
 pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -31,7 +31,7 @@ pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
 ) {
     let Ranges { values, second, spans, second_spans, base } = ranges;
     let none = [B::default(); TILE];
-    // As registers hold them: they are filled once, and not for each tile.
+    // The ranges as registers hold them. The registers are filled once, and not for each tile.
     let (of_first, of_second) = (spans.map(filled), second_spans.map(filled));
     let (first_tiles, second_tiles) = (values.as_chunks::<TILE>().0, second.as_chunks::<TILE>().0);
     for (tile, a) in first_tiles.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
         for hit in hits {
             all = vorrq_u8(all, hit);
         }
-        // One branch for all rows, since most tiles have no hit.
+        // One branch for all rows, because most tiles have no hit.
         if vmaxvq_u8(all) != 0 {
             let base = base + (tile * TILE) as u32;
             for row in 0..N {
@@ -60,7 +60,7 @@ pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     rest::<A, B, TWO, N>(ranges, found);
 }
 
-/// Adds the places of a tile that are in range.
+/// Appends the positions of a tile that are in range.
 #[target_feature(enable = "neon")]
 #[inline]
 fn list<A: Lane, B: Lane, const TWO: bool>(
@@ -71,12 +71,12 @@ fn list<A: Lane, B: Lane, const TWO: bool>(
     base: u32,
     found: &mut Vec<u32>,
 ) {
-    /// The lowest of four bits.
+    /// The lowest of each group of four bits.
     const LOWEST: u64 = 0x1111_1111_1111_1111;
     let pairs = first.as_chunks::<WIDTH>().0.iter().zip(second.as_chunks::<WIDTH>().0);
     for (nth, (a, b)) in pairs.enumerate() {
         let inside = within::<A, B, TWO>(a, b, of_first, of_second);
-        // Four bits a place: no instruction gives one bit of each byte.
+        // Four bits per position, because no instruction returns one bit of each byte.
         let halves = vshrn_n_u16::<4>(vreinterpretq_u16_u8(inside));
         let mut places = vget_lane_u64::<0>(vreinterpret_u64_u8(halves)) & LOWEST;
         while places != 0 {
@@ -86,7 +86,7 @@ fn list<A: Lane, B: Lane, const TWO: bool>(
     }
 }
 
-/// A byte of ones for each place whose values are in range.
+/// Returns a byte of ones for each position whose values are in range.
 #[target_feature(enable = "neon")]
 #[inline]
 fn within<A: Lane, B: Lane, const TWO: bool>(
@@ -95,13 +95,13 @@ fn within<A: Lane, B: Lane, const TWO: bool>(
     of_first: &WideSpan<A>,
     of_second: &WideSpan<B>,
 ) -> Bytes {
-    // SAFETY: the processor has NEON, since this function asks for it.
+    // SAFETY: the processor has NEON, because this function requires it.
     let (a, b) = unsafe { (A::within_neon(first, of_first), B::within_neon(second, of_second)) };
     if TWO { vandq_u8(a, b) } else { a }
 }
 
-/// Narrows each of the comparisons, which fill `N` registers, to a byte: every second byte of two
-/// registers, until there is one.
+/// Narrows each of the comparisons, which fill `N` registers, to a byte. Each step takes every
+/// second byte of two registers, until only one register is left.
 #[target_feature(enable = "neon")]
 #[inline]
 fn narrowed<const N: usize>(mut masks: [Bytes; N]) -> Bytes {
@@ -115,19 +115,19 @@ fn narrowed<const N: usize>(mut masks: [Bytes; N]) -> Bytes {
     masks[0]
 }
 
-/// Writes the function that compares values of a width, named after their type.
+/// Defines the function that compares values of a width, named after their type.
 macro_rules! compared {
     ($lane:ident, $load:ident, $less:ident, $upto:ident, $bytes:ident) => {
         #[target_feature(enable = "neon")]
         #[inline]
         pub(super) fn $lane(values: &[$lane; WIDTH], span: &WideSpan<$lane>) -> Bytes {
-            // SAFETY: sixteen values are 16 bytes or more.
+            // SAFETY: sixteen values have at least 16 bytes.
             let (low, width) = unsafe { ($load(span.low.as_ptr()), $load(span.width.as_ptr())) };
             let mut masks = [vdupq_n_u8(0); size_of::<$lane>()];
             for (mask, some) in
                 masks.iter_mut().zip(values.as_chunks::<{ WIDTH / size_of::<$lane>() }>().0)
             {
-                // SAFETY: as many values are 16 bytes.
+                // SAFETY: this many values have 16 bytes.
                 let some = unsafe { $load(some.as_ptr()) };
                 *mask = $bytes($upto($less(some, low), width));
             }

@@ -1,4 +1,4 @@
-//! Rows of tables enter indexes in merged order, as in a stream.
+//! Table rows enter indexes in merged order, as in a stream.
 
 use std::ops::Range;
 
@@ -16,16 +16,16 @@ use crate::columns::codes::{CodeRanges, of_keys};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm};
 use crate::{Error, Result};
 
-/// Rows that come together.
+/// The number of rows that enter an index together.
 const EPOCH_ROWS: usize = 1 << 16;
 
-/// The most pairs: their numbers are 32 bits.
+/// The maximum number of pairs, since pair numbers have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
 /// The rows of one side in merged order.
 struct OrderedSide {
     ts: Vec<i64>,
-    /// Their numbers; `None` for rows that are in this order.
+    /// The row numbers, or `None` if the rows are already in this order.
     rows: Option<Vec<u32>>,
     columns: Vec<CodeRanges>,
 }
@@ -57,11 +57,11 @@ impl OrderedSide {
 }
 
 impl BandTables<'_> {
-    /// The matches. There may be `most` pairs.
+    /// The matches. There can be at most `most` pairs.
     pub(super) fn index(&self, algorithm: BandAlgorithm, most: Option<u64>) -> Result<Matches> {
         let BandTables { plan, left, right, driver, .. } = *self;
         let (left_ts, right_ts) = match &plan.windows {
-            // All rows come at one time, left ones first, and stay.
+            // All rows arrive at the same time, with left rows first, and stay.
             None => (memory::filled(left.rows(), 0), memory::filled(right.rows(), 0)),
             Some(windows) => {
                 let (left_ts, right_ts) = windows.times(left, right)?;
@@ -83,7 +83,7 @@ impl BandTables<'_> {
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }
 
-    /// The values that rows of a side are compared by: their bands, then their keys.
+    /// Returns the values by which rows of a side are compared: first their bands, then their keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];
         let of_bands =
@@ -93,7 +93,7 @@ impl BandTables<'_> {
         Ok(ranges)
     }
 
-    /// The numbers of the left and right rows of all pairs, epoch by epoch.
+    /// Returns the numbers of the left and right rows of all pairs, epoch by epoch.
     fn run(
         &self,
         mut join: AnyIndexJoin,
@@ -126,8 +126,8 @@ impl BandTables<'_> {
         Ok(pairs)
     }
 
-    /// Begins the next epoch, and returns its last time; `done` are the rows of each side that have
-    /// come.
+    /// Begins the next epoch, and returns its last time; `done` contains the numbers of rows on
+    /// each side that have entered.
     fn begin(
         &self,
         join: &mut AnyIndexJoin,
@@ -157,7 +157,7 @@ impl BandTables<'_> {
     }
 }
 
-/// The numbers of the left and right rows of a piece's pairs.
+/// Returns the numbers of the left and right rows of the pairs in a piece.
 fn numbers(
     join: &AnyIndexJoin,
     sides: &[OrderedSide; 2],

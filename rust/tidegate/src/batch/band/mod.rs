@@ -29,7 +29,7 @@ struct BandTables<'a> {
 }
 
 impl BandJoin {
-    /// Finds the pairs of two tables. The rows of the result are made when they are read.
+    /// Finds the pairs of two tables. The rows of the result are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
@@ -37,7 +37,7 @@ impl BandJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables.
+    /// Finds the partners of the left table's rows.
     pub(in crate::batch) fn partners(
         &self,
         left: &Table,
@@ -52,7 +52,7 @@ impl BandJoin {
         Ok(FoundPartners { plan: plan.join, key_method, partners: PartnerPlaces::Pairs(found, ts) })
     }
 
-    /// Finds pairs, at most `most` if there is a limit.
+    /// Finds pairs, up to a limit of `most` if there is one.
     fn find(
         &self,
         plan: &BandPlan,
@@ -78,7 +78,7 @@ impl BandJoin {
         Ok(FoundPairs { key_method, candidates })
     }
 
-    /// The most pairs that a result can have, if it has pairs.
+    /// Returns the maximum number of pairs in a result of pairs.
     fn most_pairs(&self) -> Option<u64> {
         let JoinOptions { how, predicate, max_rows, .. } = &self.options;
         max_rows.filter(|_| how.pairs() && predicate.is_none())

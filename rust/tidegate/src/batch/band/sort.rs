@@ -1,4 +1,4 @@
-//! Tables are sorted, and runs of right rows found.
+//! Sorts tables, and finds runs of right rows.
 
 use tidegate_operators::band::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
 use tidegate_operators::matches::{Check, Matches};
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::columns::codes::Codes;
 use crate::columns::time::Int64s;
 
-/// A window as one more column with a band: of times, or of places in time order.
+/// A window, represented as an additional band column of times, or of positions in time order.
 struct WindowColumn {
     left: Int64s,
     right: Int64s,
@@ -29,8 +29,8 @@ impl WindowColumn {
         let Some(plan) = &tables.plan.windows else { return Ok(None) };
         let (left, right) = plan.times(tables.left, tables.right)?;
         Ok(Some(match plan.retention {
-            // A right row comes at most so much after a left row as that one stays, and the
-            // reverse.
+            // A right row follows a left row by at most the time for which the left row stays, and
+            // vice versa.
             Retention::Time { left: left_stays, right: right_stays } => {
                 let (below, above) = (Some(right_stays), Some(left_stays));
                 WindowColumn {
@@ -57,8 +57,8 @@ impl WindowColumn {
 }
 
 impl BandTables<'_> {
-    /// The matches, but for checks that are still to be made; `None` if a left row has more than
-    /// `most` candidates, by a sample.
+    /// Returns the matches and the checks that remain to be made, or `None` if a sample shows a
+    /// left row with more than `most` candidates.
     pub(super) fn sort(&self, most: f64) -> Result<Option<(Matches, Vec<Check>)>> {
         let BandTables { plan, left, right, keys, driver } = *self;
         let codes = plan
@@ -91,8 +91,8 @@ impl BandTables<'_> {
     }
 }
 
-/// Keys of both sides, and how many there are, such that rows without a value match nothing, if
-/// there are such rows.
+/// Returns the keys of both sides and their number. If there are rows without a value, their keys
+/// match nothing.
 fn with_values(
     codes: &[(Codes, Codes)],
     keys: Option<BandKeys<'_>>,

@@ -1,4 +1,4 @@
-//! Checks an expression against two schemas, once, and fixes the type of every operation.
+//! Checks an expression against two schemas once, and determines the type of every operation.
 //!
 //! Long because each operation needs its own type rule and its own message.
 
@@ -23,7 +23,7 @@ use crate::columns::names::known;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
-/// An expression that was checked against the schemas of two tables and yields a boolean.
+/// A boolean expression that has been checked against the schemas of two tables.
 #[derive(Clone, Debug)]
 pub struct Predicate {
     root: TypedOperation,
@@ -32,25 +32,25 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// Where to record rows for which the expression cannot be computed. If `None`, such a row
-    /// causes an error.
+    /// The record of rows for which the expression cannot be computed. If `None`, such a row causes
+    /// an error.
     faults: Option<Faults>,
 }
 
 impl Predicate {
-    /// Checks that `expr` reads columns that exist, combines types that go together and yields a
-    /// boolean.
+    /// Checks that `expr` reads existing columns, combines compatible types and yields a boolean.
     ///
     /// # Errors
     ///
-    /// A schema error that names the column or the operation, its types and what was expected.
+    /// Returns a schema error that names the column or operation, its types, and the expected
+    /// types.
     pub fn bind(expr: &Expr, left: &Schema, right: &Schema) -> Result<Self> {
         let (root, left_columns, right_columns) = bind_value(expr, left, right)?;
         let root = as_condition(root)?;
         Ok(Predicate::of_bound(root, Binder { left, right, left_columns, right_columns }))
     }
 
-    /// A condition that was bound.
+    /// Creates a predicate from a bound condition.
     fn of_bound(root: TypedOperation, binder: Binder<'_>) -> Self {
         let Binder { left, right, left_columns, right_columns } = binder;
         let of = |schema: &Schema, columns: &[usize]| -> Vec<DataType> {
@@ -73,7 +73,7 @@ impl Predicate {
         Predicate { faults: Some(faults.clone()), ..self }
     }
 
-    /// Adds a row's values to the error that it caused. The columns contain only this row.
+    /// Adds a row's values to the error that it caused. Each column contains only this row.
     fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
         let value = |(name, column): (&String, &ArrayRef)| {
             let value = array_value_to_string(column, 0).unwrap_or_default();
@@ -84,8 +84,8 @@ impl Predicate {
         error.with(&format!(", for {}", values.join(", ")))
     }
 
-    /// Like [`evaluate`](Self::evaluate), but for rows of which some cannot be computed. The method
-    /// finds these rows by repeatedly halving the range.
+    /// Like [`evaluate`](Self::evaluate), but accepts rows for which the expression cannot be
+    /// computed. The method finds these rows by repeatedly halving the range.
     fn evaluate_by_halves(
         &self,
         columns: &[ArrayRef],
@@ -118,12 +118,13 @@ impl Predicate {
         Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))
     }
 
-    /// The expression that yields the boolean.
+    /// Returns the expression that yields the boolean.
     pub(super) fn root(&self) -> &TypedOperation {
         &self.root
     }
 
-    /// The predicate that is a part of this one, and reads no other columns than that part.
+    /// Returns a predicate for part of this predicate's expression; it reads only the columns that
+    /// this part needs.
     pub(super) fn of_part(&self, mut root: TypedOperation) -> Self {
         let mut slots = Vec::new();
         root.collect_slots(&mut slots);
@@ -142,17 +143,18 @@ impl Predicate {
         }
     }
 
-    /// As [`bind`](Self::bind), for an expression over the rows of one table, which stands for the
-    /// left one.
+    /// Like [`bind`](Self::bind), but for an expression over the rows of a single table, which is
+    /// treated as the left one.
     ///
     /// # Errors
     ///
-    /// As for [`bind`](Self::bind).
+    /// Returns the same errors as [`bind`](Self::bind).
     pub fn bind_row(expr: &Expr, schema: &Schema) -> Result<Self> {
         Predicate::bind(expr, schema, &Schema::empty())
     }
 
-    /// The columns that it reads of one side: their places in the schema, ascending.
+    /// Returns the columns that the expression reads from one side, as ascending positions in the
+    /// schema.
     pub fn columns(&self, side: Origin) -> &[usize] {
         match side {
             Origin::Left | Origin::Row => &self.left,
@@ -160,12 +162,12 @@ impl Predicate {
         }
     }
 
-    /// Which of `rows` candidate pairs match. The arrays hold, pair by pair, the columns that
-    /// [`Predicate::columns`] names, in that order. Null counts as false.
+    /// Returns which of `rows` candidate pairs match. The arrays contain one value per pair, for
+    /// the columns that [`Predicate::columns`] returns, in that order. Null counts as false.
     ///
     /// # Errors
     ///
-    /// A data error where whole numbers, decimals or times overflow or are divided by zero.
+    /// Returns a data error if integers, decimals or times overflow or are divided by zero.
     pub fn evaluate(
         &self,
         left: &[ArrayRef],
@@ -188,7 +190,8 @@ impl Predicate {
             )));
         }
         if rows == 0 {
-            // Not even an error in constants, of which no row would be to blame.
+            // Do not report an error in constants either, because no row would be responsible for
+            // it.
             return Ok(BooleanBuffer::new_unset(0));
         }
         match (self.evaluate_all(&columns, rows), &self.faults) {
@@ -202,7 +205,8 @@ impl Predicate {
     }
 }
 
-/// An expression of any type over two tables, and the columns that it reads of each.
+/// Binds an expression of any type over two tables, and returns it with the columns that it reads
+/// from each.
 pub(super) fn bind_value(
     expr: &Expr,
     left: &Schema,
@@ -213,7 +217,8 @@ pub(super) fn bind_value(
     Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
 }
 
-/// The conditions that a time of the other side is within ends, and a condition after them.
+/// Binds the conditions that a time of the other side is within the interval's ends, followed by
+/// another condition.
 pub(super) fn bind_with_ends(
     ends: &[EndCondition<'_>],
     condition: Option<&Expr>,
@@ -248,7 +253,7 @@ pub(super) fn bind_with_ends(
     Ok(Predicate::of_bound(root, binder))
 }
 
-/// The times of a column as steps of a unit, which they are known to fit.
+/// Converts the times of a column to steps of a unit, in which they are known to fit.
 fn steps(time: TypedOperation, unit: Option<TimeUnit>) -> Result<TypedOperation> {
     let time = match (&time.data_type, unit) {
         (DataType::Timestamp(_, zone), Some(unit)) => {
@@ -273,7 +278,7 @@ struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Finds the columns that the expression reads, before any of them gets its slot.
+    /// Finds the columns that the expression reads, before any of them is assigned a slot.
     fn collect(&mut self, expr: &Expr) -> Result<()> {
         match expr {
             Expr::Column(side, name) => {
@@ -384,7 +389,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A function, `CASE` or `CAST`. Apart from [`bind`](Self::bind), whose frame is on the stack
+    /// A function, `CASE` or `CAST`. Separate from [`bind`](Self::bind), whose stack frame exists
     /// once for each level of an expression.
     #[inline(never)]
     fn called(&self, expr: &Expr, text: String) -> Result<TypedOperation> {
@@ -430,7 +435,7 @@ impl Binder<'_> {
         let column =
             TypedOperation { operation: Operation::Column(slot), data_type, text, can_fail: false };
         match &column.data_type {
-            // The kernels compare these without unpacking them.
+            // The kernels compare these dictionaries without unpacking them.
             DataType::Dictionary(_, values) if is_text_or_binary(values) => Ok(column),
             DataType::Dictionary(_, values) => {
                 let values = (**values).clone();
@@ -514,7 +519,7 @@ impl Binder<'_> {
             return Ok(TypedOperation { operation, data_type: DataType::Float64, text, can_fail });
         }
         let operands = Box::new([cast(left, &left_type)?, cast(right, &right_type)?]);
-        // The kernel itself says what type it gives.
+        // The kernel itself determines the type of its result.
         let data_type = arithmetic_kernel(
             operator,
             &new_empty_array(&left_type),
@@ -532,7 +537,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Two operands, a literal in the type that suits the other.
+    /// Binds two operands; a literal takes a type that suits the other operand.
     fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[TypedOperation; 2]> {
         let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
         Ok(match (left, right) {
@@ -548,7 +553,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Operands in one type, in which they compare.
+    /// Converts operands to a common type in which they can be compared.
     fn comparable(&self, text: &str, operands: &[&Expr]) -> Result<Vec<TypedOperation>> {
         let mut bound =
             operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>>>()?;
@@ -586,7 +591,7 @@ fn as_condition(bound: TypedOperation) -> Result<TypedOperation> {
     }
 }
 
-/// The unit of a duration that is multiplied by an integer that fits 64 bits.
+/// Returns the unit of a duration that is multiplied by a 64-bit integer.
 fn multiplied_duration(
     operator: Arithmetic,
     left: &TypedOperation,

@@ -1,4 +1,4 @@
-//! Operations whose types are known, and how they are made.
+//! Operations whose types are known, and functions that create them.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::{Error, Result};
 pub(super) struct TypedOperation {
     pub(super) operation: Operation,
     pub(super) data_type: DataType,
-    /// The text that the user wrote, for errors.
+    /// The text that the user wrote, for error messages.
     pub(super) text: String,
-    /// Whether some values make it an error.
+    /// True if some values cause an error.
     pub(super) can_fail: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
-    /// One of the gathered columns. The columns of the left side come first.
+    /// One of the gathered columns. A column; the columns of the left side come first.
     Column(usize),
     /// An array of one value.
     Scalar(ArrayRef),
@@ -42,11 +42,11 @@ pub(super) enum Operation {
     IsNull(Box<TypedOperation>),
     IsNotNull(Box<TypedOperation>),
     Arithmetic(Arithmetic, Box<[TypedOperation; 2]>),
-    /// A division in `float64`, and whether a divisor of zero is an error.
+    /// A division in `float64`, and the effect of dividing by zero.
     Divide(Box<[TypedOperation; 2]>, ZeroDivisor),
-    /// Where a comparison turns, which no user writes.
+    /// The point at which a comparison becomes true or false; users cannot write this operation.
     Turn(Turn, Box<[TypedOperation; 2]>),
-    /// Where an interval ends, of a time of this side as `int64` and a value.
+    /// The end of an interval, computed from a time of this side as `int64` and a value.
     End(EndRule, Origin, Box<[TypedOperation; 2]>),
     Compare(Comparison, Box<[TypedOperation; 2]>),
     And(Box<[TypedOperation; 2]>),
@@ -56,7 +56,7 @@ pub(super) enum Operation {
     /// The value and its items.
     In(Box<TypedOperation>, Vec<TypedOperation>),
     Match(Box<TypedOperation>, Pattern),
-    /// Conditions with their values, and the value of all other rows.
+    /// Conditions with their values, and the value for all other rows.
     Case(Vec<(TypedOperation, TypedOperation)>, Box<TypedOperation>),
     Coalesce(Vec<TypedOperation>),
     Extract(TimePart, Box<TypedOperation>),
@@ -70,7 +70,7 @@ pub(super) enum ZeroDivisor {
     FollowsIeee754,
 }
 
-/// A function of text, and of numbers beside it.
+/// A function of a string and, for some functions, numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextFunction {
     Lower,
@@ -82,7 +82,7 @@ pub(super) enum TextFunction {
     Contains,
 }
 
-/// To which number of digits after the point a number is rounded, and how.
+/// The number of decimal digits to which a number is rounded, and the rounding mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rounding {
     pub(super) to: Toward,
@@ -93,7 +93,7 @@ pub(super) struct Rounding {
 pub(super) enum Toward {
     Smaller,
     Larger,
-    /// The half away from zero.
+    /// Rounds half away from zero.
     Nearest,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn any_can_fail(operands: &[TypedOperation]) -> bool {
 }
 
 impl TypedOperation {
-    /// Both of two conditions.
+    /// Combines two conditions with `and`.
     pub(super) fn and(self, other: TypedOperation) -> TypedOperation {
         let text = format!("{} AND {}", self.text, other.text);
         boolean(text, Operation::And(Box::new([self, other])))
@@ -126,7 +126,7 @@ pub(super) fn boolean(text: String, operation: Operation) -> TypedOperation {
     TypedOperation { operation, data_type: DataType::Boolean, text, can_fail }
 }
 
-/// For a division: durations by way of their whole numbers.
+/// Converts the operand of a division to a float; durations are first converted to integers.
 pub(super) fn float(operand: TypedOperation) -> Result<TypedOperation> {
     match operand.data_type {
         DataType::Duration(_) => cast(cast(operand, &DataType::Int64)?, &DataType::Float64),
@@ -134,7 +134,7 @@ pub(super) fn float(operand: TypedOperation) -> Result<TypedOperation> {
     }
 }
 
-/// The same values in another type; a scalar is cast here and now.
+/// Converts an operand to another type; scalars are converted immediately.
 pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperation> {
     let encoded = matches!(operand.data_type, DataType::RunEndEncoded(..));
     if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to)

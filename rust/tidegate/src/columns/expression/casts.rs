@@ -1,4 +1,4 @@
-//! `CAST`, between types that users convert by hand.
+//! `CAST`, for the types that users can convert explicitly.
 
 use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, TimeUnit};
@@ -9,7 +9,8 @@ use super::types::{is_text, leaf};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// The operand in another type. A value that the type does not hold is an error when it is met.
+/// The operand in another type. A value that the type cannot represent causes an error when the
+/// value is evaluated.
 pub(super) fn bind(operand: TypedOperation, to: CastType, text: String) -> Result<TypedOperation> {
     let from = leaf(&operand.data_type).clone();
     let Some(data_type) = target(&from, to).filter(|to| can_cast_types(&from, to)) else {
@@ -31,7 +32,7 @@ pub(super) fn bind(operand: TypedOperation, to: CastType, text: String) -> Resul
     Ok(converted(operand, data_type, text))
 }
 
-/// The operand in exactly this type, which kernels rely on. Some values may not fit.
+/// Converts the operand to exactly this type, which kernels rely on. Some values may not fit.
 pub(super) fn converted(
     operand: TypedOperation,
     data_type: DataType,
@@ -48,7 +49,7 @@ pub(super) fn converted(
     }
 }
 
-/// The type that a value of a type is cast to, if it can be.
+/// Returns the type to which a value of this type is cast, if a cast is possible.
 fn target(from: &DataType, to: CastType) -> Option<DataType> {
     let is_number = from.is_numeric() || *from == DataType::Null;
     let data_type = match to {

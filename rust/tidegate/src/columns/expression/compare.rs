@@ -1,5 +1,5 @@
-//! Comparisons: Arrow's kernels, and our own for floats, which Arrow puts in IEEE 754's total
-//! order.
+//! Comparisons, which use Arrow's kernels except for floats. Arrow compares floats in IEEE 754's
+//! total order, so this module has its own kernels for them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::Comparison;
 use crate::columns::cast::cast;
 
-/// Compares values of one type; null with anything is null.
+/// Compares values of one type; comparing null with anything yields null.
 pub(super) fn compare(
     operator: Comparison,
     left: &dyn Datum,
@@ -119,7 +119,7 @@ fn pack<T: Copy>(values: &[T], holds: impl Fn(T) -> bool) -> BooleanBuffer {
     collect(values.len(), words, word(rest.len(), |i| holds(rest[i])))
 }
 
-/// A bit for each pair of values.
+/// Computes one bit for each pair of values.
 fn pack2<T: Copy>(left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) -> BooleanBuffer {
     assert_eq!(left.len(), right.len(), "both columns hold a value for each pair");
     let ((left_chunks, left_rest), (right_chunks, right_rest)) =
@@ -129,8 +129,8 @@ fn pack2<T: Copy>(left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) -> Bool
     collect(left.len(), words, word(left_rest.len(), |i| holds(left_rest[i], right_rest[i])))
 }
 
-/// Without branches, and of a length that the compiler knows for whole chunks, so that it can use
-/// vectors.
+/// The loop has no branches, and a fixed length for whole chunks, so that the compiler can use
+/// vector instructions.
 #[inline(always)]
 fn word(len: usize, bit: impl Fn(usize) -> bool) -> u64 {
     (0..len).fold(0, |word, i| word | u64::from(bit(i)) << i)

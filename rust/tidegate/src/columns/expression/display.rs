@@ -1,5 +1,5 @@
-//! The text of an expression. `parse_sql` reads it back as the same tree, with no more parentheses
-//! than it needs.
+//! The text of an expression. `parse_sql` converts the text back to the same tree. The text has no
+//! unnecessary parentheses.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -10,8 +10,8 @@ use super::{
     TimePart, Unary,
 };
 
-/// How tightly an expression binds: a part is put in parentheses where it binds less than its place
-/// asks for.
+/// The precedence of an expression. A subexpression is put in parentheses if its precedence is
+/// lower than its position requires.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {
     Or,
@@ -60,8 +60,8 @@ impl Expr {
         SubExpression { expr: self, parentheses: self.level() < level }
     }
 
-    /// The operand of a minus sign. A number is put in parentheses, for `-5` is a literal of its
-    /// own.
+    /// Returns the operand of a minus sign. A number is put in parentheses because `-5` is a
+    /// literal itself.
     fn after_sign(&self) -> SubExpression<'_> {
         let number = matches!(self, Expr::Literal(Literal::Integer(_) | Literal::Float(_)));
         SubExpression { expr: self, parentheses: number || self.level() < Level::Atom }
@@ -80,8 +80,8 @@ impl Display for SubExpression<'_> {
 }
 
 impl Expr {
-    /// The text of a function, `CASE` or `CAST`. Apart from `fmt`, whose frame is on the stack once
-    /// for each level of an expression.
+    /// Writes the text of a function, `CASE` or `CAST`. Separate from `fmt`, whose stack frame
+    /// exists once for each level of an expression.
     #[inline(never)]
     fn fmt_called(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -300,7 +300,7 @@ fn timestamp(f: &mut Formatter<'_>, nanoseconds: i128, zoned: bool) -> fmt::Resu
     f.write_str(if zoned { "+00:00'" } else { "'" })
 }
 
-/// In the coarsest unit, up to seconds, that leaves no fraction.
+/// Writes a duration in the coarsest unit, at most seconds, that leaves no fraction.
 fn duration(f: &mut Formatter<'_>, nanoseconds: i128) -> fmt::Result {
     let units = [
         (SECOND, "seconds"),

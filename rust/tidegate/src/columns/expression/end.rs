@@ -1,4 +1,4 @@
-//! The time at which an interval ends, given the time of its row and a value of its columns.
+//! Computes the time at which an interval ends from the time of its row and a value of its columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
@@ -8,26 +8,26 @@ use arrow_schema::{ArrowError, DataType};
 use super::Origin;
 use crate::columns::cast::cast;
 
-/// How a value becomes an end of the interval in which right times match a left time.
+/// Converts a value to an end of the interval in which right times match a left time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndRule {
     scale: Scale,
-    /// Whether values are right times, and not distances from the left time.
+    /// True if values are right times, and false if they are distances from the left time.
     is_time: bool,
-    /// Whether it is the lower end.
+    /// True for the lower end.
     is_lower: bool,
-    /// Whether the end itself does not belong to the interval.
+    /// True if the interval excludes the end itself.
     is_open: bool,
 }
 
-/// The way from values to steps of time.
+/// The conversion from values to time steps.
 #[derive(Clone, Copy, Debug)]
 enum Scale {
     Multiply(i64),
     Divide(i64),
 }
 
-/// A number of steps, and whether nothing was rounded down.
+/// A number of steps, rounded down, and whether it is exact.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     floor: i128,
@@ -35,8 +35,8 @@ struct Steps {
 }
 
 impl EndRule {
-    /// A rule for values in units of `value` nanoseconds and steps of `step` nanoseconds, of which one
-    /// is a multiple of the other. For integers both are 1.
+    /// Creates a rule for values in units of `value` nanoseconds and steps of `step` nanoseconds.
+    /// One of the two must be a multiple of the other. For integers both are 1.
     pub(crate) fn new(
         (value, step): (i64, i64),
         is_time: bool,
@@ -58,7 +58,7 @@ impl EndRule {
                 Steps { floor: value.saturating_mul(i128::from(factor)), is_whole: true }
             }
             Scale::Divide(divisor) => match i64::try_from(value) {
-                // Three times as fast as in 128 bits.
+                // This is three times as fast as with 128 bits.
                 Ok(value) => Steps {
                     floor: i128::from(value.div_euclid(divisor)),
                     is_whole: value.rem_euclid(divisor) == 0,
@@ -71,7 +71,7 @@ impl EndRule {
         }
     }
 
-    /// The least or the greatest whole distance from the left to the right time.
+    /// Returns the smallest or largest whole distance from the left to the right time.
     fn rounded(&self, Steps { floor, is_whole }: Steps) -> i128 {
         match self.is_lower {
             true => floor.saturating_add(i128::from(self.is_open || !is_whole)),
@@ -79,13 +79,15 @@ impl EndRule {
         }
     }
 
-    /// The same distance for all rows. It is clamped to 64 bits, as no times are farther apart.
+    /// Returns the distance if it is the same for all rows. The distance is clamped to 64 bits,
+    /// because no two times are farther apart.
     pub(crate) fn distance(&self, value: i128) -> i64 {
         let distance = self.rounded(self.steps(value));
         distance.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// Whether the end is farther than `most` steps from the left time, given the time of the row.
+    /// Returns whether the end is more than `most` steps away from the left time, given the time of
+    /// the row.
     pub(crate) fn is_beyond(&self, most: i64, ts: i64, value: i128) -> bool {
         let from = if self.is_time { i128::from(ts) } else { 0 };
         let Steps { floor, is_whole } = self.steps(value);
@@ -93,13 +95,14 @@ impl EndRule {
         floor < -most || floor.saturating_add(i128::from(!is_whole)) > most
     }
 
-    /// Whether times of the other side match from the end on, or up to it, for a row of this side.
+    /// Returns whether the other side's matching times start at the end, for a row of this side.
+    /// Otherwise, the matching times stop there.
     pub(crate) fn is_start(&self, side: Origin) -> bool {
         self.is_lower != (side == Origin::Right)
     }
 
-    /// The end of the interval of the other side's times that a row of this side matches, which
-    /// belongs to it; `None` if no 64-bit time matches.
+    /// Returns the inclusive end of the other side's times that a row of this side matches, or
+    /// `None` if no 64-bit time matches.
     #[inline]
     pub(crate) fn time(&self, side: Origin, ts: i64, value: i128) -> Option<i64> {
         let mut steps = self.steps(value);
@@ -118,7 +121,8 @@ impl EndRule {
         i64::try_from(time).ok()
     }
 
-    /// The ends of the rows with these times and values; null where a value is, or no time matches.
+    /// Returns the ends for rows with these times and values, with nulls where a value is null or
+    /// no time matches.
     pub(super) fn times(
         &self,
         side: Origin,
@@ -132,12 +136,12 @@ impl EndRule {
     }
 }
 
-/// Whether a type has whole numbers, times or durations, which [`whole_numbers`] reads.
+/// Returns whether a type contains integers, times or durations, which [`whole_numbers`] can read.
 pub(crate) fn is_whole_number(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, 0))
 }
 
-/// The values of an array of integers, times or durations.
+/// Returns the values of an array of integers, times or durations.
 pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, ArrowError> {
     Ok(match array.data_type() {
         DataType::UInt64 => {
@@ -155,7 +159,7 @@ pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, Arro
 mod tests {
     use super::*;
 
-    /// Whether a time of the other side is within the end, in nanoseconds.
+    /// Returns whether a time of the other side is within the end, in nanoseconds.
     fn is_within(
         (value_unit, step): (i64, i64),
         [is_time, is_lower, is_open]: [bool; 3],

@@ -1,5 +1,5 @@
-//! Runs a bound expression over a block of pairs with Arrow kernels: one pass an operation, no work
-//! a row in between.
+//! Runs a bound expression over a block of pairs with Arrow kernels: one pass per operation,
+//! without intermediate work per row.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ use crate::columns::time::{Unit, nanoseconds};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// The pairs that an expression is evaluated on.
+/// The pairs on which an expression is evaluated.
 pub(super) enum BlockPairs<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
-    /// The rows of `rows` that a left side of `and` or `or`, a condition of `case` or a value of
-    /// `coalesce` has not decided.
+    /// The rows of `rows` that are still undecided after the left side of `and` or `or`, a
+    /// condition of `case` or a value of `coalesce`.
     Some { rows: &'a BlockPairs<'a>, undecided: &'a FilterPredicate },
 }
 
@@ -56,7 +56,7 @@ impl BlockPairs<'_> {
     }
 }
 
-/// A value for each pair, or one for all.
+/// One value per pair, or one value for all pairs.
 pub(super) enum Value {
     Array(ArrayRef),
     Scalar(ArrayRef),
@@ -69,8 +69,8 @@ impl Value {
         }
     }
 
-    /// A boolean for each pair. The Boolean kernels take no scalars; at a bit a pair this costs
-    /// nothing.
+    /// A boolean for each pair. Expands a scalar, because the Boolean kernels do not accept
+    /// scalars; at one bit per pair, the cost is negligible.
     fn booleans(&self, rows: usize) -> BooleanArray {
         match self {
             Value::Array(array) => array.as_boolean().clone(),
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The result of a kernel that keeps the number of values.
+    /// Returns the result of a kernel that preserves the number of values.
     fn like(&self, array: ArrayRef) -> Value {
         match self {
             Value::Array(_) => Value::Array(array),
@@ -90,7 +90,7 @@ impl Value {
         }
     }
 
-    /// The result of a kernel over two values.
+    /// Returns the result of a kernel with two operands.
     fn like_both(&self, other: &Value, array: ArrayRef) -> Value {
         if let Value::Scalar(_) = self { other.like(array) } else { Value::Array(array) }
     }
@@ -102,7 +102,7 @@ impl Datum for Value {
     }
 }
 
-/// `and` or `or`: one value of the left side decides either.
+/// `and` or `or`, either of which can be decided by the left value alone.
 #[derive(Clone, Copy)]
 enum Connective {
     And,
@@ -171,7 +171,7 @@ impl TypedOperation {
         }
     }
 
-    /// A function, or `CASE`. Apart from [`evaluate`](Self::evaluate), whose frame is on the stack
+    /// A function, or `CASE`. Separate from [`evaluate`](Self::evaluate), whose stack frame exists
     /// once for each level of an expression.
     #[inline(never)]
     fn evaluate_called(&self, rows: &BlockPairs) -> Result<Value> {
@@ -313,12 +313,12 @@ pub(super) fn arithmetic_kernel(
     }
 }
 
-/// Whether a quotient that is not null came from a divisor of zero.
+/// Returns whether a non-null quotient results from a zero divisor.
 fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     let divisors = divisor.array().as_primitive::<Float64Type>().values();
     match divisor {
         Value::Scalar(_) => divisors[0] == 0.0 && quotients.null_count() < quotients.len(),
-        // Under a null may lie any value.
+        // There may be any value under a null.
         Value::Array(_) => {
             divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i))
         }
@@ -346,9 +346,9 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// `left and right`, `left or right`. Where the right side can fail, it is evaluated only on the
-/// pairs that the left side leaves open: a guard keeps its promise, and whether a pair is an error
-/// does not depend on its block.
+/// `left and right`, `left or right`. If the right side can fail, it is evaluated only on the pairs
+/// that the left side leaves undecided. A guard therefore prevents the error, and whether a pair
+/// causes an error does not depend on its block.
 fn connect(
     connective: Connective,
     operands: &[TypedOperation; 2],
@@ -368,7 +368,8 @@ fn connect(
     Ok(Value::Array(Arc::new(result)))
 }
 
-/// `right` on the pairs that `left` leaves open, and null on the others, where it does not matter.
+/// Evaluates `right` on the pairs that `left` leaves undecided. The result is null on the other
+/// pairs, where it does not matter.
 fn where_open(
     connective: Connective,
     left: &BooleanArray,

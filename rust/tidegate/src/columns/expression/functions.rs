@@ -1,4 +1,4 @@
-//! Functions, and what `CASE` and `coalesce` share: their types, and their values.
+//! The types and values of functions, of `CASE` and of `coalesce`.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::columns::cast::cast;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// Digits after the point that a number may be rounded to.
+/// The maximum number of decimal digits to which a number can be rounded.
 const MOST_DIGITS: i64 = 15;
 
-/// A function of text, or a rounding, with its operands.
+/// Binds a string function or a rounding to its operands.
 pub(super) fn bind(
     function: ScalarFunction,
     operands: Vec<TypedOperation>,
@@ -43,13 +43,13 @@ pub(super) fn bind(
     rounded(value, Rounding { to, digits }, text)
 }
 
-/// The first value that is not null. The operands are in one type.
+/// Returns the first value that is not null. All operands have the same type.
 pub(super) fn coalesce(operands: Vec<TypedOperation>, text: String) -> TypedOperation {
     let (data_type, can_fail) = (operands[0].data_type.clone(), any_can_fail(&operands));
     TypedOperation { operation: Operation::Coalesce(operands), data_type, text, can_fail }
 }
 
-/// The value of the first condition that holds. The values are in one type.
+/// Returns the value of the first condition that holds. All values have the same type.
 pub(super) fn case(
     branches: Vec<(TypedOperation, TypedOperation)>,
     otherwise: TypedOperation,
@@ -65,7 +65,7 @@ pub(super) fn case(
     }
 }
 
-/// Operands in the one type that they compare in, unpacked.
+/// Converts operands to the type in which they are compared, without dictionaries.
 pub(super) fn in_one_type(operands: Vec<TypedOperation>) -> Vec<TypedOperation> {
     let Some(first) = operands.first() else { return operands };
     let to = match leaf(&first.data_type) {
@@ -74,13 +74,13 @@ pub(super) fn in_one_type(operands: Vec<TypedOperation>) -> Vec<TypedOperation> 
     };
     let one = |operand: TypedOperation| {
         let (text, can_fail) = (operand.text.clone(), operand.can_fail);
-        // Text and binaries fit any layout, and all else has the type already.
+        // Strings and binary values fit any layout, and all other values already have the type.
         TypedOperation { can_fail, ..converted(operand, to.clone(), text) }
     };
     operands.into_iter().map(one).collect()
 }
 
-/// A part of a date or a time.
+/// Extracts a part of a date or time.
 pub(super) fn extract(
     part: TimePart,
     time: TypedOperation,
@@ -110,7 +110,7 @@ pub(super) fn extract(
             TypedOperation { can_fail, ..converted(time, other, text) }
         }
     };
-    // Some instants are in years that no calendar here has.
+    // Some instants are in years outside the calendar's range.
     let operation = Operation::Extract(part, Box::new(time));
     Ok(TypedOperation { operation, data_type: DataType::Int64, text, can_fail: true })
 }
@@ -142,7 +142,7 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
             if scale <= kept {
                 return Ok(TypedOperation { text, ..converted_to(value, operand) });
             }
-            // One more digit than before the point, for 9.9 is rounded to 10.
+            // This allows one more digit before the point, because 9.9 is rounded to 10.
             let whole = i16::from(precision) - i16::from(scale) + 1 + i16::from(kept);
             let digits = u8::try_from(whole.clamp(1, 38)).unwrap_or(38);
             (operand, DataType::Decimal128(digits, kept))
@@ -165,7 +165,7 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
     })
 }
 
-/// A number in the type that it is computed in, which holds it.
+/// Converts a number to the type in which it is computed, which can represent it.
 fn converted_to(value: TypedOperation, data_type: DataType) -> TypedOperation {
     let (text, can_fail) = (value.text.clone(), value.can_fail);
     TypedOperation { can_fail, ..converted(value, data_type, text) }
@@ -209,7 +209,7 @@ fn of_text(
 }
 
 impl TextFunction {
-    /// The values of the function, of arrays of its operands' types.
+    /// Returns the values of the function, given arrays of its operands' types.
     pub(super) fn values(self, operands: &[Value]) -> Result<ArrayRef, ArrowError> {
         let text = || operands[0].array().as_string_view();
         Ok(match self {
@@ -252,7 +252,7 @@ impl TextFunction {
         })
     }
 
-    /// Whether its kernel takes one value for all rows beside an array.
+    /// Returns whether the function's kernel accepts a scalar together with an array.
     pub(super) fn takes_scalars(self) -> bool {
         matches!(self, Self::StartsWith | Self::EndsWith | Self::Contains)
     }
@@ -262,7 +262,7 @@ fn changed(texts: &StringViewArray, change: impl Fn(&str) -> String) -> ArrayRef
     Arc::new(texts.iter().map(|text| text.map(&change)).collect::<StringViewArray>())
 }
 
-/// `length` characters from the one with the number `start` on, the first being 1.
+/// Returns `length` characters from position `start`, where the first character has position 1.
 fn part_of(text: &str, start: i64, length: i64) -> &str {
     let end = start.saturating_add(length);
     let skipped = usize::try_from(start.saturating_sub(1)).unwrap_or(0);
@@ -274,7 +274,7 @@ fn part_of(text: &str, start: i64, length: i64) -> &str {
     &rest[..place(rest, taken)]
 }
 
-/// The part of each time, as `int64`.
+/// Returns the part of each time, as `int64`.
 pub(super) fn part_values(part: TimePart, times: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let part = match part {
         TimePart::Year => DatePart::Year,
@@ -290,14 +290,14 @@ pub(super) fn part_values(part: TimePart, times: &ArrayRef) -> Result<ArrayRef, 
     };
     let parts = date_part(times, part)?;
     if parts.null_count() > times.logical_null_count() {
-        let reason = "a time is in a year that no calendar has";
+        let reason = "a time is in a year outside the calendar's range";
         return Err(ArrowError::ComputeError(reason.to_owned()));
     }
     cast(&parts, &DataType::Int64)
 }
 
 impl Rounding {
-    /// The rounded numbers, which are floats, or decimals of this type.
+    /// Returns the rounded numbers, which are floats or decimals of this type.
     pub(super) fn values(
         self,
         numbers: &ArrayRef,
@@ -317,7 +317,7 @@ impl Rounding {
         Ok(Arc::new(numbers.unary::<_, Float64Type>(|x| self.float(x))))
     }
 
-    /// A number without its last digits.
+    /// Returns a number without its last digits.
     fn cut(self, x: i128, places: u32) -> i128 {
         // A decimal has at most 38 digits, and so has its scale.
         let step = 10_i128.pow(places.min(38));
@@ -338,14 +338,14 @@ impl Rounding {
             Toward::Nearest => {
                 let factor = 10_f64.powi(i32::from(self.digits));
                 let rounded = (x * factor).round() / factor;
-                // Numbers so large have no digits after the point.
+                // Such large numbers have no digits after the point.
                 if rounded.is_finite() { rounded } else { x }
             }
         }
     }
 }
 
-/// A value for each row: of the first operand that has one.
+/// Returns one value per row, from the first operand that is not null.
 pub(super) fn first_values(operands: &[TypedOperation], rows: &BlockPairs) -> Result<ArrayRef> {
     let (first, rest) = operands.split_first().expect("`coalesce` has a value");
     let values = first.values(rows)?;
@@ -361,7 +361,7 @@ pub(super) fn first_values(operands: &[TypedOperation], rows: &BlockPairs) -> Re
     Ok(merge(&is_there, &values, &rest)?)
 }
 
-/// A value for each row: of the first branch whose condition holds.
+/// Returns one value per row, from the first branch whose condition holds.
 pub(super) fn case_values(
     branches: &[(TypedOperation, TypedOperation)],
     otherwise: &TypedOperation,

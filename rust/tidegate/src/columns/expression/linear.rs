@@ -1,19 +1,19 @@
-//! Comparisons of linear forms of both sides, such as `left.x + 2 * right.y - 1 > 5` or
-//! `abs(left.x - right.x) <= left.tolerance`, as comparisons that a scan makes.
+//! Converts comparisons of linear forms over both sides, such as `left.x + 2 * right.y - 1 > 5` or
+//! `abs(left.x - right.x) <= left.tolerance`, to comparisons that a scan can test.
 //!
-//! A *part* is a largest expression over one side, which is computed once a row.
+//! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
-//! - In integers, parts and constants are collected. A number of the left row, plus or minus one of
-//!   the right row, is compared with a constant. This is exact if no pair overflows in the form as
-//!   it is written, which an [`Overflow`](super::overflow::Overflow) watches.
-//! - In floats each operation rounds, and parts must not be collected. But rounding is monotone. So
-//!   an operation with a constant is undone: its operands for which the comparison holds are those
-//!   from some number on, or up to some number ([`Turn`]). What remains is one sum or difference of
-//!   two parts.
-//! - Where floats have more parts, but one side has a single part, an operation with a part of the
-//!   other side is undone likewise, row by row. The single part is compared with the number found.
+//! - In integers, parts and constants are collected. A number of the left row plus or minus a
+//!   number of the right row is compared with a constant. The comparison is exact if no pair
+//!   overflows in the form as written, which an [`Overflow`](super::overflow::Overflow) monitors.
+//! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
+//!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
+//!   are those from some number on, or up to some number ([`Turn`]). A single sum or difference of
+//!   two parts remains.
+//! - If one side has a single part in floats, operations with parts of the other side are undone in
+//!   the same way, row by row. The single part is compared with the resulting number.
 //!
-//! Everything else is `None`, and is evaluated pair by pair.
+//! Everything else yields `None` and is evaluated pair by pair.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ use super::bound::{Operation, TypedOperation, cast};
 use super::split::{Constant, Domain, Pushable, PushedComparison, column, domain, reads};
 use super::turn::Turn;
 
-/// `first <order> second` for all orders; `None` if a scan cannot make the comparison.
+/// Converts `first <order> second` for all orders, or returns `None` if a scan cannot test the
+/// comparison.
 pub(super) fn compared(
     first: &TypedOperation,
     orders: &[Order],
@@ -50,7 +51,7 @@ pub(super) fn compared(
     Some(forms.found)
 }
 
-/// The comparisons that forms are made of, as they are found.
+/// The comparisons found so far, from which forms are composed.
 struct Forms {
     left_columns: usize,
     found: Pushable,
@@ -81,7 +82,7 @@ impl Forms {
     fn whole_form(&mut self, form: &TypedOperation, order: Order, than: &Sum) -> Option<()> {
         match &form.operation {
             Operation::Abs(inner) if self.reads_both(inner) => {
-                // `abs(x) > d` selects two ranges; a scan takes one.
+                // `abs(x) > d` selects two ranges, but a scan accepts only one.
                 if !order.is_less() {
                     return None;
                 }
@@ -121,7 +122,7 @@ impl Forms {
         Some(())
     }
 
-    /// The parts of an expression in integers.
+    /// Returns the parts of an expression in integers.
     fn sum(&self, bound: &TypedOperation) -> Option<Sum> {
         let mut sum = Sum::default();
         self.collect(bound, 1, &mut sum)?;
@@ -174,14 +175,14 @@ impl Forms {
         }
     }
 
-    /// Has an expression of both sides watched for overflow.
+    /// Registers an expression over both sides so that overflow is detected.
     fn watch(&mut self, form: &TypedOperation) {
         if self.reads_both(form) {
             self.found.watched.push(form.clone());
         }
     }
 
-    /// `first <order> second` in floats, where one operand is a constant.
+    /// Converts `first <order> second` in floats if one operand is a constant.
     fn than_constant(
         &mut self,
         first: &TypedOperation,
@@ -235,7 +236,7 @@ impl Forms {
         self.float(inner, order, than)
     }
 
-    /// The sum or difference of a number of each side.
+    /// Returns the sum or difference of one number per side.
     fn float_sum(
         &mut self,
         operator: Arithmetic,
@@ -266,8 +267,8 @@ impl Forms {
         Some(())
     }
 
-    /// `first <order> second` in floats, where one side has a single part. It is compared with a
-    /// number of the other side.
+    /// Converts `first <order> second` in floats if one side has a single part. The single part is
+    /// compared with a number of the other side.
     fn turns(
         &mut self,
         first: &TypedOperation,
@@ -287,7 +288,7 @@ impl Forms {
         }
     }
 
-    /// The number of parts of each side.
+    /// Returns the number of parts on each side.
     fn parts(&self, bound: &TypedOperation) -> (usize, usize) {
         match reads(bound, self.left_columns) {
             (true, true) => bound
@@ -299,7 +300,7 @@ impl Forms {
         }
     }
 
-    /// `form <order> than` in floats, where `form` has the only part of a side.
+    /// Converts `form <order> than` in floats if `form` has the only part of a side.
     fn turn(
         &mut self,
         form: &TypedOperation,
@@ -337,7 +338,8 @@ impl Forms {
         self.turn(inner, order, than, side)
     }
 
-    /// `part <order> than` in floats, where `part` is of a side and `than` of the other one.
+    /// Converts `part <order> than` in floats, where `part` belongs to one side and `than` to the
+    /// other.
     fn turned(
         &mut self,
         part: &TypedOperation,
@@ -366,7 +368,7 @@ fn negated(bound: TypedOperation) -> TypedOperation {
     }
 }
 
-/// An expression over one side, which is computed once a row, and its factor.
+/// An expression over one side, which is computed once per row, and its factor.
 #[derive(Clone)]
 struct Addend {
     bound: TypedOperation,
@@ -381,7 +383,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// The sum of both, the other times a sign.
+    /// Adds another sum, multiplied by a sign.
     fn plus(mut self, other: &Sum, sign: i64) -> Option<Sum> {
         for Addend { bound, factor } in &other.parts {
             let factor = factor.checked_mul(sign)?;
@@ -399,7 +401,7 @@ fn negate(parts: &mut [Addend]) -> Option<()> {
     Some(())
 }
 
-/// The expression that computes a sum of parts. The first part has a positive factor.
+/// Returns the expression that computes a sum of parts. The first part has a positive factor.
 fn number(parts: &[Addend]) -> Option<TypedOperation> {
     if let [Addend { bound, factor: 1 }] = parts {
         return column(bound, Domain::Whole).cloned();
@@ -416,7 +418,7 @@ fn number(parts: &[Addend]) -> Option<TypedOperation> {
     Some(sum)
 }
 
-/// A part times a positive factor.
+/// Returns a part multiplied by a positive factor.
 fn times(part: &TypedOperation, factor: i64) -> Option<TypedOperation> {
     domain(&part.data_type).filter(|&domain| domain == Domain::Whole)?;
     let mut part = cast(part.clone(), &DataType::Int64).ok()?;
@@ -449,7 +451,8 @@ fn computed(operator: Arithmetic, operands: [TypedOperation; 2], text: String) -
     TypedOperation { operation, data_type: DataType::Int64, text, can_fail: true }
 }
 
-/// Whether it is a duration as its number of ticks, which is the number that it is kept as.
+/// Returns whether the expression is a duration in ticks, the number that represents the duration
+/// in memory.
 pub(super) fn is_number_of_duration(bound: &TypedOperation) -> bool {
     match &bound.operation {
         Operation::Cast(inner) => {

@@ -1,5 +1,6 @@
-//! The `where` of a join: a typed predicate over pairs of a left row and a right row; that of an
-//! aggregation, over single rows; and values of single rows.
+//! Typed expressions. The `where` of a join is a predicate over pairs of a left and a right row,
+//! and the `where` of an aggregation is a predicate over single rows. Other expressions compute
+//! values of single rows.
 //!
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
@@ -9,35 +10,39 @@
 //!                                                        (split.rs)
 //! ```
 //!
-//! An [`Expr`] knows no types. [`Predicate::bind`] checks it once against two schemas and fixes the
-//! type of every operation; [`Predicate::evaluate`] then runs Arrow kernels over blocks of
-//! candidate pairs.
+//! An [`Expr`] contains no types. [`Predicate::bind`] checks it once against two schemas and
+//! determines the type of every operation; [`Predicate::evaluate`] then runs Arrow kernels over
+//! blocks of candidate pairs.
 //!
 //! # Meaning
 //!
 //! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
-//! - Comparisons widen without loss: integers of any width and sign compare exactly (`int64` with
-//!   `uint64` as `decimal128`), decimals with decimals and integers exactly, any other mixture with
-//!   a float as `float64`. Text compares by its bytes, in any layout, and so do binaries.
-//!   Times are compared in the finer unit, a date as its midnight; with a zone and without one do
-//!   not mix. Everything else is a schema error.
-//! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is neither equal to, below nor
-//!   above anything, itself included (so `NaN != NaN` is true), and `-0.0 = 0.0`.
-//! - Arithmetic is in `int64`, in `float64` once one side is a float, and exact in `decimal128` (or
-//!   `decimal256`) with decimals or `uint64`. `/` is always a true division in `float64`, and `%`
-//!   has the sign of the dividend. Time minus time is a duration, time plus or minus a duration is
-//!   a time, a duration times an integer a duration, and the ratio of two durations a float.
-//! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case, which `ILIKE`
-//!   does not. A backslash in a pattern of `LIKE` stands for itself.
-//! - `CASE` and `coalesce` evaluate a value only for the rows that take it. The values are of one
-//!   type, in which they would compare. `CAST` is exact: a value that the type does not hold is a
-//!   data error, but for digits after the point, which a cast to whole numbers cuts off and one to
-//!   a decimal rounds.
-//! - `substr` counts characters from 1; characters before the first are none. `round` rounds half
-//!   away from zero. `floor`, `ceil` and `round` of a decimal are decimals, of a float floats.
-//! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names
-//!   the expression. Floats follow IEEE 754. `and` and `or` look at their right side only where the
-//!   left has not decided, so that `right.size != 0 and left.amount / right.size > 2` is safe.
+//! - Comparisons convert without loss: integers of any width and sign compare exactly (`int64` with
+//!   `uint64` as `decimal128`), as do decimals with decimals and integers. Any other combination
+//!   with a float compares as `float64`. Strings are compared by their bytes, in any layout, and so
+//!   are binary values. Times are compared in the finer unit, and a date counts as its midnight.
+//!   Times with a time zone cannot be compared with times without one. All other comparisons are
+//!   schema errors.
+//! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is not equal to, less than or
+//!   greater than any value, including itself (so `NaN != NaN` is true), and `-0.0 = 0.0`.
+//! - Arithmetic uses `int64`, or `float64` if one side is a float. With decimals or `uint64` it is
+//!   exact, in `decimal128` or `decimal256`. `/` is always a true division in `float64`, and `%`
+//!   has the sign of the dividend. Subtracting two times yields a duration, and adding a duration
+//!   to a time or subtracting it yields a time. A duration times an integer is a duration, and the
+//!   ratio of two durations is a float.
+//! - `LIKE` and `REGEXP` match characters, not bytes, and are case-sensitive; `ILIKE` is not. A
+//!   backslash in a `LIKE` pattern has no special meaning.
+//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of their values are
+//!   converted to the type in which they would be compared. `CAST` is exact: a value that the type
+//!   cannot represent is a data error. The exception is decimal digits, which a cast to an integer
+//!   truncates and a cast to a decimal rounds.
+//! - `substr` counts characters from 1; positions before the first character are empty. `round`
+//!   rounds half away from zero. `floor`, `ceil` and `round` return a decimal for a decimal, and a
+//!   float for a float.
+//! - Overflow is a data error that names the expression, and so is division by zero if either
+//!   operand is an integer or a decimal. Floats follow IEEE 754. `and` and `or` evaluate their
+//!   right side only where the left side has not decided the result, so
+//!   `right.size != 0 and left.amount / right.size > 2` is safe.
 //!
 //! # Files
 //!
@@ -49,7 +54,7 @@
 //! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
 //! | `value.rs`, `end.rs` | the value of an expression over the rows of one table; ends of intervals |
 //! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
-//! | `overflow.rs` | whether a pair of theirs may overflow |
+//! | `overflow.rs` | whether these comparisons may overflow for a pair |
 
 mod bind;
 mod bound;
@@ -79,7 +84,8 @@ pub use sql::{parse_row_sql, parse_sql};
 pub(crate) use types::is_text_or_binary;
 pub(crate) use value::{EndCondition, RowValue};
 
-/// The table that a column is of: one of the two of a join, or the one of an aggregation.
+/// The table to which a column belongs: one of the two tables of a join, or the table of an
+/// aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The left table.
@@ -93,7 +99,7 @@ pub enum Origin {
 /// An expression over the columns of a left row and a right row, not yet checked against any
 /// schema.
 ///
-/// It is displayed as the SQL text that [`parse_sql`] reads back as the same tree.
+/// An expression is displayed as SQL text, which [`parse_sql`] parses to the same tree.
 ///
 /// ```
 /// let text = "left.price < right.bid * 1.01 AND NOT abs(left.x - right.x) BETWEEN 0 AND 5";
@@ -102,7 +108,7 @@ pub enum Origin {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// A column of one side, by its name.
+    /// A column of one side, by name.
     Column(Origin, String),
     /// A value that is the same for every pair.
     Literal(Literal),
@@ -110,7 +116,7 @@ pub enum Expr {
     Unary(Unary, Box<Expr>),
     /// An operation on two values.
     Binary(Box<Expr>, Binary, Box<Expr>),
-    /// `value BETWEEN low AND high`, both ends included.
+    /// `value BETWEEN low AND high`, with both ends included.
     Between {
         /// The value that is compared.
         value: Box<Expr>,
@@ -119,7 +125,8 @@ pub enum Expr {
         /// The largest value that matches.
         high: Box<Expr>,
     },
-    /// `value IN (items)`: equal to one of them. The work grows with their number.
+    /// `value IN (items)`: true if the value is equal to one of the items. The work grows with the
+    /// number of items.
     In {
         /// The value that is compared.
         value: Box<Expr>,
@@ -130,16 +137,17 @@ pub enum Expr {
     Match {
         /// The text that is matched.
         value: Box<Expr>,
-        /// How the pattern is written.
+        /// The language of the pattern.
         language: Language,
-        /// The pattern that the text has to match.
+        /// The pattern that the string must match.
         pattern: String,
     },
     /// `CASE WHEN condition THEN value ... ELSE otherwise END`.
     Case {
-        /// At least one condition with its value. The first condition that holds decides.
+        /// One or more conditions with their values. The first condition that holds determines the
+        /// result.
         branches: Vec<(Expr, Expr)>,
-        /// The value where no condition holds; without one, null.
+        /// The value if no condition holds; null if omitted.
         otherwise: Option<Box<Expr>>,
     },
     /// `CAST(value AS type)`.
@@ -176,7 +184,7 @@ impl Expr {
         }
     }
 
-    /// The parts of a `CASE` or a call.
+    /// Returns the parts of a `CASE` or a call.
     fn parts(&self) -> Vec<&Expr> {
         match self {
             Expr::Case { branches, otherwise } => {
@@ -189,22 +197,23 @@ impl Expr {
     }
 }
 
-/// A constant. Times are in nanoseconds, which hold every unit of Arrow.
+/// A constant. A literal value. Times are in nanoseconds, which can represent every Arrow time
+/// unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
     /// `NULL`, of any type.
     Null,
     /// `TRUE` or `FALSE`.
     Boolean(bool),
-    /// A whole number that fits `int64` or `uint64`.
+    /// An integer that fits in `int64` or `uint64`.
     Integer(i128),
-    /// A number with a point or an exponent.
+    /// A number with a decimal point or an exponent.
     Float(f64),
     /// `DECIMAL '1.50'`: `value / 10^scale`, of at most 38 digits.
     Decimal {
-        /// The digits as one whole number.
+        /// The digits as a single integer.
         value: i128,
-        /// How many of them follow the point.
+        /// The number of digits after the decimal point.
         scale: u8,
     },
     /// `'text'`.
@@ -213,30 +222,30 @@ pub enum Literal {
     Binary(Vec<u8>),
     /// `DATE '2024-01-31'`, in days since 1970-01-01.
     Date(i32),
-    /// `TIMESTAMP '2024-01-31 12:00:00'`; with an offset such as `+00:00` it is an instant.
+    /// `TIMESTAMP '2024-01-31 12:00:00'`; with an offset such as `+00:00`, it is an instant.
     Timestamp {
-        /// Nanoseconds since 1970-01-01 00:00:00, in UTC when `zoned`.
+        /// Nanoseconds since 1970-01-01 00:00:00, in UTC if `zoned` is true.
         nanoseconds: i128,
-        /// Whether it was written with an offset.
+        /// True if the literal was written with an offset.
         zoned: bool,
     },
-    /// `INTERVAL '5 seconds'`, of a fixed length: up to weeks, not months or years.
+    /// `INTERVAL '5 seconds'`, with a fixed length: units up to weeks, but not months or years.
     Duration {
         /// The length.
         nanoseconds: i128,
     },
 }
 
-/// How a pattern of text is written.
+/// The language in which a string pattern is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// `LIKE`: `%` is any text, `_` any character, and all else itself. The pattern is that of the
-    /// whole text.
+    /// `LIKE`: `%` matches any string, `_` matches any character, and all other characters match
+    /// themselves. The pattern must match the whole string.
     Like,
-    /// `ILIKE`: as `LIKE`, whether letters are upper or lower case.
+    /// `ILIKE`: like `LIKE`, but case-insensitive.
     ILike,
-    /// `REGEXP`: a regular expression, as the `regex` crate has them, that matches anywhere in the
-    /// text.
+    /// `REGEXP`: a regular expression, in the syntax of the `regex` crate, that can match anywhere
+    /// in the string.
     Regexp,
 }
 
@@ -263,11 +272,11 @@ pub enum CastType {
     Text,
     /// `DATE`
     Date,
-    /// `TIMESTAMP`, without a time zone: in nanoseconds if made of text
+    /// `TIMESTAMP`, without a time zone; in nanoseconds if cast from text
     Timestamp,
 }
 
-/// A part of a date or a time that `EXTRACT` gives.
+/// A part of a date or time that `EXTRACT` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePart {
     /// `year`
@@ -320,7 +329,7 @@ pub enum ScalarFunction {
 }
 
 impl ScalarFunction {
-    /// Every function, with its name and the fewest and most values it takes.
+    /// Every function, with its name and the minimum and maximum number of its arguments.
     const ALL: [(ScalarFunction, &'static str, usize, usize); 11] = [
         (ScalarFunction::Coalesce, "coalesce", 1, 100),
         (ScalarFunction::Lower, "lower", 1, 1),
@@ -379,7 +388,7 @@ pub enum Arithmetic {
     Remainder,
 }
 
-/// How two values compare.
+/// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`

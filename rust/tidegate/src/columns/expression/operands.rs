@@ -3,7 +3,7 @@
 use super::bound::{Operation, TypedOperation};
 
 impl TypedOperation {
-    /// The expressions that the operation is applied to.
+    /// Returns the expressions to which the operation is applied.
     pub(super) fn operands(&self) -> Vec<&TypedOperation> {
         match &self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
@@ -63,7 +63,7 @@ impl TypedOperation {
         }
     }
 
-    /// Adds the slots of all columns that are read.
+    /// Adds the slots of all columns that the expression reads.
     pub(super) fn collect_slots(&self, slots: &mut Vec<usize>) {
         if let Operation::Column(slot) = self.operation {
             slots.push(slot);
@@ -71,7 +71,7 @@ impl TypedOperation {
         self.operands().into_iter().for_each(|operand| operand.collect_slots(slots));
     }
 
-    /// Gives each column another slot.
+    /// Assigns another slot to each column.
     pub(super) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
         if let Operation::Column(slot) = &mut self.operation {
             *slot = number(*slot);

@@ -1,8 +1,9 @@
-//! Watches expressions in integers, which may overflow for some pair.
+//! Monitors integer expressions that may overflow for some pair.
 //!
-//! A comparison that was taken apart is computed in another way than it was written. Where a pair
-//! overflows as it was written, this is an error, and the pair has to be evaluated. Whether one may
-//! is told from the smallest and the largest number of each side, which no pair need have together.
+//! A comparison that was split is not computed in the form in which it was written. If a pair
+//! overflows in the original form, this is an error that only evaluating the pair reveals. Whether
+//! a pair can overflow is determined from the smallest and largest numbers on each side, which need
+//! not occur in the same pair.
 
 use arrow_arith::aggregate::{max, min};
 use arrow_array::ArrayRef;
@@ -17,16 +18,17 @@ use super::linear::is_number_of_duration;
 use super::split::{Constant, reads};
 use crate::columns::cast::cast;
 
-/// The smallest and the largest number.
+/// The smallest and largest numbers.
 type NumberRange = (i64, i64);
 
-/// An expression of both sides in integers, and the ends of its parts: its largest expressions over
-/// one side.
+/// An integer expression over both sides, with the ranges of its parts: its maximal subexpressions
+/// over one side.
 #[derive(Clone, Debug)]
 pub(super) struct Overflow {
     form: TypedOperation,
     left_columns: usize,
-    /// In the order in which they are written; no ends where no row has had a number.
+    /// The parts in the order in which they are written; the range is `None` if no row has had a
+    /// number.
     parts: Vec<(TypedOperation, Option<NumberRange>)>,
 }
 
@@ -37,8 +39,8 @@ impl Overflow {
         Overflow { form, left_columns, parts }
     }
 
-    /// Adds rows, given the values of a part of a side. Says whether a pair of all rows so far may
-    /// overflow; `None` if a value cannot be had.
+    /// Adds rows, given the values of a part of one side. Returns whether any pair of the rows so
+    /// far may overflow, or `None` if a value is unavailable.
     pub(super) fn add(
         &mut self,
         values: impl Fn(&TypedOperation, Side) -> Option<ArrayRef>,
@@ -56,7 +58,8 @@ impl Overflow {
         Some(self.range(&self.form, &mut ends).is_err())
     }
 
-    /// The ends of an expression, given the ends of its parts in order; none where it has no value.
+    /// Returns the range of an expression, given the ranges of its parts in order, or `None` if it
+    /// has no value.
     fn range(
         &self,
         bound: &TypedOperation,

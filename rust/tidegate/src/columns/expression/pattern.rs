@@ -12,19 +12,19 @@ use super::Language;
 use crate::columns::cast::cast;
 use crate::{Error, Result};
 
-/// A pattern, ready to be matched.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
-    /// As Arrow's `like` has it: a backslash before a character takes it as it is.
+    /// The syntax of Arrow's `like`, in which a backslash makes the next character literal.
     Like(String),
-    /// The same, whether letters are upper or lower case.
+    /// The same syntax, but case-insensitive.
     ILike(String),
     Regexp(Regex),
 }
 
-/// The pattern of the condition `text`.
+/// Compiles the pattern of the condition `text`.
 pub(super) fn compile(text: &str, language: Language, pattern: &str) -> Result<Pattern> {
-    // Here a backslash is a character as any other.
+    // In this pattern, a backslash is an ordinary character.
     let escaped = || pattern.replace('\\', r"\\");
     match language {
         Language::Like => Ok(Pattern::Like(escaped())),
@@ -44,7 +44,7 @@ pub(super) fn compile(text: &str, language: Language, pattern: &str) -> Result<P
     }
 }
 
-/// Which texts match; null where there is none.
+/// Returns which strings match, with nulls for null strings.
 pub(super) fn matches(texts: &ArrayRef, pattern: &Pattern) -> Result<ArrayRef, ArrowError> {
     let texts = cast(texts, &DataType::Utf8View)?;
     let of = |pattern: &String| Scalar::new(StringViewArray::from(vec![pattern.as_str()]));

@@ -1,14 +1,14 @@
 //! Separates a predicate into comparisons that are pushed down into the operators' scan, and a
 //! residual predicate.
 //!
-//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
-//! 5` relates a number of the left row to one of the right row. Each number is a column, or an
-//! expression over one side, which is computed once a row instead of once a pair. Linear forms of
-//! both sides are taken apart into such numbers first (`linear.rs`). A pushed conjunct gives the
-//! value that the evaluator would compute, rounding included.
+//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or
+//! `abs(left.x - right.x) <= 5` relates a number of the left row to one of the right row. Each
+//! number is a column, or an expression over one side, which is computed once per row instead of
+//! once per pair. Linear forms over both sides are first split into such numbers (`linear.rs`). A
+//! pushed conjunct yields the same value as the evaluator, including rounding.
 //!
-//! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one
-//! that may fail, since that one would then fail for fewer pairs.
+//! The order of evaluation does not observably change. No conjunct is moved before one that can
+//! fail, because the latter would then fail for fewer pairs.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
@@ -29,20 +29,20 @@ use crate::columns::cast::cast;
 #[derive(Clone, Debug)]
 struct Conjunct {
     whole: TypedOperation,
-    /// What the conjunct is made of, if a scan can test it.
+    /// The parts of the conjunct, if a scan can test it.
     pushable: Option<Pushable>,
 }
 
-/// The comparisons that a conjunct is made of.
+/// The comparisons that make up a conjunct.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pushable {
     pub(super) pushed: Vec<PushedComparison>,
-    /// Expressions of both sides in integers. None of the comparisons computes them as they are
-    /// written, so overflow is watched for.
+    /// Integer expressions over both sides. The comparisons do not compute these expressions as
+    /// written, so overflow is monitored.
     pub(super) watched: Vec<TypedOperation>,
 }
 
-/// A comparison between a number of each side, which is pushed down into a scan.
+/// A comparison between one number of each side, which is pushed down into a scan.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
     pub(super) left: TypedOperation,
@@ -51,21 +51,21 @@ pub(super) struct PushedComparison {
 }
 
 impl PushedComparison {
-    /// The two numbers and their types.
+    /// Returns the names of the two numbers, and their types.
     fn names(&self) -> [(&str, &DataType); 2] {
         [&self.left, &self.right].map(|bound| (&*bound.text, &bound.data_type))
     }
 }
 
-/// The arithmetic that a comparison computes in.
+/// The arithmetic that a comparison uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Domain {
     Whole,
     Float,
 }
 
-/// How a predicate is tested: a scan makes the pushed comparisons, and the residual predicate is
-/// evaluated on the pairs that they leave.
+/// Tests a predicate: a scan makes the pushed comparisons, and the residual predicate is evaluated
+/// on the remaining pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pushed: Vec<PushedComparison>,
@@ -74,7 +74,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// The pushed comparisons, between sides that have no rows yet.
+    /// Returns the pushed comparisons, for sides that have no rows yet.
     pub(crate) fn terms(&self) -> Vec<Term> {
         let none = |bound: &TypedOperation| Operand::new(no_numbers(&bound.data_type), None);
         let term = |one: &PushedComparison| {
@@ -83,11 +83,11 @@ impl Scan {
         self.pushed.iter().map(|one| term(one).expect("a term without rows")).collect()
     }
 
-    /// The numbers of rows, for each pushed comparison. `None` if the whole predicate has to be
-    /// evaluated on each pair. This is so in three cases: computing a number fails, though its row
-    /// may be in no pair; a pair of rows, of this call or of calls before, may overflow; or a
-    /// number is missing and the residual predicate may fail. A comparison with null is null, and
-    /// `and` then still evaluates the residual predicate.
+    /// Returns the numbers of rows, for each pushed comparison. Returns `None` if the whole
+    /// predicate has to be evaluated on each pair. There are three such cases. Computing a number
+    /// fails, even though its row may be in no pair; a pair of rows from this or an earlier call
+    /// may overflow; or a number is missing and the residual predicate can fail. A comparison with
+    /// null is null, and `and` then still evaluates the residual predicate.
     pub(crate) fn numbers(
         &mut self,
         left: &SideColumns,
@@ -108,7 +108,7 @@ impl Scan {
         (!has_missing || !residual_can_fail).then_some(all)
     }
 
-    /// The numbers of right rows that are compared, for people.
+    /// Returns the names of the compared numbers of right rows, as shown to users.
     pub(crate) fn of_right(&self) -> Vec<&str> {
         let mut texts: Vec<&str> = Vec::new();
         for PushedComparison { right, .. } in &self.pushed {
@@ -119,19 +119,19 @@ impl Scan {
         texts
     }
 
-    /// The residual predicate: the conjuncts that no scan can test.
+    /// Returns the residual predicate, which consists of the conjuncts that no scan can test.
     pub(crate) fn residual(&self) -> Option<&Predicate> {
         self.residual.as_ref()
     }
 }
 
 impl Predicate {
-    /// Separates the comparisons that a scan can make from the residual predicate.
+    /// Separates the comparisons that a scan can test from the residual predicate.
     pub(crate) fn scan(&self) -> Scan {
         self.scan_of(|_| true)
     }
 
-    /// The same, if only some of the conjuncts are pushed that a scan can test.
+    /// Like [`scan`](Self::scan), but pushes only some of the conjuncts that a scan can test.
     fn scan_of(&self, is_pushed: impl Fn(&Pushable) -> bool) -> Scan {
         let mut pushed: Vec<PushedComparison> = Vec::new();
         let mut watched: Vec<TypedOperation> = Vec::new();
@@ -143,7 +143,7 @@ impl Predicate {
                         && !residual.iter().any(|conjunct| conjunct.can_fail) =>
                 {
                     for one in pushable.pushed {
-                        // Comparisons between the same two numbers become one.
+                        // Merge comparisons between the same two numbers.
                         let same = pushed.iter_mut().find(|other| other.names() == one.names());
                         if !same.is_some_and(|other| other.relation.extend(&one.relation)) {
                             pushed.push(one);
@@ -165,13 +165,14 @@ impl Predicate {
         Scan { pushed, watched, residual }
     }
 
-    /// The pushed comparisons between the columns of two tables, and the residual predicate.
+    /// Returns the pushed comparisons between the columns of two tables, and the residual
+    /// predicate.
     pub(crate) fn split(
         &self,
         left: &SideColumns,
         right: &SideColumns,
     ) -> (Vec<Term>, Option<Predicate>) {
-        // Where a pair may overflow in a conjunct, the others may still be scanned.
+        // If a pair may overflow in one conjunct, the other conjuncts can still be scanned.
         for mut scan in [self.scan(), self.scan_of(|pushable| pushable.watched.is_empty())] {
             let term = |(one, (left, right)): (&PushedComparison, _)| {
                 Term::new(left, right, one.relation.clone())
@@ -185,8 +186,8 @@ impl Predicate {
         (Vec::new(), Some(self.clone()))
     }
 
-    /// The conjuncts that read columns of one side, for each side; `None` if a conjunct reads both,
-    /// or may fail for a row that is in no pair.
+    /// Returns, for each side, the conjuncts that read only its columns. Returns `None` if a
+    /// conjunct reads both sides, or can fail for a row that is in no pair.
     pub(crate) fn by_side(&self) -> Option<[Option<Predicate>; 2]> {
         let left_columns = self.columns(Origin::Left).len();
         let mut sides: [Vec<TypedOperation>; 2] = [Vec::new(), Vec::new()];
@@ -203,7 +204,7 @@ impl Predicate {
         }))
     }
 
-    /// The number of conjuncts that a scan can test, and the number of all conjuncts.
+    /// Returns the number of conjuncts that a scan can test, and the number of all conjuncts.
     pub(crate) fn comparisons(&self) -> (usize, usize) {
         let conjuncts = self.conjuncts();
         (conjuncts.iter().filter(|conjunct| conjunct.pushable.is_some()).count(), conjuncts.len())
@@ -227,10 +228,10 @@ impl Predicate {
     }
 }
 
-/// The columns that [`Predicate::columns`] names of one side.
+/// The columns of one side that [`Predicate::columns`] returns.
 #[derive(Debug)]
 pub(crate) struct SideColumns {
-    /// Each in one piece, where it could be had so.
+    /// The columns, each as a single array if this is possible.
     pub(crate) arrays: Vec<Option<ArrayRef>>,
     pub(crate) rows: usize,
 }
@@ -242,7 +243,7 @@ struct ColumnsOfSides<'a> {
 }
 
 impl ColumnsOfSides<'_> {
-    /// The values of an expression over one side, a value a row.
+    /// Returns the values of an expression over one side, with one value per row.
     fn values(&self, bound: &TypedOperation, side: Side) -> Option<ArrayRef> {
         let columns: Vec<_> = self.left.arrays.iter().chain(&self.right.arrays).collect();
         if reads_any(bound, &|slot| columns[slot].is_none()) {
@@ -289,7 +290,7 @@ impl ColumnsOfSides<'_> {
     }
 }
 
-/// The type in which the numbers of a column are scanned, if it has one.
+/// Returns the type in which the numbers of a column are scanned, if there is one.
 fn number_type(data_type: &DataType) -> Option<DataType> {
     use DataType::{
         Date32, Date64, Duration, Float16, Float32, Float64, Int8, Int16, Int32, Int64, Time32,
@@ -322,7 +323,7 @@ pub(super) fn domain(data_type: &DataType) -> Option<Domain> {
         .map(|found| if found.is_floating() { Domain::Float } else { Domain::Whole })
 }
 
-/// The sides whose columns an expression reads.
+/// Returns the sides whose columns an expression reads.
 pub(super) fn reads(bound: &TypedOperation, left_columns: usize) -> (bool, bool) {
     match bound.operation {
         Operation::Column(slot) => (slot < left_columns, slot >= left_columns),
@@ -342,7 +343,7 @@ fn reads_any(bound: &TypedOperation, is_meant: &impl Fn(usize) -> bool) -> bool 
     }
 }
 
-/// The comparisons that a conjunct is made of; `None` if a scan cannot test it.
+/// Returns the comparisons that make up a conjunct, or `None` if a scan cannot test it.
 fn pushable(bound: &TypedOperation, left_columns: usize) -> Option<Pushable> {
     match &bound.operation {
         Operation::Compare(comparison, operands) => {
@@ -407,7 +408,7 @@ fn sums(
     Some(Pushable { pushed, watched: Vec::new() })
 }
 
-/// A finite constant, in both types; the one of the comparison's domain is exact.
+/// A finite constant in both types; it is exact in the domain of the comparison.
 #[derive(Clone, Copy)]
 pub(super) struct Constant {
     pub(super) whole: i64,
@@ -417,7 +418,7 @@ pub(super) struct Constant {
 impl Constant {
     const ZERO: Constant = Constant { whole: 0, float: 0.0 };
 
-    /// The value of an expression that reads no column; `None` for others.
+    /// Returns the value of an expression that reads no columns, or `None` for other expressions.
     pub(super) fn of(bound: &TypedOperation) -> Option<Self> {
         if reads(bound, 0) != (false, false) {
             return None;
@@ -446,10 +447,10 @@ impl Constant {
     }
 }
 
-/// A number, and the constant that is added to it.
+/// Returns a number, and the constant that is added to it.
 fn sum(bound: &TypedOperation, domain: Domain) -> Option<(&TypedOperation, Constant)> {
     let inner = match &bound.operation {
-        // To another unit of time is no widening.
+        // A cast to another time unit is not a widening.
         Operation::Cast(inner)
             if self::domain(&inner.data_type) == Some(domain) && !bound.data_type.is_temporal() =>
         {
@@ -473,8 +474,8 @@ fn sum(bound: &TypedOperation, domain: Domain) -> Option<(&TypedOperation, Const
     Some((column(bound, domain)?, Constant::ZERO))
 }
 
-/// The expression that a number is read from. The cast to the type of the comparison is left out,
-/// because it keeps the order.
+/// Returns the expression from which a number is read. The cast to the comparison's type is omitted
+/// because it preserves the order.
 pub(super) fn column(bound: &TypedOperation, domain: Domain) -> Option<&TypedOperation> {
     let found = number_type(&bound.data_type)?;
     match &bound.operation {

@@ -1,4 +1,4 @@
-//! From SQL text to an [`Expr`].
+//! Parses SQL text to an [`Expr`].
 //!
 //! Long because each form of SQL needs its own translation and message.
 
@@ -24,35 +24,37 @@ use crate::columns::names::nearest;
 use crate::error::shown_up_to;
 use crate::{Error, Result, shown};
 
-/// More operators than anyone writes. The tree is as deep as its longest chain of them, and each
-/// level takes stack.
+/// The maximum number of operators. The tree is as deep as its longest chain of operators, and each
+/// level takes stack space.
 const MAX_OPERATORS: usize = 200;
 
-/// A message repeats a `where` up to here, so that its reader finds the place of the error.
+/// The maximum length to which a message quotes a `where`, so that users can find the position of
+/// the error.
 const SHOWN: usize = 2000;
 
-/// How deep parentheses, calls and prefixes may nest, by the parser's own count.
+/// The maximum nesting depth of parentheses, calls and prefixes, as counted by the parser.
 const MAX_NESTING: usize = 120;
 
-/// More stack than a token takes, for the parser is compiled without optimisation. Threads have half
-/// a megabyte to eight.
+/// The maximum stack space per token; the parser is compiled without optimization. Threads have
+/// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
 
-/// More stack than the deepest condition takes.
+/// The maximum stack space that the deepest condition takes.
 const MOST_STACK: usize = 16 << 20;
 
-/// Reads a predicate over `left` and `right` columns.
+/// Parses a predicate over `left` and `right` columns.
 ///
-/// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
-/// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`,
-/// `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`, `EXTRACT(hour FROM
-/// x)`, `abs(x)` and each [`ScalarFunction`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`,
-/// `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an
-/// instant) and `INTERVAL '1 hour 30 minutes'`.
+/// Columns are written as `left.price` or, with any other characters, `right."odd name"`.
+/// Expressions support `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`,
+/// `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`,
+/// `CAST(x AS type)`, `EXTRACT(hour FROM x)`, `abs(x)` and each [`ScalarFunction`], numbers,
+/// strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`,
+/// `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an instant) and
+/// `INTERVAL '1 hour 30 minutes'`.
 ///
 /// # Errors
 ///
-/// An argument error that names what is not understood or not supported.
+/// Returns an argument error that names the part that is invalid or not supported.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
         Origin::Row => {
@@ -63,12 +65,12 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Reads a predicate over the columns of one table, which are `price`, `row.price` or, with any
-/// other characters, `"odd name"`. The rest is as for [`parse_sql`].
+/// Parses a predicate over the columns of one table, which are written as `price`, `row.price` or,
+/// with any other characters, `"odd name"`. In all other respects, it is like [`parse_sql`].
 ///
 /// # Errors
 ///
-/// As for [`parse_sql`].
+/// Returns the same errors as [`parse_sql`].
 pub fn parse_row_sql(text: &str) -> Result<Expr> {
     parse(text, "price > 10", |side, name| match side {
         Origin::Row => Ok(()),
@@ -81,7 +83,7 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Reads a predicate whose columns are all `allowed`.
+/// Parses a predicate in which all columns are `allowed`.
 fn parse(
     text: &str,
     example: &str,
@@ -97,7 +99,7 @@ fn parse(
     }
     let operators = tokens.iter().filter(|token| is_operator(&token.token)).count();
     if operators > MAX_OPERATORS {
-        // Without the text, which is as long as the problem.
+        // Leave out the text, which is too long to quote.
         return Err(Error::argument(format!(
             "where: {operators} operators are more than the {MAX_OPERATORS} that a condition may \
              have; use IN for a long list of values"
@@ -119,7 +121,7 @@ fn parse(
     Ok(expr)
 }
 
-/// The condition that the tokens of a text are.
+/// Parses the tokens of a text to a condition.
 fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
@@ -131,7 +133,7 @@ fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     expression(tree)
 }
 
-/// What the parser says, with the place where a text ends too early.
+/// Returns the parser's message, including the position if a text ends too early.
 fn placed(told: &str, text: &str) -> String {
     let told = told.strip_prefix("sql parser error: ").unwrap_or(told);
     let Some(expected) = told.strip_suffix("found: EOF") else { return told.to_owned() };
@@ -154,8 +156,8 @@ impl Dialect for Where {
     }
 }
 
-/// The tokens without spaces and comments. A word after a point, and the one before it, is a name
-/// whatever it spells: `left.case` and `right.date` are columns.
+/// Returns the tokens, without spaces and comments. A word next to a point is always a name, even
+/// if it is a keyword: `left.case` and `right.date` are columns.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     let tokens =
         Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
@@ -163,7 +165,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
         tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     for point in 1..tokens.len() {
         if tokens[point].token == Token::Period {
-            // The parser takes names of any length, in time that is the square of it.
+            // The parser accepts names of any length, but takes time quadratic in the length.
             if point >= 3 && tokens[point - 2].token == Token::Period {
                 let [side, name] = [point - 3, point - 1]
                     .map(|at| shown(&tokens[at].token.to_string()).into_owned());
@@ -252,7 +254,7 @@ fn unsupported(tree: &ast::Expr) -> String {
     )
 }
 
-/// A function, `CASE` or `CAST`. Apart from [`expression`], whose frame is on the stack once for
+/// A function, `CASE` or `CAST`. Separate from [`expression`], whose stack frame exists once for
 /// each level of the tree.
 #[inline(never)]
 fn called(tree: ast::Expr) -> Result<Expr, String> {
@@ -341,8 +343,8 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
     Ok(Expr::Column(side, name.value.clone()))
 }
 
-/// A minus sign directly before a number makes a negative number, so that the smallest `int64` can
-/// be written.
+/// Negates an operand. A minus sign directly before a number forms a negative number, so that the
+/// smallest `int64` can be written.
 fn negated(operand: ast::Expr) -> Result<Expr, String> {
     if let ast::Expr::Value(value) = &operand
         && let Value::Number(digits, false) = &value.value
@@ -563,7 +565,7 @@ fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
 }
 
 fn date(text: &str) -> Option<Literal> {
-    // The parser takes a time as well, and would drop it.
+    // The parser also accepts a time, which it would drop.
     let days = Date32Type::parse(text)?;
     (text.len() == "2024-01-31".len()).then_some(Literal::Date(days))
 }

@@ -1,4 +1,4 @@
-//! Operations in floats that are undone: where a comparison of their result turns.
+//! Undoes operations in floats: finds the number at which a comparison of their result turns.
 
 use std::sync::Arc;
 
@@ -11,28 +11,29 @@ use tidegate_operators::predicate::Order;
 
 use super::Arithmetic;
 
-/// `x + by <order> than`, or likewise with another operation, as a comparison of `x`.
+/// Represents `x + by <order> than`, or the same with another operation, as a comparison of `x`.
 ///
-/// Rounding is monotone. So the numbers for which it holds are those from some number on, or up to
-/// some number, which is searched for with the operation itself.
+/// Rounding is monotone. The numbers that satisfy the comparison are therefore those from some
+/// number on, or up to some number. This number is found by a search that uses the operation
+/// itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) operator: Arithmetic,
-    /// Whether `x` is the second operand.
+    /// True if `x` is the second operand.
     pub(super) is_second: bool,
     pub(super) order: Order,
 }
 
 impl Turn {
-    /// The comparison of `x` with a constant; `None` if there is none, or it holds for all numbers
-    /// or for none.
+    /// Returns the comparison of `x` with a constant, or `None` if there is none, or if it holds
+    /// for all numbers or for none.
     pub(super) fn of_constant(self, by: f64, than: f64) -> Option<(Order, f64)> {
         self.order_found(Some(by))?;
         Order::turn_of_float(self.near(by, than), |x| self.holds(x, by, than))
     }
 
-    /// The order in which `x` is compared; `None` if the operation is not monotone in `x`, or
-    /// depends on a factor that is no constant.
+    /// Returns the order in which `x` is compared, or `None` if the operation is not monotone in
+    /// `x` or depends on a factor that is not constant.
     pub(super) fn order_found(self, by: Option<f64>) -> Option<Order> {
         let falls = match self.operator {
             Arithmetic::Add => false,
@@ -45,12 +46,14 @@ impl Turn {
         Some(if is_less { Order::LessOrEqual } else { Order::GreaterOrEqual })
     }
 
-    /// What `x` is compared with in each row; NaN where it holds for no `x`.
+    /// Returns the number with which `x` is compared in each row, or NaN if the comparison holds
+    /// for no `x`.
     ///
     /// # Errors
     ///
-    /// If it is not from some number on or up to some number, as the order says. This is so where
-    /// it holds for an infinity, and not for NaN, which comes of infinities.
+    /// Returns an error if the numbers that satisfy the comparison are not all those from some
+    /// number on, or up to some number, as the order specifies. This error occurs if the comparison
+    /// holds for an infinity but not for NaN, which infinities can produce.
     pub(super) fn found(self, by: &ArrayRef, than: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let (by, than) = (by.as_primitive::<Float64Type>(), than.as_primitive::<Float64Type>());
         let found: Float64Array = try_binary(by, than, |by, than| self.found_in_row(by, than))?;
@@ -85,7 +88,7 @@ impl Turn {
         self.order.holds(self.computed(x, by), than)
     }
 
-    /// About where it turns.
+    /// Returns a number near the point at which the comparison turns.
     fn near(self, by: f64, than: f64) -> f64 {
         match (self.operator, self.is_second) {
             (Arithmetic::Subtract, true) => by - than,

@@ -1,4 +1,4 @@
-//! The typing rules: in which type two values compare, and in which they are computed.
+//! The typing rules: the types in which two values are compared and in which they are computed.
 
 use arrow_schema::DataType::{
     self, Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128,
@@ -10,14 +10,14 @@ use arrow_schema::TimeUnit;
 
 use super::{Arithmetic, Literal};
 
-/// All instants are computed and compared in UTC, written so because Arrow knows names of zones
-/// only by a feature.
+/// All instants are computed and compared in UTC. UTC is written as an offset, because Arrow
+/// supports time zone names only with an optional feature.
 const UTC: &str = "+00:00";
 
-/// A `uint64` of any value.
+/// A decimal type that can hold every `uint64`.
 const UINT64_DECIMAL: DataType = Decimal128(20, 0);
 
-/// The type of the values; for a dictionary, of the values that it encodes.
+/// Returns the type of the values or, for a dictionary, of the values that it encodes.
 pub(super) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -41,7 +41,8 @@ fn is_float(data_type: &DataType) -> bool {
     matches!(data_type, Float16 | Float32 | Float64)
 }
 
-/// The type in which values of two types compare without loss; none where they do not compare.
+/// Returns the type in which values of two types can be compared without loss, or `None` if they
+/// cannot be compared.
 pub(super) fn comparison_type(left: &DataType, right: &DataType) -> Option<DataType> {
     match (left, right) {
         (Null, Null) => Some(Null),
@@ -64,7 +65,7 @@ fn numbers(left: &DataType, right: &DataType) -> Option<DataType> {
     let ((left_precision, left_scale), (right_precision, right_scale)) =
         match (digits(left), digits(right)) {
             (Some(left), Some(right)) => (left, right),
-            // One is a float and the other any number.
+            // One type is a float, and the other is any numeric type.
             _ if is_float(left) && is_float(right) => {
                 return Some(if *left == Float64 || *right == Float64 { Float64 } else { Float32 });
             }
@@ -94,7 +95,7 @@ fn times(left: &DataType, right: &DataType) -> Option<DataType> {
     })
 }
 
-/// Whether an integer type has a sign, and its bits.
+/// Returns whether an integer type is signed, and its number of bits.
 fn integer(data_type: &DataType) -> Option<(bool, u8)> {
     Some(match data_type {
         Int8 => (true, 8),
@@ -126,7 +127,8 @@ fn common_integer((left_signed, left): (bool, u8), (right_signed, right): (bool,
     }
 }
 
-/// Precision and scale of the decimals that hold every value of an integer or decimal type.
+/// Returns the precision and scale of decimals that can hold every value of an integer or decimal
+/// type.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     let (precision, scale) = match data_type {
         Int8 | UInt8 => (3, 0),
@@ -149,7 +151,7 @@ fn decimal_type(precision: i16, scale: i16) -> Option<DataType> {
     }
 }
 
-/// The unit of a point in time, and whether it has a zone. A date is its midnight.
+/// Returns the unit of an instant, and whether it has a time zone. A date counts as its midnight.
 fn instant(data_type: &DataType) -> Option<(TimeUnit, bool)> {
     match data_type {
         Date32 => Some((TimeUnit::Second, false)),
@@ -170,7 +172,8 @@ fn time_type(unit: TimeUnit) -> DataType {
     }
 }
 
-/// Why two types that look alike do not go together; empty where the types say it.
+/// Returns the reason why two similar types are incompatible, or an empty string if the types show
+/// it.
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
         (Some((_, left)), Some((_, right))) if left != right => {
@@ -182,7 +185,8 @@ pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     }
 }
 
-/// The types in which arithmetic takes its two operands; none where there is no such arithmetic.
+/// Returns the types to which arithmetic converts its two operands, or `None` if they do not
+/// support this operation.
 pub(super) fn operand_types(
     operator: Arithmetic,
     left: &DataType,
@@ -230,8 +234,8 @@ fn as_decimal(data_type: &DataType, wide: bool) -> Option<DataType> {
     Some(if wide { Decimal256(precision, scale) } else { Decimal128(precision, scale) })
 }
 
-/// The type in which one value is computed, so that few kernels serve every type and `int8 * 100`
-/// does not overflow.
+/// Returns the type in which a value is computed, so that a few kernels suffice for all types and
+/// `int8 * 100` does not overflow.
 pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         Null | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Int64,
@@ -246,7 +250,7 @@ pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// The type of a literal on its own.
+/// Returns the type of a literal on its own.
 pub(super) fn literal_type(literal: &Literal) -> DataType {
     match literal {
         Literal::Null => Null,
@@ -270,8 +274,8 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
     }
 }
 
-/// The type of a literal beside a value of another type: that one where it holds the literal
-/// exactly, which spares the column a cast.
+/// Returns the type of a literal next to a value of another type. This is the other value's type if
+/// it can hold the literal exactly, which avoids casting the column.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {
@@ -303,7 +307,7 @@ fn fits(value: i128, data_type: &DataType) -> bool {
 
 fn decimal_literal_type(value: i128, scale: u8) -> DataType {
     let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
-    // At most 38 of each, which `parse_sql` has checked.
+    // `parse_sql` has checked that there are at most 38 digits.
     Decimal128(
         u8::try_from(digits).unwrap_or(38).max(scale).max(1),
         i8::try_from(scale).unwrap_or(38),
@@ -318,7 +322,7 @@ fn coarsest_unit(nanoseconds: i128) -> TimeUnit {
         .unwrap_or(TimeUnit::Nanosecond)
 }
 
-/// The nanoseconds of one unit.
+/// Returns the number of nanoseconds in one unit.
 pub(super) fn nanoseconds_of(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,

@@ -1,5 +1,5 @@
-//! An expression whose value is wanted, over the rows of one table; and conditions on the times of
-//! pairs that such values make.
+//! Expressions that compute a value from the rows of one table, and conditions on the times of
+//! pairs that depend on such values.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
@@ -14,7 +14,7 @@ use crate::{Error, Result, shown};
 /// An expression over the columns of one of two tables, checked against their schemas.
 #[derive(Clone, Debug)]
 pub(crate) struct RowValue {
-    /// The argument that it was given as, for errors.
+    /// The argument in which the expression was passed, for error messages.
     argument: &'static str,
     root: TypedOperation,
     side: Origin,
@@ -22,13 +22,12 @@ pub(crate) struct RowValue {
 }
 
 impl RowValue {
-    /// Checks that `expr` reads columns of one side, which exist, and combines types that go
-    /// together.
+    /// Checks that `expr` reads existing columns of only one side, and combines compatible types.
     ///
     /// # Errors
     ///
-    /// A schema error that names the argument, the column or the operation, its types and what was
-    /// expected.
+    /// Returns a schema error that names the argument, the column or operation, its types, and the
+    /// expected types.
     pub(crate) fn bind(
         argument: &'static str,
         expr: &Expr,
@@ -58,12 +57,13 @@ impl RowValue {
         Ok(RowValue { argument, root, side, columns })
     }
 
-    /// The side whose columns it reads.
+    /// Returns the side whose columns the expression reads.
     pub(crate) fn side(&self) -> Origin {
         self.side
     }
 
-    /// The columns that it reads of its side: their places in the schema, ascending.
+    /// Returns the columns that the expression reads from its side, as ascending positions in the
+    /// schema.
     pub(crate) fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -72,16 +72,16 @@ impl RowValue {
         &self.root.data_type
     }
 
-    /// The text that the user wrote.
+    /// Returns the text that the user wrote.
     pub(crate) fn text(&self) -> &str {
         &self.root.text
     }
 
-    /// Its value for each row of a batch of its side.
+    /// Returns the value of the expression for each row of a batch of its side.
     ///
     /// # Errors
     ///
-    /// A data error where whole numbers, decimals or times overflow or are divided by zero.
+    /// Returns a data error if integers, decimals or times overflow or are divided by zero.
     pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let columns: Vec<ArrayRef> =
             self.columns.iter().map(|&column| batch.column(column).clone()).collect();
@@ -91,24 +91,24 @@ impl RowValue {
     }
 }
 
-/// The condition that the time of the other side's row is within an end that columns of one side
-/// give.
+/// The condition that the time of the other side's row is within an end computed from columns of
+/// one side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndCondition<'a> {
-    /// The argument that the end was given as.
+    /// The argument in which the end was passed.
     pub(crate) argument: &'static str,
     pub(crate) rule: EndRule,
-    /// The side whose columns give the end.
+    /// The side from whose columns the end is computed.
     pub(crate) side: Origin,
     pub(crate) expr: &'a Expr,
-    /// The time columns of the left and of the right side.
+    /// The time columns of the left and the right side.
     pub(crate) times: (&'a str, &'a str),
     /// The unit of a step; `None` for integers and days.
     pub(crate) unit: Option<TimeUnit>,
 }
 
 impl EndCondition<'_> {
-    /// The time of its side, the time of the other side, and the value.
+    /// Returns the time of the condition's side, the time of the other side, and the value.
     pub(super) fn exprs(&self) -> [Expr; 3] {
         let left = Expr::Column(Origin::Left, self.times.0.to_owned());
         let right = Expr::Column(Origin::Right, self.times.1.to_owned());
@@ -120,8 +120,8 @@ impl EndCondition<'_> {
 }
 
 impl Predicate {
-    /// The conditions of at least one end, and a condition that is looked at where they hold. Times
-    /// fit 64 bits in the unit of a step.
+    /// Binds the conditions for one or more ends, followed by a condition that is evaluated where
+    /// they hold. Times must fit in 64 bits in the unit of a step.
     pub(crate) fn bind_with_ends(
         ends: &[EndCondition<'_>],
         condition: Option<&Expr>,

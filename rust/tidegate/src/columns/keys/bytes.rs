@@ -1,4 +1,5 @@
-//! Keys that are byte strings: a string column as it is, all other columns encoded.
+//! Keys that are byte strings: string columns are used unchanged, and all other columns are
+//! encoded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::columns::cast::cast;
 use crate::columns::table::Table;
 use crate::{Error, Result};
 
-/// A column of strings or binaries, dictionary-encoded or not.
+/// A column of strings or binary values, with or without a dictionary.
 pub(crate) struct ByteColumn {
     chunks: ColumnChunks,
 }
@@ -73,7 +74,7 @@ impl KeyColumns for ByteColumn {
 }
 
 /// Writes the numbers of the keys of a dictionary-encoded array. Each value is numbered once, when
-/// the first row has it.
+/// it first occurs in a row.
 fn number_codes(
     dictionary: &dyn AnyDictionaryArray,
     mut number_of: impl FnMut(&[u8]) -> u32,
@@ -99,11 +100,11 @@ fn number_codes(
     Ok(())
 }
 
-/// The values of a dictionary, and the place of each row's value.
+/// Returns the values of a dictionary, and the position of each row's value.
 fn decoded(dictionary: &dyn AnyDictionaryArray) -> Result<(LargeBinaryArray, UInt32Array)> {
     let values = cast(dictionary.values(), &DataType::LargeBinary)?.as_binary::<i64>().clone();
     let codes = match dictionary.keys().as_primitive_opt::<Int32Type>() {
-        // No code is negative, so it has the same bits.
+        // No code is negative, so its bits remain the same.
         Some(codes) => {
             let bits = codes.values().inner().clone();
             UInt32Array::new(ScalarBuffer::from(bits), codes.nulls().cloned())
@@ -140,12 +141,12 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
     Ok(())
 }
 
-/// Several columns, or one of any other type, as encoded rows.
+/// Several columns, or one column of any other type, as encoded rows.
 pub(crate) struct RowColumns<'a> {
     table: &'a Table,
     columns: Vec<(usize, &'a DataType)>,
     chunks: ColumnChunks,
-    /// Whether a row with a null has a key.
+    /// True if a row with a null has a key.
     nulls_are_values: bool,
 }
 
@@ -159,12 +160,12 @@ impl<'a> RowColumns<'a> {
         }
     }
 
-    /// The same rows, of which those with a null have a key, too.
+    /// Returns the same rows, but with keys for rows that contain nulls.
     pub(super) fn with_nulls(self) -> Self {
         RowColumns { nulls_are_values: true, ..self }
     }
 
-    /// The type in which a column enters the encoding.
+    /// Returns the type in which a column is encoded.
     fn encoded_type(common: &DataType) -> DataType {
         match common {
             _ if is_word(common) => DataType::Int64,
@@ -192,7 +193,7 @@ impl KeyColumns for RowColumns<'_> {
     }
 
     fn for_each(&self, rows: Range<usize>, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
-        /// Rows encoded at a time: their bytes should stay in a cache.
+        /// The number of rows encoded at a time, chosen so that their bytes stay in a cache.
         const ENCODED: usize = 1 << 12;
         let fields =
             self.columns.iter().map(|(_, common)| SortField::new(Self::encoded_type(common)));
@@ -237,11 +238,11 @@ mod tests {
 
     const WORDS: [Option<&str>; 5] = [Some("a"), None, Some(""), Some("a"), Some("bc")];
 
-    /// The words of each chunk by their codes, in dictionaries that begin at different words.
+    /// Encodes the words of each chunk with dictionaries that begin at different words.
     fn coded<K: ArrowDictionaryKeyType>(chunks: &[Vec<Option<u8>>]) -> Vec<ArrayRef> {
         let chunk = |(first, codes): (usize, &Vec<Option<u8>>)| -> ArrayRef {
             let words: StringArray = WORDS.into_iter().cycle().skip(first).take(5).collect();
-            // One more row before, so that each chunk begins behind the beginning of its array.
+            // Prepend another row so that each chunk starts after the beginning of its array.
             let codes = [Some(0)].into_iter().chain(codes.iter().copied());
             let keys: PrimitiveArray<K> = codes
                 .map(|code| code.map(|code| K::Native::from_usize(code.into()).expect("a code")))

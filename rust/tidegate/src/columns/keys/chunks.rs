@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 
 use crate::columns::table::Table;
 
-/// The chunks of a column and where each starts.
+/// The chunks of a column, and the row at which each chunk starts.
 pub(super) struct ColumnChunks {
     pub(super) arrays: Vec<ArrayRef>,
     pub(super) starts: Vec<usize>,
@@ -26,7 +26,8 @@ impl ColumnChunks {
         *self.starts.last().expect("a start and the end")
     }
 
-    /// The parts of chunks that make up a range of rows: chunk number and range in it.
+    /// Returns the parts of chunks that make up a range of rows: the number of each chunk, and a
+    /// range within it.
     pub(super) fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         let bounds = self.starts.windows(2).enumerate();
         bounds.filter_map(move |(chunk, bounds)| {

@@ -1,22 +1,23 @@
-//! Key columns as dense numbers: equal keys get equal numbers, for any layout of the columns.
+//! Converts key columns to dense numbers: equal keys get equal numbers, regardless of the columns'
+//! layouts.
 //!
-//! The right side's keys are numbered, in parts by several threads; the left side's are looked up.
-//! A key that holds a null, and a left key that no right row has, is
+//! The keys of the right side are numbered in parts by several threads, and the keys of the left
+//! side are looked up. A key that contains a null, or a left key that no right row has, gets
 //! [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 //!
-//! There are three ways, by the type of the key:
+//! There are three methods, depending on the type of the key:
 //!
-//! - *direct*: one column stored as 64-bit integers whose values span little more than there are
-//!   rows. The number is the distance from the smallest.
-//! - *integers*: any other such column: a hash table of integers.
-//! - *bytes*: strings and binaries as they are, anything else and several columns through
-//!   `arrow-row`'s encoding, in which equal keys are equal bytes: a hash table of byte strings.
+//! - *direct*: for a single column of 64-bit integers whose values span little more than the number
+//!   of rows. Each number is the key's distance from the smallest key.
+//! - *integers*: a hash table of integers, for any other such column.
+//! - *bytes*: a hash table of byte strings. Strings and binary values are used unchanged; other
+//!   types and multiple columns are encoded by `arrow-row`, in which equal keys have equal bytes.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `types.rs` | which keys can be equal |
+//! | `types.rs` | the types of keys that can be equal |
 //! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
 //! | `chunks.rs` | the chunks of a column |
 //! | `numbering.rs` | the numbers of keys, and the hash tables that find them |
@@ -76,7 +77,7 @@ impl KeyColumn {
         Ok(KeyColumn { left, right, common })
     }
 
-    /// Returns the type that the values of both sides are converted to for comparison.
+    /// Returns the type to which the values of both sides are converted for comparison.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
     }
@@ -91,7 +92,7 @@ impl KeyColumn {
     }
 }
 
-/// How to compare keys that cannot be.
+/// Returns advice on how to convert keys that cannot be compared.
 fn mend(left: &DataType, right: &DataType) -> String {
     let is_key = |given: &DataType| common_type(given, given).is_some();
     let is_castable = |given: &DataType| given.is_integer() || given.is_string();
@@ -147,8 +148,8 @@ pub(crate) fn encode(
     number::<ByteTable, _>(&left, &right, "hashed rows of several columns", driver)
 }
 
-/// Numbers the keys of one table, for grouping. A null is a value like any other where there are
-/// several columns; the null of a single column is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
+/// Numbers the keys of one table, for grouping. With several columns, a null is a value like any
+/// other; a null in a single column is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
     let nothing = Table::from(&**table.schema());
     if let [_] = columns {
@@ -161,7 +162,7 @@ pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Drive
     number::<ByteTable, _>(&rows(&nothing), &rows(table), "hashed rows of several columns", driver)
 }
 
-/// The keys of one side, for a caller that numbers them itself.
+/// The keys of one side, for a caller that numbers the keys itself.
 pub(crate) enum SideKeys<'a> {
     Words(WordColumn),
     Bytes(ByteColumn),
@@ -169,12 +170,12 @@ pub(crate) enum SideKeys<'a> {
 }
 
 impl<'a> SideKeys<'a> {
-    /// Whether keys of these columns are words; they are byte strings otherwise.
+    /// Returns whether keys of these columns are words; otherwise, they are byte strings.
     pub(crate) fn are_words(columns: &[KeyColumn]) -> bool {
         matches!(columns, [column] if is_word(&column.common))
     }
 
-    /// The keys in columns of a table, compared in these types.
+    /// Returns the keys in columns of a table, which are compared in these types.
     pub(crate) fn new(table: &'a Table, columns: &[(usize, &'a DataType)]) -> Result<Self> {
         Ok(match columns {
             [(column, common)] if is_word(common) => {
@@ -187,7 +188,7 @@ impl<'a> SideKeys<'a> {
         })
     }
 
-    /// The same, where a null among several columns is a value like any other.
+    /// Returns the same keys, but treats a null among several columns as a value like any other.
     pub(crate) fn with_nulls(self) -> Self {
         match self {
             SideKeys::Rows(keys) => SideKeys::Rows(keys.with_nulls()),
@@ -195,7 +196,7 @@ impl<'a> SideKeys<'a> {
         }
     }
 
-    /// Calls `each` with every key in row order; `None` for one that holds a null.
+    /// Calls `each` with every key in row order, and with `None` for keys that contain a null.
     pub(crate) fn for_each_word(&self, mut each: impl FnMut(Option<i64>)) -> Result<()> {
         match self {
             SideKeys::Words(keys) => keys.for_each(0..keys.rows(), |key| each(key.copied())),
@@ -203,7 +204,7 @@ impl<'a> SideKeys<'a> {
         }
     }
 
-    /// As [`for_each_word`](Self::for_each_word), for keys that are byte strings.
+    /// Like [`for_each_word`](Self::for_each_word), but for keys that are byte strings.
     pub(crate) fn for_each_bytes(&self, each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         match self {
             SideKeys::Bytes(keys) => keys.for_each(0..keys.rows(), each),

@@ -1,7 +1,7 @@
-//! The numbers of keys: in order of first appearance, by a hash table.
+//! Numbers keys in order of first appearance, using a hash table.
 //!
-//! Each table draws a random seed so that an attacker cannot choose keys whose hashes collide. The
-//! numbers do not depend on the seed.
+//! Each hash table uses a random seed, so that an attacker cannot choose keys whose hashes collide.
+//! The numbers of keys do not depend on the seed.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use tidegate_structures::memory::partition::ranges;
 
 use crate::Result;
 
-/// Rows a thread encodes at a time.
+/// The number of rows that a thread encodes at a time.
 pub(super) const PART_ROWS: usize = 1 << 16;
 
 /// The numbers of both sides' keys.
@@ -24,15 +24,15 @@ pub(super) const PART_ROWS: usize = 1 << 16;
 pub(crate) struct Keys {
     pub(crate) left: Pages<u32>,
     pub(crate) right: Pages<u32>,
-    /// One more than the largest number.
+    /// One more than the largest number in use.
     pub(crate) count: usize,
-    /// Where a number is the key's distance from the smallest: that one.
+    /// The smallest key, if each number is the key's distance from it.
     pub(crate) smallest: Option<i64>,
-    /// How they were made, for people.
+    /// The method by which the numbers were computed, as shown to users.
     pub(crate) method: &'static str,
 }
 
-/// The slices of `values` that consecutive ranges stand for.
+/// Splits `values` into the slices for consecutive ranges.
 pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
     let cut = |part: &Range<usize>| {
         let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
@@ -42,18 +42,19 @@ pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> V
     parts.iter().map(cut).collect()
 }
 
-/// A side's keys, handed out row by row.
+/// The keys of one side, which are read row by row.
 pub(super) trait KeyColumns: Sync {
     type Key: ?Sized;
 
     fn rows(&self) -> usize;
 
-    /// Calls `each` with every key of a range of rows, in order; `None` for a key that holds a
-    /// null.
+    /// Calls `each` with every key in a range of rows, in order, and with `None` for a key that
+    /// contains a null.
     fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
 
-    /// Writes the numbers of the keys of a range of rows, in order; [`NO_KEY`] for a key that holds
-    /// a null. `number_of` may be asked once for several rows whose keys are known to be equal.
+    /// Writes the numbers of the keys in a range of rows, in order, and [`NO_KEY`] for a key that
+    /// contains a null. `number_of` can be called once for several rows whose keys are known to be
+    /// equal.
     fn write_numbers(
         &self,
         rows: Range<usize>,
@@ -77,7 +78,7 @@ pub(super) trait KeyTable: Default + Send + Sync {
     fn for_each(&self, each: impl FnMut(&Self::Key));
 }
 
-/// Numbers the right keys through a hash table and looks the left ones up.
+/// Numbers the right keys with a hash table, and looks up the left keys in it.
 pub(super) fn number<T, S>(
     left: &S,
     right: &S,
@@ -125,11 +126,12 @@ where
     Ok(Keys { left: found.written(), right: numbers, count: all.len(), smallest: None, method })
 }
 
-/// Makes room for one more key, if there is none.
+/// Makes room for one more key if the table is full.
 #[inline]
 pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
     if numbers.len() == numbers.capacity() {
-        // Twice as many places as now, an eighth of which stay empty, each with a byte beside.
+        // The table grows to twice as many slots, an eighth of which remain empty; each slot has an
+        // additional byte.
         memory::demand_values::<(N, [u8; 2])>(numbers.capacity().saturating_mul(2));
     }
     memory::reserve(keys, 1);
@@ -181,7 +183,7 @@ impl KeyTable for IntegerTable {
 pub(super) struct ByteTable {
     hasher: RandomState,
     numbers: HashTable<(u64, u32)>,
-    /// The distinct keys, one after the other.
+    /// The distinct keys, one after another.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -232,8 +234,8 @@ impl KeyTable for ByteTable {
 mod tests {
     use super::*;
 
-    /// An attacker who knows the hashes of one table can choose keys that collide in it. These keys
-    /// must not collide in any other table.
+    /// An attacker who knows the hashes of one table can choose keys that collide in that table.
+    /// Keys that collide in one table must not collide in any other table.
     #[test]
     fn each_table_has_hashes_of_its_own() {
         let words = [(); 2].map(|()| IntegerTable::default().hasher.hash_one(7_i64));

@@ -1,8 +1,8 @@
-//! Types of keys: which can be equal, and how they are compared.
+//! The types of keys: which types can be compared for equality, and how.
 
 use arrow_schema::{DataType, TimeUnit};
 
-/// The type in which values of two types are compared for equality, if they can be.
+/// Returns the type in which values of two types can be compared for equality, if there is one.
 pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256,
@@ -48,7 +48,7 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
 }
 
 /// Returns a type that can hold both negative integers and integers that need all 64 unsigned bits,
-/// if columns of these types can contain both. A single integer type cannot hold all these values.
+/// if columns of these types can contain both. No single integer type can hold all of these values.
 pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
     let plain = |t: &&DataType| match t {
         DataType::Dictionary(_, values) => (**values).clone(),
@@ -71,7 +71,8 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if rank(a) >= rank(b) { a } else { b }
 }
 
-/// Whether equality of the type is equality of 64-bit words, once floats are in canonical form.
+/// Returns whether values of the type are equal if and only if their 64-bit words are, provided
+/// that floats are in canonical form.
 pub(crate) fn is_word(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Float64, Int64, Timestamp, UInt64};
     matches!(data_type, Boolean | Date32 | Date64 | Float64 | Int64 | Timestamp(..) | UInt64)

@@ -20,7 +20,7 @@ use crate::columns::time::{self, as_int64};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// A chunk as words: equal values, and only they, have equal words.
+/// Converts a chunk to words that are equal if and only if the values are.
 pub(super) fn word_chunk(
     table: &Table,
     column: usize,
@@ -44,14 +44,14 @@ pub(super) fn word_chunk(
         DataType::Dictionary(_, values) => cast(chunk, values).map_err(failed)?,
         _ => chunk.clone(),
     };
-    // An unsigned key above the signed range has no equal on a side with signed keys; a null has
-    // none either.
+    // An unsigned key above the signed range equals no key on a side with signed keys, and neither
+    // does a null.
     if *common == DataType::Int64 && *chunk.data_type() == DataType::UInt64 {
         return Ok(chunk
             .as_primitive::<UInt64Type>()
             .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
     }
-    // A time that does not fit the finer unit of the other side has no equal there either.
+    // A time that does not fit the finer unit of the other side also equals no key there.
     if let (DataType::Timestamp(..), Some(values)) = (common, as_int64(&chunk)) {
         let nanoseconds = |data_type: &DataType| match data_type {
             DataType::Timestamp(unit, _) => Some(time::nanoseconds(*unit)),
@@ -83,7 +83,7 @@ pub(super) fn word_chunk(
     })
 }
 
-/// One bit pattern for all NaN, and one for both zeros.
+/// Returns one bit pattern for all NaN values, and one for both zeros.
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN
@@ -149,7 +149,7 @@ pub(super) struct KeySpan {
 }
 
 impl KeySpan {
-    /// Whether numbering by distance costs no more memory than a hash table of the rows would.
+    /// Returns whether numbering by distance requires no more memory than a hash table of the rows.
     pub(super) fn is_direct(self, rows: usize) -> bool {
         self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
     }
@@ -166,7 +166,8 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
         for (chunk, range) in column.starts.pieces(rows) {
             let (values, nulls) = &column.chunks[chunk];
             match nulls {
-                // Minimum and maximum in one pass each, so that both are vectorised.
+                // Compute the minimum and the maximum in separate passes, so that both are
+                // vectorized.
                 None => widen(
                     values[range.clone()].iter().copied().fold(i64::MAX, i64::min),
                     values[range].iter().copied().fold(i64::MIN, i64::max),
@@ -183,7 +184,7 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
     Ok(spans.into_iter().flatten().reduce(wider))
 }
 
-/// Numbers keys by their distance from the smallest right one.
+/// Numbers keys by their distance from the smallest right key.
 pub(super) fn direct(
     left: &WordColumn,
     right: &WordColumn,

@@ -10,13 +10,13 @@ use crate::{Error, Result};
 /// An interval end, as specified by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// In the unit of the time columns, or in the finer one if their units differ.
+    /// A bound in the unit of the time columns, or in the finer unit if their units differ.
     Steps(i128),
-    /// In nanoseconds.
+    /// A bound in nanoseconds.
     Nanoseconds(i128),
 }
 
-/// Returns a duration as a number of units. Fails if it is not a whole number.
+/// Returns a duration as a number of units. Fails if the result is not a whole number.
 pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     let end = end(name, bound, unit, Round::Down)?;
     if !end.whole {
@@ -29,8 +29,8 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// Returns an interval end, in nanoseconds or as a plain integer; the size of `unit` on the same
-/// scale; and the end in that unit, formatted for messages.
+/// Returns an interval end in nanoseconds or as a plain integer, the size of `unit` on the same
+/// scale, and the end in that unit, formatted for messages.
 pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
     let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
     Ok((amount, step, Fraction { amount, step }.show()))
@@ -44,8 +44,8 @@ pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     units.into_iter().find(|unit| nanoseconds(*unit) == step)
 }
 
-/// Returns the interval in whole units. It contains exactly the times that the caller specified,
-/// even if an end lies between two units.
+/// Returns the interval in whole units. The interval contains exactly the times that the caller
+/// specified, even if an end lies between two units.
 pub(crate) fn interval(
     lower: Option<Bound>,
     upper: Option<Bound>,
@@ -81,14 +81,14 @@ pub(crate) fn interval(
     Ok(Interval { lower: low.map(|low| low.steps), upper: high.map(|high| high.steps), closed })
 }
 
-/// Returns how far rows may be out of order, rounded down to whole units. Times are whole units, so
-/// rounding does not change the meaning.
+/// Returns how far rows can be out of order, rounded down to whole units. Times are whole units, so
+/// rounding does not change which rows are late.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
     lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))
 }
 
 /// Returns a duration, rounded down to whole units. Fails if it is negative. Times are whole units,
-/// so rounding does not change the meaning.
+/// so rounding does not change its meaning.
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
@@ -137,14 +137,15 @@ enum Round {
 #[derive(Clone, Copy)]
 struct WholeEnd {
     steps: i64,
-    /// Whether the exact value is a whole number of units. Only then can a time equal the end.
+    /// True if the exact value is a whole number of units. A time can equal the end only if the
+    /// exact value is a whole number.
     whole: bool,
     exact: Fraction,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fraction {
-    /// In nanoseconds, or in the unit of an integer column.
+    /// The exact value, in nanoseconds or in the unit of an integer column.
     amount: i128,
     step: i64,
 }

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub(crate) enum Unit {
     /// A plain number without a unit.
     Integer,
-    /// This number of nanoseconds.
+    /// A fixed number of nanoseconds.
     Nanoseconds(i64),
 }
 
@@ -37,7 +37,7 @@ impl Unit {
         if extension.is_some_and(|name| name == "pandas.period") {
             let name = field.name();
             return Err(Error::schema(format!(
-                "{table}: column `{name}` is of periods of pandas, which have a start and an end, \
+                "{table}: column `{name}` contains pandas periods, which have a start and an end, \
                  expected a time; write {table}.assign({name}={table}[\"{name}\"].dt.to_timestamp())"
             )));
         }
@@ -132,9 +132,9 @@ fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)
         _ => false,
     };
     if zoned(left) != zoned(right) {
-        let next = "give both a zone or neither";
+        let next = "give both a time zone or neither";
         return Err(Error::schema(format!(
-            "times with and without a zone cannot be compared: {}; {next}",
+            "times with and without a time zone cannot be compared: {}; {next}",
             describe()
         )));
     }

@@ -20,7 +20,7 @@ use crate::columns::table::Table;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// A column of 64-bit integers, borrowed from Arrow where it already is one.
+/// A column of 64-bit integers, borrowed from Arrow where possible.
 #[derive(Debug)]
 pub(crate) enum Int64s {
     Arrow(ScalarBuffer<i64>),
@@ -28,7 +28,7 @@ pub(crate) enum Int64s {
 }
 
 impl Int64s {
-    /// As one Arrow buffer, which many can hold.
+    /// Returns the values as one Arrow buffer, which can be shared.
     pub(crate) fn into_buffer(self) -> ScalarBuffer<i64> {
         match self {
             Int64s::Arrow(values) => values,
@@ -48,7 +48,7 @@ impl Deref for Int64s {
     }
 }
 
-/// The times of a column in `unit`.
+/// Returns the times of a column in `unit`.
 pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> {
     let field = table.schema().field(column);
     let chunks = table.chunks(column);
@@ -60,7 +60,8 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
     read(table, column, &chunks, unit)
 }
 
-/// As [`times`], of a column that may have nulls: 0 in their rows, and the numbers of these rows.
+/// Like [`times`], but for a nullable column. Returns 0 for nulls, together with the numbers of
+/// their rows.
 pub(crate) fn times_or_nulls(
     table: &Table,
     column: usize,
@@ -85,7 +86,7 @@ pub(crate) fn times_or_nulls(
 /// and a right time only with `ends`.
 ///
 /// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
-/// original order. This is an error only if such a time, shifted by one of `ends`, could reach a
+/// original order. Returns an error only if such a time, shifted by one of `ends`, could reach a
 /// time on the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
@@ -105,7 +106,7 @@ pub(crate) fn both_times(
         }
     }
     let (mut moved, beyond) = moved_times(&[(left, columns.0), (right, columns.1)], unit, &error)?;
-    // No time was moved on the side with the finer unit.
+    // On the side with the finer unit, no time has been moved.
     let is_left = scale(left.schema().field(columns.0), unit) > 1;
     let others = &moved[usize::from(is_left)];
     let settled = ends.iter().map(|end| if is_left { *end } else { -end }).all(|end| {
@@ -122,9 +123,9 @@ pub(crate) fn both_times(
 /// The positions assigned to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The latest of the times that are too early.
+    /// The latest time among those that are too early.
     below: Option<i64>,
-    /// The earliest of the times that are too late.
+    /// The earliest time among those that are too late.
     above: Option<i64>,
 }
 
@@ -210,13 +211,13 @@ fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
     Some(times)
 }
 
-/// The times of an array of a type that [`Unit::of`] accepts, with 0 in place of nulls.
+/// Returns the times of an array whose type [`Unit::of`] accepts, with 0 in place of nulls.
 fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     let data = chunk.to_data();
     let width = chunk.data_type().primitive_width().expect("a time has a width");
     let from = data.offset() * width;
     let given = &data.buffers()[0][from..from + data.len() * width];
-    // From 8-byte values, so that these are aligned.
+    // Allocate 8-byte values, so that the data is aligned.
     let mut words = memory::filled(given.len().div_ceil(8), 0_i64);
     let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..given.len()];
     bytes.copy_from_slice(given);
@@ -231,7 +232,7 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     make_array(data.build().expect("values of the type, without nulls"))
 }
 
-/// The times of the chunks of a column, which have no nulls, in `unit`.
+/// Returns the times of a column's chunks, which contain no nulls, in `unit`.
 fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result<Int64s> {
     let field = table.schema().field(column);
     let factor = scale(field, unit);
@@ -251,7 +252,8 @@ fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result
     Ok(Int64s::Own(times.written()))
 }
 
-/// The times of a chunk in `unit`. Its first row is called row `first` in messages.
+/// Returns the times of a chunk in `unit`. Messages refer to the first row of the chunk as row
+/// `first`.
 pub(crate) fn chunk_times(
     name: &str,
     field: &Field,
@@ -271,7 +273,7 @@ pub(crate) fn chunk_times(
     }
 }
 
-/// How many steps of `unit` a step of a time column is.
+/// Returns the number of steps of `unit` in one step of a time column.
 pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     match (Unit::of("", field).expect("a column whose type was checked"), unit) {
         (Unit::Nanoseconds(coarse), Unit::Nanoseconds(fine)) => coarse / fine,
@@ -317,7 +319,7 @@ fn no_nulls(name: &str, field: &Field, chunk: &dyn Array, first: usize) -> Resul
     })
 }
 
-/// The values of an array whose type is stored as a 64-bit integer.
+/// Returns the values of an array whose type is stored as 64-bit integers.
 pub(crate) fn as_int64(array: &dyn Array) -> Option<ScalarBuffer<i64>> {
     match array.data_type() {
         DataType::Int64 => Some(array.as_primitive::<Int64Type>().values().clone()),
@@ -338,7 +340,8 @@ pub(crate) fn as_int64(array: &dyn Array) -> Option<ScalarBuffer<i64>> {
     }
 }
 
-/// The time column whose times in `unit` are `values`, if it is stored as they are.
+/// Returns the time column whose times in `unit` are `values`, if the column stores exactly these
+/// integers.
 pub(crate) fn from_int64(
     field: &Field,
     unit: Unit,
@@ -350,15 +353,15 @@ pub(crate) fn from_int64(
     is_int64(field, unit).then(|| make_array(data.build().expect("64-bit values")))
 }
 
-/// Whether a time column has its times in `unit`, in 64 bits.
+/// Returns whether a time column stores its times as 64-bit integers in `unit`.
 pub(crate) fn is_int64(field: &Field, unit: Unit) -> bool {
     let data_type = field.data_type();
     matches!(data_type, DataType::Int64 | DataType::Date64 | DataType::Timestamp(..))
         && scale(field, unit) == 1
 }
 
-/// Writes the times of a chunk times `factor`; the row of the first that does not fit, if one does
-/// not.
+/// Writes the times of a chunk multiplied by `factor`. Returns the row of the first result that
+/// does not fit, if any.
 fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize> {
     fn each<T: Copy>(
         values: &[T],

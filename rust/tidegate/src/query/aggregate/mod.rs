@@ -1,4 +1,4 @@
-//! Aggregates over sliding windows, as they are asked for.
+//! Queries for aggregates over sliding windows.
 
 pub(crate) mod plan;
 pub(crate) mod udf;
@@ -24,21 +24,21 @@ pub use user::{UserDefined, UserResult};
 pub enum Windows {
     /// `[k * advance + offset, k * advance + offset + size)` for every integer k.
     Sliding {
-        /// How long a window is.
+        /// The length of a window.
         size: Bound,
-        /// How much later the next window begins; `None` for the size.
+        /// The time from the start of one window to the start of the next; `None` for the size.
         advance: Option<Bound>,
-        /// Where windows begin, counted from the epoch.
+        /// The start of the windows, relative to the epoch.
         offset: Bound,
     },
-    /// Of each key, from a row up to this time after the last row that falls in the window.
+    /// Per key, a window from a row until this long after the last row that falls in the window.
     Session(Bound),
 }
 
-/// An aggregation: which windows, which keys, which values. The result has a row for each window
-/// and key that rows fall in.
+/// An aggregation: its windows, keys and values. The result has one row for each window and key
+/// that contains rows.
 ///
-/// How often each sensor was read in windows of 10:
+/// This example counts how often each sensor was read in windows of 10:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -76,127 +76,127 @@ pub enum Windows {
 pub struct Aggregation {
     /// The time column.
     pub on: String,
-    /// Which windows there are.
+    /// The kind of windows.
     pub windows: Windows,
     /// The key columns.
     pub by: Vec<String>,
     /// The columns that are computed.
     pub aggregates: Vec<Aggregate>,
-    /// Which rows there are.
+    /// The condition that selects rows.
     pub predicate: Option<Expr>,
-    /// How rows become the states of slices; `None` for the fastest. Sessions have no slices.
+    /// The design that turns rows into the states of slices; `None` for the fastest. Sessions have
+    /// no slices.
     pub algorithm: Option<Design>,
     /// The number of threads.
     pub threads: usize,
-    /// The most rows the result may have.
+    /// The maximum number of rows in the result.
     pub max_rows: Option<u64>,
 }
 
-/// How rows become the states of slices. All designs give the same results.
+/// A design that turns rows into the states of slices. All designs return the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Design {
-    /// Each source has states of its own, function by function.
+    /// Each source has separate states, one function at a time.
     #[default]
     Slices,
-    /// A queue with a lock for each source; one thread merges and updates.
+    /// A locked queue per source; one thread merges the rows and updates the states.
     MultiQueue,
-    /// The same without locks.
+    /// Lock-free queues instead of locked ones.
     LockFreeMultiQueue,
-    /// A gate merges; one thread updates.
+    /// A gate merges the rows; one thread updates the states.
     MergedSingleConsumer,
-    /// A gate merges; many threads update, each some of the keys.
+    /// A gate merges the rows; several threads update the states, each for some of the keys.
     MergedMultipleConsumer,
-    /// Nobody merges; each source updates.
+    /// Each source updates the states itself, without merging.
     WindowMerged,
 }
 
 /// A column of the result.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
     /// The function that is computed.
     pub function: Function,
-    /// The columns that it is of: none or one for a count, two where the function says so, any
-    /// number for a [`Udf`], else one.
+    /// The columns that the function reads: none or one for a count, two for functions of two
+    /// columns, any number for a [`Udf`], and one for all others.
     pub columns: Vec<String>,
-    /// Which of the rows count.
+    /// The condition that selects the rows that count.
     pub predicate: Option<Expr>,
 }
 
-/// The part of the rows that count which a function takes.
+/// The information that a function reads from the rows that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// That there is a value.
+    /// Whether there is a value.
     Presence,
-    /// The row, whatever it holds; it chooses one, or all.
+    /// The row itself, regardless of its values; the function chooses one row, or all.
     Rows,
-    /// Where the value is in the order of values; it chooses one.
+    /// The position of the value in the order of values; the function chooses one value.
     Order,
-    /// Where the value is in the order of values, equal floats being one value.
+    /// The position of the value in the order of values, with equal floats counting as one value.
     Distinct,
-    /// A number that is added to others: whole or a float.
+    /// A number that is added to others, either an integer or a float.
     Sums,
-    /// A whole number.
+    /// An integer.
     Integers,
     /// A float.
     Floats,
 }
 
-/// A function of the rows of a window. Nulls count for functions that choose rows or list them, and
-/// no others.
+/// A function of the rows of a window. Nulls count only for functions that choose or list rows.
 #[derive(Clone, Debug)]
 pub enum Function {
-    /// How many rows, or values.
+    /// The number of rows, or of values in a column.
     Count,
-    /// Their sum.
+    /// The sum of the values.
     Sum,
-    /// Their mean.
+    /// The mean of the values.
     Mean,
-    /// The smallest.
+    /// The smallest value.
     Min,
-    /// The largest.
+    /// The largest value.
     Max,
-    /// The first by time, source and position.
+    /// The first value by time, source and position.
     First,
-    /// The last by time, source and position.
+    /// The last value by time, source and position.
     Last,
-    /// The variance, of a sample.
+    /// The sample variance.
     Var,
-    /// The standard deviation, of a sample.
+    /// The sample standard deviation.
     Std,
-    /// The mean, each value counting by its weight.
+    /// The mean of the values, weighted by another column.
     WeightedMean,
-    /// The product.
+    /// The product of the values.
     Product,
-    /// Whether one is true.
+    /// True if any value is true.
     Any,
-    /// Whether none is false.
+    /// True if no value is false.
     All,
-    /// The value of one column where another is smallest.
+    /// The value of one column in the row where another column is smallest.
     ArgMin,
-    /// The value of one column where another is largest.
+    /// The value of one column in the row where another column is largest.
     ArgMax,
-    /// The covariance of two columns, of a sample.
+    /// The sample covariance of two columns.
     Covar,
     /// The correlation of two columns.
     Corr,
-    /// The value in the middle, or the mean of both.
+    /// The median, which is the mean of the two middle values for an even count.
     Median,
-    /// The value that a share of the values do not exceed.
+    /// The value that a given share of the values do not exceed.
     Quantile(Quantile),
-    /// How many values differ.
+    /// The number of distinct values.
     CountDistinct,
-    /// All values, as a list.
+    /// A list of all values.
     Collect,
-    /// A function of one's own, by states that combine.
+    /// A user-defined function with states that can be combined.
     User(UserDefined),
-    /// A function of one's own, of all values.
+    /// A user-defined function of all values.
     Udf(Udf),
 }
 
 impl Function {
-    /// All functions except the ones that users define and quantiles.
+    /// All functions except quantiles and those that users define.
     pub const ALL: [Function; 20] = [
         Function::Count,
         Function::Sum,
@@ -220,7 +220,7 @@ impl Function {
         Function::Collect,
     ];
 
-    /// The name that a caller uses.
+    /// Returns the name by which callers refer to the function.
     pub fn name(&self) -> &'static str {
         match self {
             Function::Count => "count",
@@ -249,7 +249,7 @@ impl Function {
         }
     }
 
-    /// The part of the rows that count which it takes.
+    /// Returns the information that the function reads from the rows that count.
     pub(crate) fn takes(&self) -> Takes {
         match self {
             Function::Count => Takes::Presence,
@@ -274,13 +274,13 @@ impl Function {
         }
     }
 
-    /// Whether it is of two columns.
+    /// Returns whether the function reads two columns.
     pub(crate) fn is_of_two(&self) -> bool {
         use Function::{ArgMax, ArgMin, Corr, Covar, WeightedMean};
         matches!(self, WeightedMean | ArgMin | ArgMax | Covar | Corr)
     }
 
-    /// Whether it needs all values of a window at once.
+    /// Returns whether the function needs all values of a window together.
     pub(crate) fn is_of_all_values(&self) -> bool {
         matches!(
             self,
@@ -299,7 +299,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// The text that decides the results of an aggregation of streams.
+    /// Returns the text that determines the results of an aggregation of streams.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")
@@ -314,7 +314,7 @@ impl Aggregation {
             .line("where", format_args!("{predicate:?}"))
     }
 
-    /// The plan of the aggregation of tables of these schemas.
+    /// Returns the plan for aggregating tables with these schemas.
     pub fn query_plan(&self, schemas: &[SchemaRef]) -> Result<AggregationPlan> {
         let plan = AggregatePlan::new(self, &named(schemas))?;
         Ok(AggregationPlan {
@@ -329,7 +329,7 @@ impl Aggregation {
     }
 }
 
-/// The text with a line for an aggregate.
+/// Returns the text with an additional line for an aggregate.
 pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Identity {
     let Aggregate { name, function, columns, predicate } = aggregate;
     let column = columns.first();
@@ -348,7 +348,7 @@ pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Ident
     )
 }
 
-/// The names that messages use: `stream`, or `streams[2]`.
+/// Returns the names that messages use: `stream`, or `streams[2]`.
 pub fn stream_names(count: usize) -> Vec<String> {
     match count {
         1 => vec!["stream".to_owned()],

@@ -19,12 +19,12 @@ use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// The columns that are read of the tables, and the columns that are made of them.
+/// The columns that are read from the tables, and the columns that are computed from them.
 #[derive(Debug)]
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: WindowSpan,
-    /// The key columns, by their places in the columns that functions read.
+    /// The key columns, as positions in the columns that functions read.
     pub(crate) by: Vec<KeyColumn>,
     pub(crate) functions: FunctionsPlan,
     pub(crate) tables: Vec<TablePlan>,
@@ -34,16 +34,16 @@ pub(crate) struct AggregatePlan {
 /// The functions, and the columns that they read.
 #[derive(Debug)]
 pub(crate) struct FunctionsPlan {
-    /// The columns that keys and values are read from, with the types that all tables' columns
-    /// take.
+    /// The columns from which keys and values are read, with the types to which all tables' columns
+    /// are converted.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
-    /// Where to record results that cannot be computed. If `None`, they are errors.
+    /// The record of results that cannot be computed. If `None`, such results cause an error.
     pub(crate) faults: Option<Faults>,
 }
 
 impl AggregatePlan {
-    /// Makes the conditions and functions of the plan record what they cannot compute.
+    /// Makes the conditions and functions of the plan record failures to compute a value.
     pub(crate) fn noting(mut self, faults: &Faults) -> Self {
         self.functions.faults = Some(faults.clone());
         for table in &mut self.tables {
@@ -55,7 +55,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// Makes the conditions record the rows that they cannot be computed for.
+    /// Makes the conditions record the rows for which they cannot be computed.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -63,16 +63,16 @@ impl InputPlan {
     }
 }
 
-/// Windows in steps of the unit.
+/// The windows, in steps of the time unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WindowSpan {
     Windows(Windows),
-    /// Sessions that end so much after their last row.
+    /// Sessions that end this long after their last row.
     Sessions(i64),
 }
 
 impl WindowSpan {
-    /// Whether all windows that hold a time begin and end within 64 bits.
+    /// Returns whether all windows that contain this time begin and end within 64 bits.
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
             WindowSpan::Windows(windows) => windows.fit(ts, ts),
@@ -81,7 +81,7 @@ impl WindowSpan {
     }
 }
 
-/// The columns that are read of one table.
+/// The columns that are read from one table.
 #[derive(Debug)]
 pub(crate) struct TablePlan {
     pub(crate) time: usize,
@@ -92,7 +92,7 @@ pub(crate) struct TablePlan {
 /// The columns of one table that functions read.
 #[derive(Debug)]
 pub(crate) struct InputPlan {
-    /// Where the columns of [`FunctionsPlan::read`] are.
+    /// The positions of the columns of [`FunctionsPlan::read`] in the table.
     pub(crate) read: Vec<usize>,
     /// The predicate of each aggregate.
     pub(crate) predicates: Vec<Option<Predicate>>,
@@ -103,12 +103,12 @@ pub(crate) struct InputPlan {
 pub(crate) struct OutputPlan {
     pub(crate) name: String,
     pub(crate) function: Function,
-    /// The places of its columns in `read`.
+    /// The positions of the function's columns in `read`.
     pub(crate) columns: Vec<usize>,
 }
 
 impl OutputPlan {
-    /// Its column, or the first of them.
+    /// Returns the function's column, or the first of its columns.
     pub(crate) fn column(&self) -> Option<usize> {
         self.columns.first().copied()
     }
@@ -120,7 +120,7 @@ impl OutputPlan {
             && of.data_type() == data_type
     }
 
-    /// The column whose values the function takes, if there is one.
+    /// Returns the column whose values the function reads, if there is one.
     pub(crate) fn taken(&self) -> Option<usize> {
         match self.function {
             _ if self.function.takes() == Takes::Rows => None,
@@ -129,7 +129,7 @@ impl OutputPlan {
         }
     }
 
-    /// The column of which the function chooses a row.
+    /// Returns the column by which the function chooses a row.
     pub(crate) fn chosen(&self) -> Option<usize> {
         let is_arg = matches!(self.function, Function::ArgMin | Function::ArgMax);
         self.column().filter(|_| is_arg || self.function.takes() == Takes::Rows)
@@ -225,7 +225,7 @@ impl AggregatePlan {
         lines.join("\n")
     }
 
-    /// The query, line by line.
+    /// Describes the query, line by line.
     pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
         let unit = self.unit.name();
         let windows = match &self.span {
@@ -252,7 +252,7 @@ impl AggregatePlan {
     }
 }
 
-/// A description of a design, for people, and why it was picked, if it was.
+/// Describes a design and, if it was chosen automatically, the reason for the choice.
 pub(crate) fn design(design: Option<Design>) -> &'static str {
     let Some(design) = design else {
         return "slices, which is the fastest: a row goes to one slice, each source has states of its own";
@@ -273,7 +273,7 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
     }
 }
 
-/// An aggregate as people write it.
+/// Formats an aggregate in the form in which users write it.
 pub(crate) fn show(aggregate: &Aggregate) -> String {
     let Aggregate { name, function, columns, predicate } = aggregate;
     let condition =
@@ -285,12 +285,12 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
-/// Names the table of an error that one of several tables made.
+/// Adds the name of a table to its error, if there are several tables.
 fn in_table(name: &str, tables: usize, error: Error) -> Error {
     if tables == 1 { error } else { error.within(name) }
 }
 
-/// The finest unit of all time columns.
+/// Returns the finest unit of all time columns.
 fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
     let zoned = |field: &Field| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
     let mut common = Unit::of(&tables[0].0, fields[0])?;
@@ -306,7 +306,7 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
         };
         if zoned(field) != zoned(fields[0]) {
             return Err(refuse(
-                "times with and without a zone cannot be compared; give all a zone or none",
+                "times with and without a time zone cannot be compared; give all of them one, or none",
             ));
         }
         common = match (common, Unit::of(name, field)?) {
@@ -343,7 +343,7 @@ fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
     })
 }
 
-/// The columns that are read, in types that hold the values of all tables.
+/// Returns the columns that are read, with types that can hold the values of all tables.
 fn read_schema(
     tables: &[(String, &Schema)],
     columns: &[Names<'_>],
@@ -403,7 +403,7 @@ fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
     })
 }
 
-/// The type of a window's start and end.
+/// Returns the type of a window's start and end.
 fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     let unit = match unit {
         Unit::Integer => return DataType::Int64,
@@ -449,7 +449,7 @@ fn schema(
 }
 
 impl FunctionsPlan {
-    /// The functions of the rows of one table, and the columns that are read of it.
+    /// Returns the functions for the rows of one table, and the columns that are read from it.
     pub(crate) fn of_table(
         aggregates: &[Aggregate],
         name: &str,
@@ -480,28 +480,28 @@ impl FunctionsPlan {
         Ok((functions, InputPlan { read, predicates }))
     }
 
-    /// A line for people about the functions of all values, if there are any. Each result is found
-    /// alone, or else from the one before it.
+    /// Returns the line of an explanation about functions of all values, if there are any. Each
+    /// result is computed separately, or else from the previous one.
     pub(crate) fn explain_all_values(&self, is_alone: bool) -> Option<String> {
         let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
         let names: Vec<&str> = functions.map(|one| &*one.name).collect();
         let how = match is_alone {
-            true => "each row's values are looked at one by one",
+            true => "each row's values are processed one by one",
             false => {
-                "rows are put by key and time, 16 bytes each; a window slides over their values \
+                "rows are sorted by key and time, 16 bytes each; a window slides over their values \
                  from result to result"
             }
         };
         (!names.is_empty()).then(|| format!("  all values {}: {how}", names.join(", ")))
     }
 
-    /// The columns of the result.
+    /// The result's columns.
     pub(crate) fn fields(&self) -> Result<Vec<Field>> {
         let field = |output: &OutputPlan| {
             self.check_columns(output)?;
             let of = output.column().map(|at| self.read.field(at));
             self.check_second(output)?;
-            // There may be rows that are all null, or left out by a condition.
+            // All rows of a group may be null, or excluded by a condition.
             let nullable = !matches!(output.function, Function::Count | Function::CountDistinct);
             let data_type = output_type(output, of)?;
             let metadata = of.filter(|of| output.has_values_of(of, &data_type)).map(meaning);
@@ -528,7 +528,7 @@ impl FunctionsPlan {
 }
 
 impl FunctionsPlan {
-    /// Refuses too many columns, and too few, and a quantile of no share.
+    /// Returns an error if there are too many or too few columns, or if a quantile has no share.
     fn check_columns(&self, output: &OutputPlan) -> Result<()> {
         let OutputPlan { name, function, columns } = output;
         let wrong = |expected: &str| {
@@ -549,7 +549,7 @@ impl FunctionsPlan {
         }
     }
 
-    /// Refuses a second column that the function cannot take.
+    /// Returns an error if there is a second column that the function cannot accept.
     fn check_second(&self, output: &OutputPlan) -> Result<()> {
         let OutputPlan { name, function, columns } = output;
         let Some(of) = columns.get(1).map(|&at| self.read.field(at)) else { return Ok(()) };
@@ -622,7 +622,7 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
 }
 
 impl TablePlan {
-    /// The columns of the table that something reads.
+    /// Returns all columns of the table that are read.
     pub(crate) fn every(&self) -> Vec<usize> {
         let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Origin::Left));
         let mut every = self.inputs.columns();
@@ -634,7 +634,7 @@ impl TablePlan {
 }
 
 impl InputPlan {
-    /// The columns that functions and their predicates read, ascending.
+    /// Returns the columns that functions and their predicates read, in ascending order.
     pub(crate) fn columns(&self) -> Vec<usize> {
         let predicates =
             self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Origin::Left));

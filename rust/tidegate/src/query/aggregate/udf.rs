@@ -1,4 +1,4 @@
-//! Functions of one's own that are given all values of a window.
+//! User-defined functions that receive all values of a window.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use arrow_schema::DataType;
 
 use crate::Result;
 
-/// A function of the values of windows. It is called for many windows at once, with a list column
-/// for each column that it is of, and returns a value for each window.
+/// A function of the values of windows. The function is called for many windows at a time, with one
+/// list column per input column, and returns one value per window.
 ///
-/// It is called from any thread, and from several at once. A window without rows has no call: its
-/// value is null.
+/// The function can be called from any thread, and from several at the same time. The function is
+/// not called for windows without rows, whose value is null.
 #[derive(Clone)]
 pub struct Udf {
     /// The type of its results.
@@ -21,7 +21,7 @@ pub struct Udf {
     pub call: Arc<Call>,
 }
 
-/// A function of list columns, which have the names of the columns that they are of.
+/// A function of list columns, which have the names of its input columns.
 type Call = dyn Fn(RecordBatch) -> Result<ArrayRef> + Send + Sync;
 
 impl fmt::Debug for Udf {

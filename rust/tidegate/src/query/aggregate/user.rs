@@ -1,4 +1,4 @@
-//! Functions that Rust code brings along, of Arrow columns.
+//! User-defined functions of Arrow columns that are written in Rust.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tidegate_operators::aggregate::{Aggregate, Column, OutputValue, UserFunction
 
 use super::{Function, Takes};
 
-/// A [`UserFunction`] of a column of numbers: see [`Function::of_floats`] and
+/// A [`UserFunction`] of a numeric column; see [`Function::of_floats`] and
 /// [`Function::of_integers`].
 #[derive(Clone, Copy)]
 pub struct UserDefined {
@@ -16,16 +16,16 @@ pub struct UserDefined {
     result: &'static DataType,
 }
 
-/// The input of a user's function, and the aggregate that it makes of the input.
+/// The input of a user-defined function, and the aggregate that it computes from the input.
 #[derive(Clone, Copy)]
 pub(crate) enum UserInput {
     Integers(for<'a> fn(Vec<Column<'a, i64>>) -> Aggregate<'a>),
     Floats(for<'a> fn(Vec<Column<'a, f64>>) -> Aggregate<'a>),
 }
 
-/// The result of a user's function: `i64` or `f64`.
+/// The result of a user-defined function: `i64` or `f64`.
 pub trait UserResult: OutputValue {
-    /// The type of the column of results.
+    /// The type of the result column.
     const TYPE: &'static DataType;
 }
 
@@ -38,7 +38,7 @@ impl UserResult for f64 {
 }
 
 impl UserDefined {
-    /// The type of the result; none if the function is not of such values.
+    /// Returns the type of the result, or `None` if the function does not accept such values.
     pub(super) fn result(&self, values: &DataType) -> Option<DataType> {
         let is_decimal = matches!(
             values,
@@ -58,7 +58,7 @@ impl UserDefined {
         }
     }
 
-    /// The input of the function, for messages.
+    /// Describes the input of the function, for messages.
     pub(super) fn expected(&self) -> &'static str {
         match self.of {
             UserInput::Integers(_) => "whole numbers that fit int64",
@@ -74,16 +74,17 @@ impl fmt::Debug for UserDefined {
 }
 
 impl Function {
-    /// A user's function of numbers of any type, as floats; nulls do not count.
+    /// Creates a user-defined function of numbers of any type, which it receives as floats; nulls
+    /// do not count.
     ///
-    /// It is used as the built-in functions are: over windows and sessions, by every design, in
-    /// [`Aggregation`](super::Aggregation) and [`aggregate`](crate::stream::aggregate). `name`
-    /// stands for the function in plans, messages and snapshots: give another to a function that
-    /// computes something else.
+    /// Such a function can be used like a built-in one: over windows and sessions, with every
+    /// design, in [`Aggregation`](super::Aggregation) and [`aggregate`](crate::stream::aggregate).
+    /// `name` identifies the function in plans, messages and snapshots, so functions that compute
+    /// different things need different names.
     ///
     /// # Examples
     ///
-    /// The largest value less the smallest:
+    /// This example computes the largest value minus the smallest:
     ///
     /// ```
     /// use std::sync::Arc;
@@ -159,7 +160,7 @@ impl Function {
         })
     }
 
-    /// As [`of_floats`](Self::of_floats), of whole numbers, as they are.
+    /// Like [`of_floats`](Self::of_floats), but for integers, which are passed unchanged.
     pub fn of_integers<F: UserFunction<Input = i64, Output: UserResult>>(
         name: &'static str,
     ) -> Self {
@@ -188,7 +189,7 @@ mod tests {
     use crate::stream::{AggregateOptions, Operator, Poll, aggregate, lock};
     use crate::{Driver, Result};
 
-    /// The values one after the other, as the digits of a number, which tells their order.
+    /// Concatenates the values as the digits of a number, which shows their order.
     struct Digits;
 
     impl UserFunction for Digits {
@@ -267,7 +268,7 @@ mod tests {
         query.run(sources().into_iter().map(table).collect::<Result<_>>()?, Stop::default())
     }
 
-    /// The same of rows as they come, going on from a snapshot in between.
+    /// Computes the same result from streaming rows, with a snapshot restored halfway through.
     fn of_sources(query: &Aggregation) -> Result<Vec<RecordBatch>> {
         let options = AggregateOptions { sources: 2, lateness: None.into(), memory_limit: None };
         let made = || aggregate(query, sources()[0].schema(), &options);

@@ -1,4 +1,4 @@
-//! How the pairs of a band join are found.
+//! Algorithms that find the pairs of a band join.
 
 use std::fmt;
 
@@ -8,29 +8,29 @@ use tidegate_structures::index::{BucketIndex, WindowIndex};
 
 use crate::query::published::{self, IndexKind, MergeOptions, TaskIndex, TaskOptions};
 
-/// How the pairs of a band join are found.
+/// Algorithms that find the pairs of a band join.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandAlgorithm {
-    /// As is fastest.
+    /// The fastest algorithm.
     Auto,
-    /// Whole tables are sorted.
+    /// Sorts whole tables.
     Sort,
-    /// Rows enter blocks whose places are computed, as they come: the fastest index.
+    /// Rows enter blocks at computed positions, in the order of arrival; this is the fastest index.
     Buckets,
-    /// Rows enter an index a side as they come.
+    /// Rows enter one index per side, in the order of arrival.
     Index(IndexKind),
-    /// Threads take tasks from a queue and share an index a side.
+    /// Threads take tasks from a queue, and share one index per side.
     Tasks(TaskOptions),
-    /// Each of this number of threads has a B+-tree a side, with the rows that are dealt to it in
-    /// turns.
+    /// Each of this number of threads has one B+-tree per side, and rows are distributed to the
+    /// threads in turn.
     Partitions(usize),
 }
 
-/// A join of rows as they come, whatever finds their matches.
+/// A join of streaming rows with any algorithm that finds their matches.
 pub(crate) type AnyIndexJoin = IndexJoin<Box<dyn Find>>;
 
 impl BandAlgorithm {
-    /// A join of rows as they come, which compares this number of columns.
+    /// Creates a join of streaming rows that compares this number of columns.
     pub(crate) fn join(
         self,
         retention: Option<Retention>,
@@ -42,7 +42,7 @@ impl BandAlgorithm {
         IndexJoin::of_two_streams(retention, how, columns, ordered, self.finder(2))
     }
 
-    /// The join of a stream with itself, which has one index.
+    /// Creates the join of a stream with itself, which has a single index.
     pub(crate) fn self_join(
         self,
         retention: Retention,
@@ -52,7 +52,7 @@ impl BandAlgorithm {
         IndexJoin::of_one_stream(retention, columns, ordered, self.finder(1))
     }
 
-    /// The part that finds matches of rows of so many sides.
+    /// Returns the part that finds matches for rows on this number of sides.
     fn finder(self, sides: usize) -> Box<dyn Find> {
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => buckets(sides),
@@ -62,7 +62,7 @@ impl BandAlgorithm {
         }
     }
 
-    /// The index of rows that come, for people.
+    /// Returns the name of the index for streaming rows, as shown to users.
     pub(crate) fn index(self) -> &'static str {
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => "buckets",
@@ -83,7 +83,7 @@ impl BandAlgorithm {
 }
 
 impl BandAlgorithm {
-    /// How the index is set, for people; empty for one that has no settings.
+    /// Describes the settings of the index, for users; empty for an index that has no settings.
     pub(crate) fn settings(self) -> String {
         let depth = |depth: Option<usize>| match depth {
             Some(depth) => format!(", insertion depth {depth}"),
@@ -110,14 +110,15 @@ impl BandAlgorithm {
     }
 }
 
-/// Rows enter an index a side, and look for others in it. The index is boxed, so that the code that
-/// looks is compiled once for all of them.
+/// Creates a finder with one index per side, into which rows are inserted and in which other rows
+/// look up their matches. The index is boxed, so that the lookup code is compiled only once for all
+/// indexes.
 fn buckets(sides: usize) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || -> Box<dyn WindowIndex> { Box::new(BucketIndex::new()) }))
 }
 
 impl fmt::Display for BandAlgorithm {
-    /// How rows are joined as they come.
+    /// Describes how streaming rows are joined.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BandAlgorithm::Tasks(TaskOptions { rows, index }) => {

@@ -17,16 +17,17 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// Candidates a left row beyond which rows enter an index, so that only those in a window are
-/// looked at. Checking this many costs as much as the index, as measured.
+/// The number of candidates per left row above which rows enter an index, so that only rows within
+/// a window are compared. According to measurements, checking this many candidates costs as much as
+/// the index.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
-/// A band join: which pairs of rows of two tables are wanted.
+/// A band join, which selects pairs of rows from two tables.
 ///
-/// A pair `(l, r)` is in the result when `l.x - below <= r.x <= l.x + above` in each column of
-/// `on`, all `by` columns are equal and `predicate` holds.
+/// A pair `(l, r)` is in the result if `l.x - below <= r.x <= l.x + above` in each column of `on`,
+/// all `by` columns are equal and `predicate` holds.
 ///
-/// Each order with the offers that cost at most 1 less or 2 more:
+/// This example matches each order with the offers that cost at most 1 less or 2 more:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -68,11 +69,11 @@ pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 pub struct BandJoin {
     /// The band columns of both sides.
     pub on: Vec<(String, String)>,
-    /// How far the values of each may be apart.
+    /// The maximum distance between the values of each band column.
     pub within: Vec<Within>,
-    /// The windows in which rows meet; without any, whole tables meet.
+    /// The windows in which rows are matched; `None` to match whole tables.
     pub sliding: Option<Sliding>,
-    /// How pairs are found.
+    /// The algorithm that finds pairs.
     pub algorithm: BandAlgorithm,
     /// The options that all joins have.
     pub options: JoinOptions,
@@ -87,7 +88,7 @@ pub struct Sliding {
     pub window: (Window, Window),
 }
 
-/// A join whose names and types fit two schemas.
+/// A band join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct BandPlan {
     pub(crate) columns: Vec<ColumnPlan>,
@@ -105,7 +106,7 @@ impl BandJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<BandPlan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {
-            return Err(Error::argument("on names no column; a band join needs one at least"));
+            return Err(Error::argument("on names no column; a band join needs at least one"));
         }
         if columns != widths {
             return Err(Error::argument(format!(
@@ -116,7 +117,7 @@ impl BandJoin {
         let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
         let columns = columns.collect::<Result<_>>()?;
         let windows = self.sliding.as_ref().map(|Sliding { time, window }| {
-            // A name that is said of this join alone, since its band columns have the usual one.
+            // Only this join uses this name, because its band columns have the usual one.
             WindowPlan::new("time", time, *window, left, right)
         });
         Ok(BandPlan {
@@ -126,11 +127,11 @@ impl BandJoin {
         })
     }
 
-    /// Refuses what has no meaning where the rows of one stream are joined with each other.
+    /// Rejects options that are meaningless if the rows of one stream are joined with each other.
     pub(crate) fn check_of_one_stream(&self) -> Result<()> {
         let refused = |why: &str| {
             Err(Error::argument(format!(
-                "{why}, as the rows of one stream are joined with each other"
+                "{why}, because the rows of one stream are joined with each other"
             )))
         };
         if self.options.how != How::Inner {
@@ -154,7 +155,7 @@ impl BandJoin {
         }
     }
 
-    /// The lines of an explanation that say which pairs there are.
+    /// Returns the lines of an explanation that describe which pairs match.
     pub(crate) fn describe(&self, plan: &BandPlan, of_one_stream: bool) -> Vec<String> {
         let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
         if of_one_stream {
@@ -174,7 +175,7 @@ impl BandJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// The plan of the join of two tables of these schemas.
+    /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
         Ok(QueryPlan::new(
@@ -185,7 +186,7 @@ impl BandJoin {
         ))
     }
 
-    /// The text that decides the results of a join of streams.
+    /// Returns the text that determines the results of a join of streams.
     pub(crate) fn identity(&self, sliding: &Sliding, left: &Schema, right: &Schema) -> Identity {
         let Sliding { time, window } = sliding;
         let relation: [(&str, &dyn Debug); 4] =
@@ -193,7 +194,7 @@ impl BandJoin {
         self.options.identity("band_join", [left, right], &relation)
     }
 
-    /// An explanation of the join of two tables, for people.
+    /// Returns an explanation of the join of two tables, as shown to users.
     fn explain(&self, plan: &BandPlan) -> String {
         let mut lines = self.describe(plan, false);
         let sorted = match &plan.columns[..] {

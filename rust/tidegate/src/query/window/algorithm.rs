@@ -1,4 +1,4 @@
-//! Who compares the rows in each other's windows.
+//! Algorithms that compare the rows in each other's windows.
 
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, NO_KEY, Retention};
@@ -8,120 +8,123 @@ use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use crate::Result;
 use crate::query::published::{self, HandshakeAlgorithm};
 
-/// How the rows in each other's windows are compared.
+/// An algorithm that compares the rows in each other's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// One thread compares each row with the other side's window.
     ThreeStep,
-    /// Each row's window is cut into a piece a thread.
+    /// Each row's window is divided into one piece per thread.
     Cell,
     /// Each thread has a share of the rows in the windows.
     ScaleJoin,
-    /// The same row by row, by threads that run freely between two gates, also between polls.
+    /// Like `ScaleJoin`, but row by row, on threads that run freely between two gates, even between
+    /// polls.
     ScaleGates,
-    /// The same row by row, by threads to which a tree takes the rows and from which a tree takes
-    /// what they find.
+    /// Like `ScaleJoin`, but row by row, on threads connected by two trees: one distributes the
+    /// rows, and the other collects the results.
     SplitJoin,
-    /// Each thread has a share of the new rows. They are looked up by value where that takes less
-    /// time.
+    /// Each thread has a share of the new rows. The new rows are looked up by value if this takes
+    /// less time.
     Indexed,
     /// Windows flow past each other through a chain of threads.
     Handshake,
-    /// Rows rush through the chain, and one thread keeps each.
+    /// Rows pass through the chain quickly, and one thread keeps each row.
     LowLatencyHandshake,
 }
 
 impl Algorithm {
-    /// A description, for people.
+    /// Returns a description for users.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Algorithm::ThreeStep => {
                 "three-step procedure (Kang et al.): one thread compares each row with the other window"
             }
-            Algorithm::Cell => "CellJoin: each row's window is cut into a piece a thread",
+            Algorithm::Cell => "CellJoin: each row's window is divided into one piece per thread",
             Algorithm::ScaleJoin => {
                 "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
             }
             Algorithm::ScaleGates => {
                 "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
-                 share, and adds what it finds to another gate; threads go on between polls"
+                 share, and adds what it finds to another gate; threads keep running between polls"
             }
             Algorithm::SplitJoin => {
                 "SplitJoin: a tree takes each row to all threads, which store their share and compare each row with it; another \
-                 tree takes back what they find"
+                 tree returns the matches"
             }
             Algorithm::Indexed => {
                 "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
                  value if a sample of pairs says that this is faster"
             }
             Algorithm::Handshake => {
-                "handshake join: both windows flow past each other through a chain of threads, which go on between polls; \
-                 results come late"
+                "handshake join: both windows flow past each other through a chain of threads, which \
+                 keep running between polls; results are delayed"
             }
             Algorithm::LowLatencyHandshake => {
-                "low-latency handshake join: rows rush through a chain of threads, which go on between polls, and one thread \
-                 keeps each row"
+                "low-latency handshake join: rows rush through a chain of threads, which \
+                 keep running between polls, and one thread keeps each row"
             }
         }
     }
 
-    /// Bytes that a kept row takes beside itself, where the columns of what is compared have grown
-    /// by half at most since rows have left them.
+    /// Returns the bytes kept per row in addition to the row itself. The result is based on the
+    /// assumption that the compared columns have grown by at most half since rows left them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);
         2 * match self {
-            // A number, whether there is one, its rank and code; and where the row is.
+            // A number, its presence, its rank and its code, and the position of the row.
             Algorithm::ThreeStep
             | Algorithm::Cell
             | Algorithm::ScaleJoin
             | Algorithm::SplitJoin => (2 * rank + 3) * terms.len() + bitmaps + 4,
-            // And when it was.
+            // The time of the row, in addition.
             Algorithm::ScaleGates => (2 * rank + 3) * terms.len() + bitmaps + 8,
-            // And in a block: a number and its place, and the rank of a second column.
+            // In addition, an entry in a block: a number, its position, and the rank of a second
+            // column.
             Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
-            // A rank and a range of others; and a place, a key, and what is noted of a row that
-            // waits.
+            // A rank and a range of others, as well as a position, a key, and the data about a
+            // waiting row.
             Algorithm::Handshake => 3 * rank * terms.len() + 24 + 8 + 17,
-            // And in an index.
+            // In addition, an entry in an index.
             Algorithm::LowLatencyHandshake => {
                 3 * rank * terms.len() + 24 + 8 + 17 + if terms.is_empty() { 0 } else { 32 }
             }
         }
     }
 
-    /// The index that finds rows, for people.
+    /// Returns the name of the index that finds rows, as shown to users.
     pub(crate) fn index(self, has_equality: bool) -> &'static str {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
                 "a hash table on each thread, of numbers that have to be equal"
             }
             Algorithm::LowLatencyHandshake => {
-                "a thread's rows in the order of a number, while new rows reach few of them; otherwise none"
+                "each thread's rows, sorted by a number, while new rows reach few of them; otherwise none"
             }
             Algorithm::Indexed => {
-                "the rows in blocks by value, where few pairs of a sample match; otherwise none"
+                "rows in blocks by value, if few pairs of a sample match; otherwise none"
             }
             _ => "none: every pair in the windows is compared",
         }
     }
 }
 
-/// The parts of a join of sliding windows, beside its algorithm.
+/// The parts of a join over sliding windows, in addition to its algorithm.
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingJoinParts {
     pub(crate) retention: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) ordered: bool,
-    /// The conditions that are scanned for, without rows.
+    /// The conditions that are scanned for, without any rows.
     pub(crate) terms: Vec<Term>,
-    /// Whether threads that the join has itself each stay on a processor.
+    /// True if each thread that the join starts is pinned to a processor.
     pub(crate) pin: bool,
 }
 
 impl SlidingJoinParts {
-    /// Makes a join without rows. An error where it has threads, and the system refuses one.
+    /// Creates a join without rows. Fails if the join needs threads and the system refuses to start
+    /// one.
     pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
         Ok(match algorithm {
             Algorithm::ThreeStep => {
@@ -158,7 +161,7 @@ impl SlidingJoinParts {
     }
 }
 
-/// The condition of equal keys, on the numbers that they have been given.
+/// Returns the condition that keys are equal, expressed in the numbers assigned to them.
 pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
     let equal = [Order::LessOrEqual, Order::GreaterOrEqual]
         .map(|order| Constraint::Difference { order, than: 0 });
@@ -166,7 +169,7 @@ pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
         .expect("numbers of keys are far from the ends")
 }
 
-/// Keys as numbers to compare; their order has no meaning.
+/// Converts keys to numbers that can be compared for equality; their order has no meaning.
 pub(crate) fn numbers_of(keys: &[u32]) -> Operand {
     let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
     let numbers = Numbers::I32(keys.iter().map(|key| key.cast_signed()).collect());

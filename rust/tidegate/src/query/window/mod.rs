@@ -14,21 +14,21 @@ use crate::{Error, Result};
 pub use algorithm::Algorithm;
 pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 
-/// For how long the rows of a side stay in its window.
+/// The time for which the rows of a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// For a time.
+    /// For a fixed time.
     Time(Bound),
-    /// Until this number of rows of the side have come after it.
+    /// Until this number of later rows have arrived on the same side.
     Rows(usize),
 }
 
-/// A window join: which pairs of rows of two tables are wanted.
+/// A window join, which selects pairs of rows from two tables.
 ///
-/// A pair is in the result when the earlier of its rows, in merged order, is still in its side's
-/// window when the later one comes, all `by` columns are equal and `predicate` holds.
+/// A pair is in the result if its earlier row, in merged order, is still in its side's window when
+/// the later row arrives, all `by` columns are equal and `predicate` holds.
 ///
-/// Pairs of an ask and a bid that is not below it, at most 5 apart in time:
+/// This example pairs each ask with the bids that are not below it, at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -74,20 +74,20 @@ pub struct WindowJoin {
     pub on: (String, String),
     /// The window of each side.
     pub window: (Window, Window),
-    /// How rows are compared; `None` for the best way.
+    /// The algorithm that compares rows; `None` for the best one.
     pub algorithm: Option<Algorithm>,
     /// The options that all joins have.
     pub options: JoinOptions,
 }
 
-/// A join whose names and types fit two schemas.
+/// A window join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct WindowJoinPlan {
     pub(crate) windows: WindowPlan,
     pub(crate) join: JoinPlan,
 }
 
-/// Windows of two schemas.
+/// The windows of the rows of two schemas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     /// The time column of each side.
@@ -97,7 +97,7 @@ pub(crate) struct WindowPlan {
 }
 
 impl WindowPlan {
-    /// The windows of rows with these time columns, which the argument `role` names.
+    /// Creates the windows of rows with these time columns; `role` names the argument.
     pub(crate) fn new(
         role: &str,
         names: &(String, String),
@@ -125,7 +125,7 @@ impl WindowPlan {
         Ok(WindowPlan { times, unit, retention })
     }
 
-    /// The lines of an explanation that name the time columns and say how long rows stay.
+    /// Returns the lines of an explanation that name the time columns and state how long rows stay.
     pub(crate) fn describe(&self, names: &(String, String)) -> [String; 2] {
         let window = match self.retention {
             Retention::Time { left, right } => {
@@ -139,8 +139,8 @@ impl WindowPlan {
         [format!("  time       left.{}, right.{}", names.0, names.1), window]
     }
 
-    /// How far the rows of pairs are apart: a right row comes at most as long after a left row as
-    /// that row stays, and the reverse. Windows of rows have no bound in time.
+    /// Returns the maximum time between the rows of a pair: a right row can follow a left row only
+    /// for as long as the left row stays, and vice versa. Row-based windows have no bound in time.
     pub(crate) fn reach(&self) -> Reach {
         match self.retention {
             Retention::Time { left, right } => {
@@ -150,7 +150,7 @@ impl WindowPlan {
         }
     }
 
-    /// The times of both sides.
+    /// Returns the times of both sides.
     pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
         let ends = match self.retention {
             Retention::Time { left, right } => [left, right]
@@ -180,13 +180,13 @@ impl WindowJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// The plan of the join of two tables of these schemas.
+    /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
         Ok(QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), Some(plan.windows.reach())))
     }
 
-    /// The text that decides the results.
+    /// Returns the text that determines the results.
     pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "window_join",
@@ -195,7 +195,7 @@ impl WindowJoin {
         )
     }
 
-    /// An explanation of the join of two tables, for people.
+    /// Returns an explanation of the join of two tables, as shown to users.
     fn explain(&self, plan: &WindowJoinPlan) -> String {
         let mut lines = self.describe(plan);
         let (algorithm, index, memory) = match self.algorithm {
@@ -225,7 +225,7 @@ impl WindowJoin {
         lines.join("\n")
     }
 
-    /// The lines of an explanation that say which pairs there are.
+    /// Returns the lines of an explanation that describe which pairs match.
     pub(crate) fn describe(&self, plan: &WindowJoinPlan) -> Vec<String> {
         let mut lines = vec![format!("window_join ({:?})", self.options.how).to_lowercase()];
         lines.extend(plan.windows.describe(&self.on));

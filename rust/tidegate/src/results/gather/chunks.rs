@@ -1,4 +1,4 @@
-//! Rows of columns of several chunks: where they are, and their values.
+//! Finds the rows of columns with several chunks, and copies their values.
 
 use std::hint::select_unpredictable;
 
@@ -9,50 +9,52 @@ use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
 
-/// Rows that are found together: their values are few enough for a core to wait for all of them at
-/// a time.
+/// The number of rows that are located together; a core can wait for all of their values
+/// simultaneously.
 const GROUP: usize = 8;
 
-/// Rows that are copied together if all of them lie in one chunk. In a side in time order most rows
-/// do. Their values fill whole cache lines of each column, and stay in the nearest cache.
+/// The number of rows that are copied together if all of them are in one chunk. On a side in time
+/// order, this applies to most rows. The values of these rows fill whole cache lines of each
+/// column, and stay in the nearest cache.
 const BLOCK: usize = 1 << 9;
 
-/// Rows of two chunks are copied likewise, where they are not farther apart than this: their values
-/// are in a cache, or come there in order.
+/// The maximum distance at which rows in two chunks are also copied together: their values are in a
+/// cache, or arrive there in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// Groups under way: while the values of the first are asked for, the values of the last are
-/// copied.
+/// The number of groups in flight: while the values of the newest group are prefetched, those of
+/// the oldest are copied.
 const UNDER_WAY: usize = 3;
 
-/// Where a row is: its chunk, and its place there.
+/// The place of a row: its chunk, and its position there.
 pub(super) type Place = (usize, usize);
 
-/// The place of a row that there is not.
+/// The place of a missing row.
 const NO_PLACE: Place = (usize::MAX, 0);
 
-/// A column of several chunks, of which values are gathered.
+/// A column with several chunks from which values are gathered.
 pub(super) trait ChunkedColumn {
-    /// Asks for the values at these places.
+    /// Prefetches the values at these places.
     fn ask(&self, places: &[Place]);
 
-    /// Writes them behind those written before.
+    /// Writes the values at these places after those already written.
     fn copy(&mut self, places: &[Place]);
 
-    /// Writes values of one chunk, given by their places there, behind those written before.
+    /// Writes values of one chunk, given by their positions in it, after those already written.
     fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store);
 
-    /// Likewise of a chunk and the next one, given by their places in both together.
+    /// Writes values of a chunk and the next one, given by their positions in both together, after
+    /// those already written.
     fn copy_of_two(&mut self, chunk: usize, places: &[u32]);
 }
 
-/// How far rows are spread over chunks.
+/// The distribution of rows over chunks.
 enum Spread {
     /// All are in this chunk.
     One(usize),
-    /// They are in this chunk and the next one, and near each other.
+    /// The rows are in this chunk and the next one, and close to each other.
     Two(usize),
-    /// They are in more, or far apart, or one of them is not there.
+    /// The rows are in more chunks or far apart, or one of them is missing.
     Wide,
 }
 
@@ -89,7 +91,7 @@ impl<T: Value + AnyBitPattern + NoUninit + Default> ChunkedColumn for Chunks<'_,
         let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
         let (one, other) = (self.chunks[chunk], self.chunks[chunk + 1]);
         for (out, &place) in out.iter_mut().zip(places) {
-            // Without a branch on the chunk, which nothing could predict.
+            // This avoids a branch on the chunk, which would be unpredictable.
             let place = place as usize;
             let is_other = place >= one.len();
             let values = select_unpredictable(is_other, other, one);
@@ -99,7 +101,8 @@ impl<T: Value + AnyBitPattern + NoUninit + Default> ChunkedColumn for Chunks<'_,
     }
 }
 
-/// Writes the values of the same rows of columns of one table; of rows that are [`NO_ROW`], zeros.
+/// Writes the values of the same rows for several columns of one table, with zeros for rows that
+/// are [`NO_ROW`].
 pub(super) fn gather_columns(
     columns: Vec<(&Column, &mut [Slot<u8>])>,
     rows: &[u32],
@@ -139,14 +142,14 @@ pub(super) fn gather_columns(
     }
 }
 
-/// Writes the values of rows of several chunks.
+/// Writes the values of rows from several chunks.
 fn gather_scattered(
     finder: &ChunkFinder<'_>,
     columns: &mut [Box<dyn ChunkedColumn + '_>],
     rows: &[u32],
 ) {
-    // Where rows are is found once for all columns, and ahead, so that values come from memory
-    // meanwhile.
+    // The positions of rows are found once for all columns, and in advance, so that values are
+    // loaded from memory in the meantime.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);
     let group = |nth: usize| &rows[nth * GROUP..rows.len().min((nth + 1) * GROUP)];
@@ -165,13 +168,14 @@ fn gather_scattered(
     }
 }
 
-/// Finds the chunk of a row. Rows are cut into blocks, of which few hold a chunk's end: no branch
-/// on where a row is goes wrong often, in whichever order rows come.
+/// Finds the chunk of a row. Rows are divided into blocks, few of which contain the end of a chunk.
+/// The branch on a row's position is therefore rarely mispredicted, regardless of the order of
+/// rows.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
-    /// The chunk of each block's first row, and once more that of the last row.
+    /// The chunk of each block's first row, followed by the chunk of the last row.
     chunk_of: Vec<u32>,
-    /// A block has 2 to the power of this many rows.
+    /// The binary logarithm of the number of rows in a block.
     shift: u32,
 }
 
@@ -181,7 +185,7 @@ impl<'a> ChunkFinder<'a> {
         let Some(last) = rows.checked_sub(1) else {
             return ChunkFinder { starts, chunk_of: Vec::new(), shift: 0 };
         };
-        // Some blocks a chunk.
+        // Use several blocks per chunk.
         let shift = (rows / chunks as u32 / 8).checked_ilog2().unwrap_or(0);
         let mut chunk = 0;
         let mut chunk_at = |row: u32| {
@@ -195,7 +199,7 @@ impl<'a> ChunkFinder<'a> {
         ChunkFinder { starts, chunk_of, shift }
     }
 
-    /// How far these rows are spread.
+    /// Returns how these rows are distributed over chunks.
     fn spread(&self, rows: &[u32]) -> Spread {
         let last = self.starts[self.starts.len() - 1];
         let (low, high) =

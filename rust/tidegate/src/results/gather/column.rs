@@ -1,4 +1,4 @@
-//! A column of a table, in one chunk or in several.
+//! A column of a table, with one or more chunks.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,19 +20,21 @@ use crate::Result;
 use crate::columns::dictionary::{concat, interleave};
 use crate::columns::table::Table;
 
-/// Rows that are searched together for missing ones: their values are whole cache lines.
+/// The number of rows that are searched for missing rows together; their values fill whole cache
+/// lines.
 const BLOCK: usize = 1 << 9;
 
-/// A column of a table, ready to be gathered.
+/// A column of a table that is ready to be gathered.
 #[derive(Debug)]
 pub(crate) struct Column {
     data_type: DataType,
     chunks: Vec<ArrayRef>,
-    /// Where each chunk starts, with the number of rows as last element.
+    /// The start of each chunk, followed by the number of rows.
     pub(super) starts: Vec<u32>,
-    /// The width of a value, where all values have the same and our kernels gather them.
+    /// The width of a value, if all values have the same width and this crate's kernels gather
+    /// them.
     pub(super) width: Option<usize>,
-    /// Raw values of each chunk, where the width is fixed.
+    /// The raw values of each chunk, if their width is fixed.
     values: Vec<Buffer>,
     has_nulls: bool,
 }
@@ -43,8 +45,8 @@ impl Column {
         Self::of_chunks(data_type, one_dictionary(table.chunks(column)))
     }
 
-    /// A key column of both sides. Where both are dictionaries of one type, they get one
-    /// dictionary.
+    /// Returns a key column for both sides. If both are dictionaries of the same type, they get a
+    /// common dictionary.
     pub(crate) fn new_pair(
         left: &Table,
         left_column: usize,
@@ -80,8 +82,8 @@ impl Column {
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
 
-    /// Some consecutive rows from `first` on without a copy, if there is one and they lie in one
-    /// chunk.
+    /// Returns consecutive rows from `first` on without copying them, if `first` is given and the
+    /// rows are in one chunk.
     pub(super) fn slice(&self, first: Option<usize>, rows: usize) -> Option<ArrayRef> {
         let first = first?;
         let chunk = self.starts.partition_point(|&start| start as usize <= first) - 1;
@@ -89,7 +91,7 @@ impl Column {
         (first + rows <= end).then(|| self.chunks[chunk].slice(first - start, rows))
     }
 
-    /// The bytes a row takes, on average.
+    /// Returns the average number of bytes per row.
     pub(crate) fn row_bytes(&self) -> usize {
         let rows = self.starts[self.starts.len() - 1] as usize;
         self.width.unwrap_or_else(|| {
@@ -102,7 +104,7 @@ impl Column {
         })
     }
 
-    /// The bits of the values of some rows, which have 4 or 8 bytes each.
+    /// Returns the bits of the values of some rows, which have 4 or 8 bytes each.
     pub(crate) fn longs(&self, rows: Range<usize>) -> Cow<'_, [u64]> {
         match self.width {
             Some(4) => self.values_of::<u32>(rows).iter().map(|&word| word.into()).collect(),
@@ -110,7 +112,7 @@ impl Column {
         }
     }
 
-    /// The values of some rows.
+    /// Returns the values of some rows.
     fn values_of<T: AnyBitPattern + NoUninit>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
         if let [chunk] = &self.values[..] {
             return Cow::Borrowed(&bytemuck::cast_slice(chunk)[rows]);
@@ -127,7 +129,7 @@ impl Column {
         found.into()
     }
 
-    /// Gathers the rows, none of which is [`NO_ROW`], into an array of its own.
+    /// Gathers the rows, none of which is [`NO_ROW`], into a new array.
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         let Some(width) = self.width else { return self.take(rows) };
         let mut memory = Pages::<u8>::unwritten(width * rows.len());
@@ -135,8 +137,8 @@ impl Column {
         self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, None)
     }
 
-    /// The array of the values gathered from the rows. `missing` says which rows are not there, if a
-    /// row is not.
+    /// Returns the gathered values of the rows as an array. `missing` specifies which rows are
+    /// missing, if any.
     pub(super) fn array(
         &self,
         values: Buffer,
@@ -151,7 +153,7 @@ impl Column {
         data.build().map(make_array)
     }
 
-    /// Gathers the rows by `arrow-select`, for any type; [`NO_ROW`] gives a null.
+    /// Gathers the rows with `arrow-select`, for any type; [`NO_ROW`] results in a null.
     pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         match &self.chunks[..] {
             [] => Ok(new_null_array(&self.data_type, rows.len())),
@@ -184,7 +186,7 @@ impl Column {
         }
     }
 
-    /// Which of the rows are valid, if one is not.
+    /// Returns which of the rows are valid, or `None` if all are.
     fn nulls(&self, rows: &[u32]) -> Option<NullBuffer> {
         let finder = ChunkFinder::new(&self.starts);
         let valid = BooleanBuffer::collect_bool(rows.len(), |at| {
@@ -197,8 +199,8 @@ impl Column {
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// Writes the values of the rows, of which those that are [`NO_ROW`] give zeros, where the
-    /// column has one chunk.
+    /// Writes the values of the rows, with zeros for rows that are [`NO_ROW`], if the column has
+    /// one chunk.
     pub(super) fn gather_values(
         &self,
         rows: &[u32],
@@ -212,7 +214,7 @@ impl Column {
             Some(4) => self.gather_as::<u32>(rows, optional, out, store),
             Some(8) => self.gather_as::<u64>(rows, optional, out, store),
             Some(16) => self.gather_as::<[u64; 2]>(rows, optional, out, store),
-            width => unreachable!("a width of {width:?} is not gathered here"),
+            width => unreachable!("values of width {width:?} are not gathered here"),
         }
     }
 
@@ -237,7 +239,7 @@ impl Column {
                 gather(chunk, rows, out, store);
                 continue;
             }
-            // The last value is read where there is none, so that no branch is taken by chance.
+            // For a missing row, the last value is read, which avoids an unpredictable branch.
             for (out, &row) in out.iter_mut().zip(rows) {
                 let value = chunk[(row as usize).min(last)];
                 out.set(if row == NO_ROW { T::default() } else { value });
@@ -245,7 +247,8 @@ impl Column {
         }
     }
 
-    /// The chunks as values of their width, and where values gathered from them go.
+    /// Returns the chunks as values of their width, together with the place where gathered values
+    /// are written.
     pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn ChunkedColumn + 'a> {
         fn of<'a, T: Value + AnyBitPattern + NoUninit + Default>(
             values: &'a [Buffer],
@@ -261,13 +264,13 @@ impl Column {
             Some(4) => of::<u32>(&self.values, out),
             Some(8) => of::<u64>(&self.values, out),
             Some(16) => of::<[u64; 2]>(&self.values, out),
-            width => unreachable!("a width of {width:?} is not gathered here"),
+            width => unreachable!("values of width {width:?} are not gathered here"),
         }
     }
 }
 
-/// Whether `take` gives a null where a row number is null: not of types without a validity bitmap
-/// of their own.
+/// Returns whether `take` returns a null for a null row number. `take` does not do so for types
+/// without a validity bitmap.
 fn takes_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::RunEndEncoded(..) => false,
@@ -276,9 +279,9 @@ fn takes_nulls(data_type: &DataType) -> bool {
     }
 }
 
-/// Dictionary chunks as one array with one dictionary, so that all batches of a result share it;
-/// other chunks as they are, and so dictionaries that together have more values than their codes
-/// can tell apart.
+/// Converts dictionary chunks to a single array with one dictionary, so that all batches of a
+/// result share it. Other chunks remain unchanged, as do dictionaries that together have more
+/// values than their codes can distinguish.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     let of_dictionaries =
         chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
@@ -292,12 +295,13 @@ fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     concat(&arrays).map_or(chunks, |one| vec![one])
 }
 
-/// The bytes of a value, where all values of the type have the same number and our kernels know it.
+/// Returns the number of bytes per value, if it is the same for all values of the type and this
+/// crate's kernels support it.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width))
 }
 
-/// The values of a fixed-width array, without those before its offset.
+/// Returns the values of a fixed-width array, without those before its offset.
 pub(crate) fn raw_values(array: &dyn Array, width: usize) -> Buffer {
     let data = array.to_data();
     let values = data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width);

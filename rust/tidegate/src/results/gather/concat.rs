@@ -1,4 +1,4 @@
-//! Several batches as one.
+//! Combines several batches into one.
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
@@ -11,8 +11,8 @@ use super::column::{fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::{concat, of_column};
 
-/// Rows of several batches as one. Values of fixed width share one piece of memory, on huge pages
-/// if they are many.
+/// Concatenates the rows of several batches. Fixed-width values share one memory allocation, on
+/// huge pages if it is large.
 pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema.clone()));
@@ -35,7 +35,7 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
         }
         Slot::fill(out, 0);
     }
-    // 2. They become arrays, as do the others.
+    // 2. These values and the others become arrays.
     let memory = Bytes::from_owner(memory.written());
     let mut start = 0;
     let columns = columns.map(|column| {
@@ -56,7 +56,7 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// Which values of the chunks are valid, if one is not.
+/// Returns which values of the chunks are valid, or `None` if all are.
 fn concat_nulls(chunks: &[&dyn Array]) -> Option<NullBuffer> {
     if chunks.iter().all(|chunk| chunk.null_count() == 0) {
         return None;

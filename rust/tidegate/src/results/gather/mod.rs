@@ -1,17 +1,18 @@
 //! Gathers rows of table columns, given by row numbers, into new arrays.
 //!
-//! Fixed-width columns, chunked or not, are gathered by our kernels into memory on huge pages: a
-//! result is large and fresh, and its page faults would cost more than the join (see
-//! [`tidegate_structures::memory::pages`]). All other columns go through `arrow-select`.
+//! Fixed-width columns, chunked or not, are gathered by this crate's kernels into memory on huge
+//! pages. A result is large and newly allocated, so its page faults would otherwise cost more than
+//! the join (see [`tidegate_structures::memory::pages`]). All other columns are gathered by
+//! `arrow-select`.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `column.rs`, `chunks.rs` | a column; a column of several chunks |
-//! | `records.rs` | columns of rows far apart |
-//! | `text.rs` | how long texts are together, before they are copied |
-//! | `concat.rs` | batches put together |
+//! | `records.rs` | columns stored row by row, for scattered rows |
+//! | `text.rs` | the total length of strings, before they are copied |
+//! | `concat.rs` | concatenates batches |
 
 mod chunks;
 mod column;
@@ -42,18 +43,18 @@ pub(crate) use text::demand_texts;
 use crate::columns::cast::cast;
 use crate::columns::dictionary::interleave;
 
-/// Rows of a result that are worth a thread: waking it takes as long as gathering some hundred of
-/// them.
+/// The number of result rows for which a thread is worthwhile, since waking it takes as long as
+/// gathering a few hundred rows.
 const PART_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// Where a column of the result comes from.
+/// The source of a result column.
 #[derive(Debug)]
 pub(crate) enum ColumnSource {
     /// A column of the left side.
     Left(Arc<Column>),
     /// A column of the right side.
     Right(Arc<Column>),
-    /// A key column: the left side's value, or the right side's where there is no left row.
+    /// A key column: the left side's value, or the right side's value if there is no left row.
     Either(Arc<Column>, Arc<Column>),
 }
 
@@ -63,18 +64,18 @@ pub(crate) struct Gather {
     pub(crate) sources: Vec<ColumnSource>,
     /// The types of the result's columns.
     pub(crate) types: Vec<DataType>,
-    /// Whether result rows may be without a left row, and without a right row.
+    /// For each side, true if result rows can lack a row of that side.
     pub(crate) optional: [bool; 2],
-    /// Columns of each side that lie row by row, too.
+    /// The columns of each side that are also stored row by row.
     pub(crate) records: [Vec<Records>; 2],
-    /// Whether left values that lie side by side in one chunk are sliced, not copied. A slice holds
-    /// all of the chunk in memory.
+    /// True if consecutive left values in one chunk are sliced instead of copied. A slice keeps its
+    /// entire chunk in memory.
     pub(crate) slices_left: bool,
 }
 
 impl Gather {
-    /// Lays right columns out row by row: worth it for a result that has most right rows, at places
-    /// far apart.
+    /// Stores right columns row by row. Storing rows in this way is worthwhile for a result that
+    /// contains most right rows, at scattered places.
     pub(crate) fn lay_out_right(
         &mut self,
         rows: (usize, usize),
@@ -89,7 +90,7 @@ impl Gather {
         Ok(())
     }
 
-    /// The bytes a result row takes, on average.
+    /// Returns the average number of bytes per result row.
     pub(crate) fn row_bytes(&self) -> usize {
         let bytes = |source: &ColumnSource| match source {
             ColumnSource::Left(column) | ColumnSource::Right(column) => column.row_bytes(),
@@ -98,8 +99,8 @@ impl Gather {
         self.sources.iter().map(bytes).sum()
     }
 
-    /// The fixed-width values of the result rows given by their rows of each side, by all threads.
-    /// Values that will not be read soon are written past the caches.
+    /// Gathers the fixed-width values of the result rows, given by their rows on each side, using
+    /// all threads. Values that will not be read soon are written without polluting the caches.
     pub(crate) fn values(
         &self,
         left: &[u32],
@@ -120,7 +121,7 @@ impl Gather {
         let mut memory =
             Pages::<u8>::unwritten(widths.iter().map(|width| padded(width * rows)).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
-        // Each column is cut at the same rows.
+        // All columns are divided at the same rows.
         let cuts = ranges(rows, driver.parts(rows, PART_ROWS));
         let mut parts: Vec<Vec<&mut [Slot<u8>]>> = cuts.iter().map(|_| Vec::new()).collect();
         let mut rest = &mut memory[..];
@@ -142,7 +143,7 @@ impl Gather {
         Ok(Values { memory: Bytes::from_owner(memory.written()), first_left })
     }
 
-    /// Writes the fixed-width values of some rows, a place a column.
+    /// Writes the fixed-width values of some rows to one place per column.
     fn write(&self, rows: [&[u32]; 2], mut out: Vec<&mut [Slot<u8>]>, store: Store) {
         for ((records, rows), optional) in self.records.iter().zip(rows).zip(self.optional) {
             records.iter().for_each(|records| records.gather(rows, optional, &mut out, store));
@@ -160,8 +161,8 @@ impl Gather {
         }
     }
 
-    /// The columns of the result rows, given their fixed-width values; the other columns are
-    /// gathered one by one.
+    /// Returns the columns of the result rows, given their fixed-width values; the other columns
+    /// are gathered one by one.
     pub(crate) fn columns(
         &self,
         left: &[u32],
@@ -195,21 +196,22 @@ impl Gather {
     }
 }
 
-/// The fixed-width values of all columns of a result that are not sliced. They share one piece of
-/// memory, each column's at a cache line's start.
+/// The fixed-width values of all result columns that are not sliced. All values share one memory
+/// allocation, in which each column begins at a cache line boundary.
 #[derive(Debug)]
 pub(crate) struct Values {
     memory: Bytes,
-    /// The first of the left rows, where they are consecutive and their columns are sliced.
+    /// The first left row, if the left rows are consecutive and their columns are sliced.
     first_left: Option<usize>,
 }
 
-/// The bytes of a column in this memory.
+/// Returns the bytes that a column occupies in this memory.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(64)
 }
 
-/// The width of a column's values in this memory; none of a column that has none there.
+/// Returns the width of a column's values in this memory, or `None` for a column that has no values
+/// there.
 fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Option<usize> {
     match source {
         ColumnSource::Left(column) if column.slice(first_left, rows).is_some() => None,
@@ -218,27 +220,28 @@ fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Optio
     }
 }
 
-/// Which of the rows are there, if one is not.
+/// Returns which of the rows exist, or `None` if all do.
 fn missing(rows: &[u32]) -> Option<NullBuffer> {
     let is_there = |at: usize| rows[at] != NO_ROW;
     rows.contains(&NO_ROW)
         .then(|| NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), is_there)))
 }
 
-/// The first of some rows, if they are consecutive and all of them are there.
+/// Returns the first of some rows, if they are consecutive and none of them is missing.
 fn consecutive(rows: &[u32]) -> Option<usize> {
     let (&first, &last) = (rows.first()?, rows.last()?);
-    // Most rows that are not consecutive show it here.
+    // This check detects most rows that are not consecutive.
     if last == NO_ROW || last.checked_sub(first)? as usize != rows.len() - 1 {
         return None;
     }
-    // Without a branch a row, so that it is vectorised.
+    // There is no branch per row, so that the loop is vectorized.
     let differences =
         rows.iter().zip(first..).fold(0, |all, (row, expected)| all | (row ^ expected));
     (differences == 0).then_some(first as usize)
 }
 
-/// The left column's value where there is a left row, else the right column's, in one type.
+/// Returns the left column's values where there is a left row, and the right column's values
+/// elsewhere, in one type.
 fn either(
     of_left: &Column,
     of_right: &Column,

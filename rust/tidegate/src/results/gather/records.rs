@@ -1,5 +1,5 @@
-//! Columns stored row by row, for results whose rows lie far apart: a row then costs one cache
-//! line, not one a column.
+//! Columns stored row by row, for results with scattered rows: a row then costs one cache line,
+//! instead of one per column.
 
 use std::sync::Arc;
 
@@ -10,38 +10,39 @@ use tidegate_structures::memory::records::{COLUMNS, Out, Record, RecordLog, gath
 
 use super::column::Column;
 
-/// Rows of a task.
+/// The number of rows per task.
 const PART_ROWS: usize = 1 << 15;
 
-/// What records may take for each row of both sides of a table join: it is to take at most 40 bytes
-/// beside its inputs and its result, and has the pairs in some of them.
+/// The maximum number of bytes that records may take for each row on either side of a table join. A
+/// table join should take at most 40 bytes per row in addition to its inputs and its result, and
+/// some of these bytes hold the pairs.
 const ROW_BYTES: usize = 24;
 
-/// Some columns, row by row.
+/// Several columns, stored row by row.
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
     /// Two columns.
     Two(Arc<RecordLog<[u64; 2]>>),
-    /// Three or four.
+    /// Three or four columns.
     Four(Arc<RecordLog<[u64; 4]>>),
 }
 
 impl Rows {
-    /// A log of a number of columns, without rows.
+    /// Creates an empty log with this number of columns.
     pub(crate) fn new(columns: usize) -> Self {
         debug_assert!(
             (2..=COLUMNS).contains(&columns),
-            "a column by itself is no worse off where it lies"
+            "a single column gains nothing from being stored row by row"
         );
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
 
-    /// The bytes of a row of a number of columns.
+    /// Returns the bytes of a row with this number of columns.
     pub(crate) fn row_bytes(columns: usize) -> usize {
         columns.next_power_of_two() * size_of::<u64>()
     }
 
-    /// The values of columns of one length.
+    /// Stores the values of columns of equal length.
     fn of_columns(
         columns: &[(usize, Arc<Column>)],
         rows: usize,
@@ -53,7 +54,7 @@ impl Rows {
         })
     }
 
-    /// Adds rows. Nobody gathers any now.
+    /// Adds rows. No rows are being gathered at this time.
     pub(crate) fn push(&mut self, columns: &[&[u64]]) {
         match self {
             Rows::Two(log) => owned(log).push(columns),
@@ -61,7 +62,7 @@ impl Rows {
         }
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Rows::Two(log) => log.memory(),
@@ -69,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Lets go of the oldest rows. Nobody gathers any now.
+    /// Drops the oldest rows. No rows are being gathered at this time.
     pub(crate) fn drop_front(&mut self, rows: usize) {
         match self {
             Rows::Two(log) => owned(log).drop_front(rows),
@@ -97,30 +98,30 @@ fn lay_out<R: Record>(
     Ok(values.written())
 }
 
-/// Some columns of a result, row by row.
+/// Some columns of a result, stored row by row.
 #[derive(Debug)]
 pub(crate) struct Records {
-    /// The places of the columns in the result.
+    /// The positions of the columns in the result.
     pub(crate) columns: Vec<usize>,
     pub(crate) rows: Rows,
 }
 
 impl Records {
-    /// Whether a column can be laid out.
+    /// Returns whether a column can be stored row by row.
     pub(crate) fn takes(column: &Column) -> bool {
         matches!(column.width, Some(4 | 8))
     }
 
-    /// Lays out `columns`, which are given with their places in the result, as far as all rows of
-    /// both sides afford.
+    /// Stores `columns` row by row, as far as the number of rows on both sides permits. Each column
+    /// is given with its position in the result.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
-        // A column by itself is no worse off where it lies, nor are two narrow ones, of which a
-        // cache holds more there.
+        // A single column gains nothing from being stored row by row, and neither do two narrow
+        // ones, of which a cache holds more in columns.
         let width = |group: &[(usize, Arc<Column>)]| {
             group.iter().filter_map(|(_, column)| column.width).sum::<usize>()
         };
@@ -140,8 +141,8 @@ impl Records {
         groups.map(records).collect()
     }
 
-    /// Writes the rows to the places in `out` of these columns, and takes the places out of it. If
-    /// the rows are `optional`, some may be missing: they are zeros.
+    /// Writes the rows to the places of these columns in `out`, and removes the places from it. If
+    /// the rows are `optional`, some may be missing; zeros are written for these.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

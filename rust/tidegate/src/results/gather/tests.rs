@@ -1,4 +1,4 @@
-//! What is gathered, compared with `arrow-select`, and how much is laid out row by row.
+//! Compares gathered values with those of `arrow-select`, and checks how much is stored row by row.
 
 use arrow_array::types::Int8Type;
 use arrow_array::{
@@ -16,8 +16,8 @@ use tidegate_sync::Stop;
 use super::*;
 use crate::columns::table::Table;
 
-/// Columns of all widths and of none, from row `first` on; each batch begins behind the beginning
-/// of its arrays, and has its dictionary in another order.
+/// Returns columns of all widths and of none, from row `first` on. Each batch starts after the
+/// beginning of its arrays, and has its dictionary in a different order.
 fn batch(first: usize, rows: usize, nulls: bool) -> RecordBatch {
     let numbers = || {
         let is_null = move |row: usize| nulls && row % 5 == 3;
@@ -53,7 +53,7 @@ fn table(lens: &[usize], nulls: bool) -> Table {
     Table::of_valid("rows", batch(0, 0, false).schema(), batches(lens, nulls)).unwrap()
 }
 
-/// The rows of a column, which is put together before.
+/// Takes rows of a column that is concatenated first.
 fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     let chunks = table.chunks(column);
     if chunks.is_empty() {
@@ -64,7 +64,7 @@ fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     take(&whole, &places, None).unwrap()
 }
 
-/// Values without the dictionary that they may be in.
+/// Decodes values if they are in a dictionary.
 fn plain(array: &dyn Array) -> ArrayRef {
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
     let data_type = if is_coded { &DataType::Utf8 } else { array.data_type() };
@@ -143,7 +143,8 @@ proptest! {
         }
     }
 
-    /// Rows that are about in order, as in a side in time order: most blocks of rows lie in one chunk.
+    /// Gathers rows that are roughly in order, as on a side in time order, so that most blocks of
+    /// rows are in one chunk.
     #[test]
     fn oracle_take_of_rows_about_in_order(
         lens in vec(1_usize..900, 2..5),
@@ -221,7 +222,7 @@ fn batches_of_a_result_share_a_dictionary() {
     let (of_left, of_right) = Column::new_pair(&left, 8, &right, 8);
     assert_eq!(values(&of_left), values(&of_right));
     assert_eq!(of_left.take(&[4, 5]).unwrap().len(), 2);
-    // Dictionaries of several chunks become one; other chunks are left as they are.
+    // Dictionaries of several chunks are merged; other chunks remain unchanged.
     assert_eq!(Column::new(&left, 8).starts, [0, 11]);
     assert_eq!(Column::new(&left, 7).starts, [0, 5, 11]);
     let texts = Column::new_pair(&left, 7, &right, 7);
@@ -230,7 +231,7 @@ fn batches_of_a_result_share_a_dictionary() {
     assert_eq!((&*mixed.0.starts, &*mixed.1.starts), (&[0, 11][..], &[0, 7][..]));
 }
 
-/// The columns of left rows alone.
+/// Gathers only the columns of left rows.
 fn of_left(gather: &Gather, rows: &[u32], read_soon: bool) -> Vec<ArrayRef> {
     let values = gather.values(rows, &[], read_soon, &Driver::new(2, Stop::default())).unwrap();
     gather.columns(rows, &[], values).unwrap()
@@ -256,7 +257,8 @@ fn left_rows_side_by_side_are_sliced() {
         let data = array.to_data();
         data.buffers()[0].as_ptr().wrapping_add(data.offset())
     };
-    // Whether values are those of the chunk, and not a copy. Dictionaries of chunks are made one.
+    // Checks whether values belong to the chunk instead of a copy. Dictionaries of several chunks
+    // are merged.
     let is_slice = |slices_left, rows: &[u32], column: usize| {
         let found = &of_left(&gather(slices_left), rows, false)[column];
         let place = rows[0] as usize;
@@ -264,7 +266,7 @@ fn left_rows_side_by_side_are_sliced() {
         let (chunk, place) = if place < 5 { (&chunks[0], place) } else { (&chunks[1], place - 5) };
         starts(found) == starts(&chunk.slice(place, 1))
     };
-    // Of bytes; the others have wider values, offsets or bits.
+    // This column contains bytes; the others contain wider values, offsets or bits.
     assert!(is_slice(true, &[1, 2, 3, 4], 0) && is_slice(true, &[6, 7, 8, 9, 10], 0));
     assert!(is_slice(true, &[5, 6], 3) && is_slice(true, &[5], 1));
     assert!(!is_slice(false, &[1, 2, 3, 4], 0), "not asked for");
@@ -297,11 +299,12 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
     assert_eq!(laid_out(&[3, 4, 3], 10), [[3, 4, 3]]);
     assert_eq!(laid_out(&[3, 4, 3, 4, 3, 4], 29), [[3, 4, 3, 4]]);
     assert_eq!(laid_out(&[3, 4, 3, 4, 3, 4], 30), [vec![3, 4, 3, 4], vec![3, 4]]);
-    // One column, or two narrow ones, are no better off row by row; a wide and a narrow one are.
+    // Storing a single column or two narrow ones row by row has no advantage, unlike a wide and a
+    // narrow one.
     assert_eq!(laid_out(&[3], 100), none);
     assert_eq!(laid_out(&[2, 2], 100), none);
     assert_eq!(laid_out(&[2, 3], 100), [[2, 3]]);
-    // Of a result, those right columns that can be are laid out.
+    // The right columns of a result that can be stored row by row are.
     let [left, right] = [table(&[9], false), table(&[3], false)];
     let sides =
         [4, 3, 7, 2].map(|column| ColumnSource::Right(Arc::new(Column::new(&right, column))));
@@ -328,7 +331,7 @@ fn a_result_row_takes_the_bytes_of_its_columns() {
     ];
     let (types, records) = (Vec::new(), Default::default());
     let gather = Gather { sources, types, optional: [false; 2], records, slices_left: false };
-    // A text has six bytes, and each chunk one offset more than texts.
+    // A string has six bytes, and each chunk has one more offset than strings.
     assert_eq!(gather.row_bytes(), 8 + 16 + 8 + (30 * (6 + 4) + 2 * 4_usize).div_ceil(30));
     let empty = table(&[], false);
     assert_eq!([3, 7].map(|column| Column::new(&empty, column).row_bytes()), [8, 0]);

@@ -1,16 +1,16 @@
-//! The total length of the texts of some rows, before they are copied: a few long texts may come in
-//! many rows.
+//! The total length of the strings of some rows, computed before they are copied, because a few
+//! long strings may occur in many rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use tidegate_structures::memory;
 
-/// Where the values of a chunk end.
+/// The offsets at which the values of a chunk end.
 enum ValueEnds<'a> {
     Words(&'a [i32]),
     Longs(&'a [i64]),
-    /// Values that are about as long as the average, or are not copied.
+    /// Values that are all of about the average length, or that are not copied.
     Any,
 }
 
@@ -25,7 +25,7 @@ impl<'a> ValueEnds<'a> {
         }
     }
 
-    /// The bytes of a row's text; none if there is no such row.
+    /// Returns the number of bytes in a row's string, or `None` if there is no such row.
     fn len(&self, row: usize) -> Option<usize> {
         let (start, end) = match self {
             ValueEnds::Words(ends) => ((*ends.get(row)?).into(), (*ends.get(row + 1)?).into()),
@@ -36,8 +36,8 @@ impl<'a> ValueEnds<'a> {
     }
 }
 
-/// Raises unless there is memory for the texts of these rows, given by chunk and row; those that
-/// are not there have none.
+/// Unwinds unless there is memory for the strings of these rows, given by chunk and row; missing
+/// rows have no strings.
 pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
     let ends: Vec<ValueEnds<'_>> = chunks.iter().map(|chunk| ValueEnds::of(chunk)).collect();
     if !ends.iter().all(|ends| matches!(ends, ValueEnds::Any)) {
@@ -60,8 +60,8 @@ mod tests {
         let long = "x".repeat(1 << 20);
         let demand = |chunk: ArrayRef, rows: usize| {
             let chunks = [chunk.clone(), chunk.slice(1, 1)];
-            // The text is the second row of one chunk and the first of the other; beside it, a row
-            // that is not there.
+            // The string is the second row of one chunk and the first row of the other. In
+            // addition, there is a missing row.
             let places = (0..rows).flat_map(|_| [(0, 1), (1, 0), (0, u32::MAX as usize)]);
             Error::catch(|| {
                 demand_texts(&chunks, places);

@@ -1,4 +1,4 @@
-//! The rows that functions have chosen, and the rows that they may choose next.
+//! The rows that functions have chosen, and the candidates for the next choice.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::columns::dictionary::interleave_batches;
 use crate::results::gather::Column;
 use crate::stream::memory::Charge;
 
-/// The number of rows that may be kept beyond twice the chosen rows.
+/// The number of rows that can be kept in addition to twice the chosen rows.
 const SPARE_ROWS: usize = 1 << 16;
 
-/// Rows by number. Of epochs, all rows are kept as they came, until they are far more than are
-/// chosen.
+/// Rows by number. All rows of an epoch are kept in order of arrival until they greatly outnumber
+/// the chosen ones.
 #[derive(Debug)]
 pub(crate) struct ChosenRows {
     schema: SchemaRef,
@@ -23,7 +23,7 @@ pub(crate) struct ChosenRows {
     /// The charges of the batches.
     charges: Vec<Arc<Charge>>,
     rows: usize,
-    /// The rows that were chosen when they were gathered last.
+    /// The number of chosen rows when they were last gathered.
     gathered: usize,
 }
 
@@ -36,17 +36,17 @@ impl ChosenRows {
         &self.schema
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are no columns to choose from.
+    /// Returns whether there are no columns to choose from.
     pub(crate) fn is_needless(&self) -> bool {
         self.schema.fields().is_empty()
     }
 
-    /// Adds rows; the number of the first.
+    /// Adds rows, and returns the number of the first added row.
     pub(crate) fn push(&mut self, rows: RecordBatch) -> u32 {
         let first = self.rows as u32;
         self.rows += rows.num_rows();
@@ -54,17 +54,17 @@ impl ChosenRows {
         first
     }
 
-    /// Holds the memory's place in the limit as long as the rows.
+    /// Holds the memory charges as long as the rows.
     pub(crate) fn hold(&mut self, charges: impl IntoIterator<Item = Arc<Charge>>) {
         self.charges.extend(charges);
     }
 
-    /// Whether it is time to gather the chosen rows.
+    /// Returns whether it is time to gather the chosen rows.
     pub(crate) fn is_due(&self) -> bool {
         self.rows > 2 * self.gathered + SPARE_ROWS
     }
 
-    /// The rows of these numbers.
+    /// Returns the rows with these numbers.
     pub(crate) fn table(&self, numbers: &[u32]) -> Result<RecordBatch> {
         if self.batches.is_empty() {
             return Ok(RecordBatch::new_empty(self.schema.clone()));
@@ -83,7 +83,7 @@ impl ChosenRows {
         interleave_batches(&batches, &memory::collect(numbers.iter().map(place)))
     }
 
-    /// Keeps only these rows, which get their numbers from 0 on.
+    /// Keeps only these rows, and renumbers them from 0.
     pub(crate) fn keep(&mut self, rows: RecordBatch) {
         self.charges.clear();
         self.rows = rows.num_rows();
@@ -91,13 +91,13 @@ impl ChosenRows {
         self.batches = vec![rows];
     }
 
-    /// A column of all rows.
+    /// Returns a column of all rows.
     pub(crate) fn column(&self, at: usize) -> Column {
         let chunks = self.batches.iter().map(|batch| batch.column(at).clone()).collect();
         Column::of_chunks(self.schema.field(at).data_type().clone(), chunks)
     }
 
-    /// The bytes of rows that have been charged to nobody else.
+    /// Returns the number of bytes in the rows that have not been charged elsewhere.
     pub(crate) fn memory(&self) -> usize {
         match &self.batches[..] {
             [rows, ..] if self.gathered > 0 => crate::columns::table::batch_bytes(rows),

@@ -1,4 +1,4 @@
-//! The groups of a streaming aggregation: numbers that are reused, and their order.
+//! The groups of a streaming aggregation: reusable numbers, and their order.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_row::{RowConverter, SortField};
@@ -20,37 +20,37 @@ use crate::{Error, Result};
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Numbers that have lost their group are looked for when there are this many more numbers than
-/// after the last search.
+/// Unused numbers are searched for whenever this many numbers have been added since the last
+/// search.
 const NEW_GROUPS: usize = 1 << 10;
 
-/// The bytes that a group takes beside its key: its number, its place in a hash table and in the
-/// order.
+/// The bytes per group in addition to its key: its number, its place in a hash table, and its place
+/// in the order.
 pub(crate) const GROUP_BYTES: usize = 64;
 
-/// The keys that rows have, by number.
+/// The keys of rows, by number.
 #[derive(Debug)]
 pub(crate) struct StreamGroups {
     /// The schema of the key columns.
     schema: SchemaRef,
     numbers: KeyNumbers,
     converter: RowConverter,
-    /// For each number, its key as bytes in the order of keys; none where no row has the number.
+    /// The key of each number, as bytes in key order; `None` if no row has the number.
     keys: Vec<Option<Box<[u8]>>>,
-    /// The numbers in the order of their keys.
+    /// The numbers, sorted by their keys.
     order: Vec<u32>,
-    /// The place of each number there.
+    /// The position of each number in `order`.
     ranks: Vec<u32>,
-    /// The key columns in that order.
+    /// The key columns, in the order of the keys.
     columns: Option<Vec<Column>>,
-    /// How many groups were left when they were looked through last.
+    /// The number of groups that remained after the last search.
     swept: usize,
-    /// The bytes of all keys.
+    /// The total size of all keys in bytes.
     bytes: usize,
 }
 
 impl StreamGroups {
-    /// Groups of rows of `schema`, all of whose columns are keys.
+    /// Creates groups for rows with `schema`, all of whose columns are keys.
     pub(crate) fn new(schema: SchemaRef) -> Result<Self> {
         let key = |at: usize| KeyColumn::new(at, schema.field(at), at, schema.field(at));
         let columns = (0..schema.fields().len()).map(key).collect::<Result<Vec<_>>>()?;
@@ -79,7 +79,7 @@ impl StreamGroups {
         &self.schema
     }
 
-    /// The number of each row's group, batch after batch.
+    /// Returns the number of each row's group, batch after batch.
     pub(crate) fn of(&mut self, batches: &[RecordBatch], driver: &Driver) -> Result<Vec<u32>> {
         let mut all = memory::vec(batches.iter().map(RecordBatch::num_rows).sum());
         let found = self.numbers.of_each(Side::Left, driver, batches)?;
@@ -92,7 +92,7 @@ impl StreamGroups {
         Ok(all)
     }
 
-    /// Takes in the keys of rows whose numbers were none's.
+    /// Adds the keys of rows whose numbers were unused.
     fn take_in(&mut self, rows: &RecordBatch, numbers: &[u32]) -> Result<()> {
         let most = numbers.iter().max().map_or(0, |&number| number as usize + 1);
         self.keys.resize(most.max(self.keys.len()), None);
@@ -107,7 +107,7 @@ impl StreamGroups {
         if fresh.is_empty() { Ok(()) } else { self.learn(rows, &fresh) }
     }
 
-    /// Takes in the keys of numbers that were none's, each with a row that has it.
+    /// Adds the keys of numbers that were unused, each with a row that has the key.
     fn learn(&mut self, rows: &RecordBatch, fresh: &[(u32, u32)]) -> Result<()> {
         let table = Table::trusted("keys", rows.clone());
         let places: Vec<u32> = fresh.iter().map(|&(_, row)| row).collect();
@@ -131,17 +131,17 @@ impl StreamGroups {
         self.columns = None;
     }
 
-    /// One more than the largest number.
+    /// One more than the largest number in use.
     pub(crate) fn count(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many groups there are.
+    /// Returns the number of groups.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Bytes that the groups take.
+    /// Returns the number of bytes that the groups occupy.
     pub(crate) fn memory(&self) -> usize {
         self.bytes + GROUP_BYTES * self.keys.len()
     }
@@ -150,7 +150,7 @@ impl StreamGroups {
         KeyOrder { keys: &self.order, ranks: &self.ranks }
     }
 
-    /// The key columns, with a value for each group in their order.
+    /// Returns the key columns, with one value per group in key order.
     pub(crate) fn columns(&mut self) -> Result<&[Column]> {
         if self.columns.is_none() {
             let column =
@@ -161,7 +161,7 @@ impl StreamGroups {
         self.columns.as_deref().ok_or_else(|| Error::bug("the key columns were made"))
     }
 
-    /// The keys of groups.
+    /// Returns the keys of groups.
     pub(crate) fn table(&self, numbers: &[u32]) -> Result<RecordBatch> {
         let parser = self.converter.parser();
         let keys = numbers.iter().filter_map(|&number| self.keys[number as usize].as_deref());
@@ -181,12 +181,12 @@ impl StreamGroups {
         )?)
     }
 
-    /// Whether it is time to look for groups without rows.
+    /// Returns whether it is time to search for groups without rows.
     pub(crate) fn is_due(&self) -> bool {
         self.len() > 2 * self.swept + NEW_GROUPS
     }
 
-    /// Forgets groups that are not used.
+    /// Removes groups that are not used.
     pub(crate) fn release(&mut self, used: &[bool]) {
         let is_used = |number: u32| used.get(number as usize).copied().unwrap_or(false);
         let silent: Vec<u32> =
@@ -204,7 +204,7 @@ impl StreamGroups {
     }
 }
 
-/// Two lists in the order of `key`.
+/// Merges two lists that are sorted by `key`.
 fn merged<'a>(a: &[u32], b: &[u32], key: impl Fn(u32) -> Option<&'a [u8]>) -> Vec<u32> {
     let (mut a, mut b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
     let mut both = Vec::with_capacity(a.len() + b.len());

@@ -1,12 +1,12 @@
-//! Aggregates over sliding windows of sources that are pushed to.
+//! Streaming aggregation over sliding windows, fed by push sources.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `rows.rs`, `groups.rs` | the rows of an epoch; their keys in order |
 //! | `chosen.rs` | the rows that functions have chosen |
-//! | `ordered.rs` | text and decimals as numbers in their order |
+//! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |
-//! | `whole.rs` | windows whose rows are kept, for functions of all values |
+//! | `whole.rs` | windows whose rows are kept, for functions that need all values |
 
 mod chosen;
 mod groups;
@@ -58,60 +58,61 @@ use chosen::ChosenRows;
 use groups::{GROUP_BYTES, StreamGroups};
 use ordered::OrderedColumns;
 
-/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
-/// results come soon.
+/// The approximate maximum number of rows in an epoch: enough to divide among threads, yet few
+/// enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// Rows, and bytes of state, of which the work is not done at once: it takes some milliseconds.
+/// The number of rows, or bytes of state, above which work is deferred because it would take
+/// several milliseconds.
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
-/// A state of fewer bytes is not worth making anew.
+/// The state size, in bytes, below which compaction is not worthwhile.
 const LEAST_COMPACTED: usize = 1 << 16;
 
-/// Pages of results that are made at a time. A long row of windows has more pages than should be
-/// held at once.
+/// The number of result pages that are built at a time. A long series of windows has more pages
+/// than should be held in memory together.
 const PAGES: usize = 8;
 
-/// The options of a streaming aggregation, beside its query.
+/// The options of a streaming aggregation, in addition to its query.
 #[derive(Clone, Debug)]
 pub struct AggregateOptions {
     /// The number of sources.
     pub sources: usize,
-    /// How far the rows of a source may be out of order.
+    /// The maximum time by which rows of a source can be out of order.
     pub lateness: Lateness,
-    /// Bytes that may be held; `None` for no limit.
+    /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
 }
 
 /// Aggregates ready rows epoch by epoch, and keeps the states of windows.
 #[derive(Debug)]
 struct AggregateTactic {
-    /// Of the columns that are read.
+    /// The plan for the columns that are read.
     plan: AggregatePlan,
     stream: Stream,
     /// The columns of the stream that are read.
     read: Vec<usize>,
-    /// The columns of `plan.functions.read` that are keys.
+    /// The key columns, as positions in `plan.functions.read`.
     by: Vec<usize>,
     sources: usize,
     groups: StreamGroups,
     rows: ChosenRows,
-    /// For each aggregate that chooses a row, the number of its column in `rows`.
+    /// For each aggregate that chooses a row, the position of its column in `rows`.
     chosen: Vec<Option<usize>>,
-    /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
+    /// The non-numeric columns whose smallest or largest value is computed.
     ordered: OrderedColumns,
     windows: Box<dyn StreamingWindows>,
     algorithm: Design,
-    /// What the state has been charged.
+    /// The memory charged for the state.
     charge: Option<Charge>,
-    /// For what is done once.
+    /// A driver with a single thread, for work that is done only once.
     alone: Driver,
-    /// Whether a failure now would lose the results for some rows.
+    /// True while a failure would lose the results for some rows.
     is_half_done: bool,
 }
 
-/// The names of the sources, and their streams.
+/// Returns the names and streams of the sources.
 fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {
@@ -120,7 +121,7 @@ fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, S
     Ok(lateness.into_iter().enumerate().map(of_source).collect())
 }
 
-/// The windows of sources of this schema, before any row has come.
+/// Returns empty windows for sources with this schema.
 fn empty(
     plan: &AggregatePlan,
     schema: &Schema,
@@ -210,8 +211,8 @@ fn aggregation(
     let algorithm = query.algorithm.unwrap_or_default();
     let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
     let ordered = OrderedColumns::new(&plan)?;
-    // What a row may add to the state is charged with the row, so that the state always has room
-    // for it.
+    // The memory that a row may add to the state is charged with the row, so that the state always
+    // has room for it.
     let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
     let (chosen, rows) = chosen(&plan)?;
     let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
@@ -253,12 +254,12 @@ fn aggregation(
 
 impl Tactic for AggregateTactic {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. The windows that are complete.
+        // 1. Emit the windows that are complete.
         if self.make(common)? {
             return Ok(Step::Went);
         }
         common.latency.settle();
-        // 2. The next epoch is what is ready now.
+        // 2. The rows that are ready now form the next epoch.
         let rows = common.take_ready(EPOCH_ROWS);
         let rest = common.rest;
         if rows > 0 {
@@ -269,7 +270,7 @@ impl Tactic for AggregateTactic {
             })?;
             return Ok(Step::Went);
         }
-        // 3. Promises alone may complete windows.
+        // 3. A promise alone can complete windows.
         self.is_half_done = true;
         match (rest, common.intake.watermark()) {
             (Rest::End, _) => self.windows.finish(&common.driver)?,
@@ -295,8 +296,8 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// A step can be repeated if the rows that have left the gate are already in the states, or if
-    /// it only emits complete windows.
+    /// Returns true if the step can be repeated. A step can be repeated if the rows that have left
+    /// the gate are already in the states, or if the step only emits complete windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -305,9 +306,9 @@ impl Tactic for AggregateTactic {
         Ok((common.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
     }
 
-    /// `state_keys`: keys that the state knows. `state_cells`: states of each aggregate, one for
-    /// each key and slice, and for each source where more rows may come. `state_bytes`: bytes of
-    /// the state.
+    /// `state_keys`: the number of keys in the state. `state_cells`: the number of states per
+    /// aggregate. There is one for each key and slice; slices that can still receive rows have one
+    /// per source. `state_bytes`: the size of the state in bytes.
     fn figures(&self) -> Vec<(&'static str, Figure)> {
         let number = |number: usize| Figure::Number(number as u64);
         vec![
@@ -341,7 +342,7 @@ impl Tactic for AggregateTactic {
 }
 
 impl AggregateTactic {
-    /// Adds the rows that are pending.
+    /// Adds the pending rows to the windows.
     fn take_in(&mut self, common: &mut Common, driver: &Driver) -> Result<()> {
         self.is_half_done = true;
         let pending = std::mem::take(&mut common.pending);
@@ -366,8 +367,8 @@ impl AggregateTactic {
         self.tidy(common, charges)
     }
 
-    /// Lets go of rows and groups that no state needs, and charges the state what it takes; the
-    /// rows that were added have been charged so far.
+    /// Drops the rows and groups that no state needs, and charges the state for its memory. Until
+    /// then, the charges for the added rows cover it.
     fn tidy(&mut self, common: &Common, charges: Vec<Arc<Charge>>) -> Result<()> {
         let mut added = charges;
         if !self.rows.is_needless() {
@@ -380,14 +381,15 @@ impl AggregateTactic {
             self.groups.release(&self.windows.is_used());
         }
         self.ordered.tidy(&mut *self.windows);
-        // Before the rows are let go of, so that no source takes the room between.
+        // This happens before the rows are dropped, so that no source takes the room in between.
         self.charge_state(common);
         drop(added);
         self.is_half_done = false;
         self.check_limit(common)
     }
 
-    /// Tells that the state has outgrown the limit. All that was pushed is in it.
+    /// Returns an error if the state has outgrown the memory limit. All pushed rows have been added
+    /// to the state by then.
     fn check_limit(&self, common: &Common) -> Result<()> {
         let memory = &common.intake.shared.memory;
         match memory.limit() {
@@ -402,7 +404,7 @@ impl AggregateTactic {
         }
     }
 
-    /// Charges the state what it takes now.
+    /// Adjusts the charge to the current size of the state.
     fn charge_state(&mut self, common: &Common) {
         let bytes = self.state_bytes();
         let held = self.charge.as_ref().map_or(0, Charge::bytes);
@@ -416,8 +418,8 @@ impl AggregateTactic {
         }
     }
 
-    /// Makes windows and groups anew where few of their states are left: they keep the memory of
-    /// those that are gone.
+    /// Rebuilds windows and groups when few of their states remain, because they still hold the
+    /// memory of removed states.
     fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
@@ -460,13 +462,13 @@ impl AggregateTactic {
         state_bytes(&*self.windows, &self.groups, &self.ordered, &self.rows)
     }
 
-    /// Windows without rows.
+    /// Returns windows without rows.
     fn no_windows(&self) -> Result<Box<dyn StreamingWindows>> {
         let schema = self.stream.schema.project(&self.read)?;
         empty(&self.plan, &schema, self.sources, self.algorithm)
     }
 
-    /// Makes the results of the next windows that are complete; whether there are any.
+    /// Builds the results of the next complete windows, and returns whether there are any.
     fn make(&mut self, common: &mut Common) -> Result<bool> {
         self.is_half_done = true;
         let mut pages = self.windows.pages(PAGES, self.groups.order(), &common.driver)?;
@@ -490,7 +492,7 @@ impl AggregateTactic {
     }
 }
 
-/// The bytes of a state.
+/// Returns the number of bytes in a state.
 pub(super) fn state_bytes(
     windows: &dyn StreamingWindows,
     groups: &StreamGroups,
@@ -500,7 +502,7 @@ pub(super) fn state_bytes(
     windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
 }
 
-/// The windows of a query.
+/// Creates the windows of a query.
 fn streaming_windows(
     span: &WindowSpan,
     sources: usize,
@@ -516,8 +518,8 @@ fn streaming_windows(
     }
 }
 
-/// For each aggregate that chooses a row, its column among those to choose from, and the schema of
-/// these.
+/// Returns, for each aggregate that chooses a row, its column among the candidate columns, and the
+/// schema of those columns.
 fn chosen(plan: &AggregatePlan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     let mut columns: Vec<usize> =
         plan.functions.outputs.iter().filter_map(|output| output.chosen()).collect();
@@ -542,9 +544,9 @@ fn explain(
             "by window, then key, once no more rows can fall into it",
         ),
         WindowSpan::Sessions(_) => (
-            "rows in merged order find their sessions; O(log sessions) for each gap that one lasts"
+            "rows find their sessions in merged order; O(log sessions) for each gap in the length of a session"
                 .to_owned(),
-            "56 bytes and 8 to 32 bytes an aggregate for each session that goes on",
+            "56 bytes for each open session, and 8 to 32 bytes more per aggregate",
             "by the session's end, then key, once no row can extend it",
         ),
     };

@@ -1,9 +1,9 @@
-//! Columns of ordered values that are not numbers, such as text and decimals, for the smallest and
-//! the largest value of a stream.
+//! Non-numeric ordered columns, such as strings and decimals, whose smallest or largest values a
+//! stream needs.
 //!
-//! Each value gets a code, a whole number, in the order of the values; states hold codes. A new
-//! value between two others gets a code between theirs. If no code is left there, all values get
-//! new codes, evenly spaced, and the states follow. Values that no state has are forgotten once
+//! Each value gets an integer code, and codes have the same order as values; states contain codes.
+//! A new value between two existing ones gets a code between theirs. If no code is free there, all
+//! values get new, evenly spaced codes, and the states are updated. Unused values are removed once
 //! there are many of them.
 
 use std::collections::HashMap;
@@ -23,14 +23,14 @@ use crate::query::aggregate::plan::{AggregatePlan, OutputPlan};
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// How far apart codes are that are given evenly.
+/// The distance between evenly spaced codes.
 const SPACE: i64 = 1 << 30;
 
 /// All columns of an aggregation that need codes.
 #[derive(Debug)]
 pub(crate) struct OrderedColumns {
     columns: Vec<OrderedColumn>,
-    /// For each aggregate, its column among these.
+    /// For each aggregate, the position of its column in `columns`.
     of_output: Vec<Option<usize>>,
 }
 
@@ -39,13 +39,13 @@ struct OrderedColumn {
     /// The column of the plan.
     at: usize,
     values: StreamGroups,
-    /// By the number of a value: its code.
+    /// The code of each value, by the value's number.
     codes: Vec<Option<i64>>,
-    /// All codes, which are in the order of the values.
+    /// All codes, sorted by value.
     ordered: Vec<i64>,
 }
 
-/// The column of which an aggregate chooses a value that needs a code.
+/// Returns the column from which an aggregate chooses a value that needs a code.
 fn ordered(plan: &AggregatePlan, output: &OutputPlan) -> Option<usize> {
     let takes_order = output.function.takes() == Takes::Order;
     output.taken().filter(|&at| {
@@ -69,7 +69,7 @@ impl OrderedColumns {
         Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })
     }
 
-    /// The most bytes that a row adds, beside the bytes of its values.
+    /// Returns the maximum number of bytes that a row adds, in addition to the bytes of its values.
     pub(crate) fn row_bytes(&self) -> usize {
         self.columns.len() * (GROUP_BYTES + 2 * size_of::<i64>())
     }
@@ -81,8 +81,8 @@ impl OrderedColumns {
         self.columns.iter().map(bytes).sum()
     }
 
-    /// For each aggregate that needs them, the codes of all rows. States get new codes where that
-    /// has to be.
+    /// Returns the codes of all rows, for each aggregate that needs codes. If values have to be
+    /// recoded, the states are updated as well.
     pub(crate) fn codes(
         &mut self,
         rows: &Table,
@@ -107,7 +107,7 @@ impl OrderedColumns {
             .collect())
     }
 
-    /// Forgets values that no state has, where they are many.
+    /// Removes values that no state has, if there are many of them.
     pub(crate) fn tidy(&mut self, windows: &mut dyn StreamingWindows) {
         for (place, column) in self.columns.iter_mut().enumerate() {
             if column.values.is_due() {
@@ -116,7 +116,8 @@ impl OrderedColumns {
         }
     }
 
-    /// Forgets values that no state has, and gives the others codes that follow from them alone.
+    /// Removes values that no state has, and gives the others codes that depend only on the
+    /// remaining values.
     pub(crate) fn settle(&mut self, windows: &mut dyn StreamingWindows) {
         for (place, column) in self.columns.iter_mut().enumerate() {
             column.release(&used(&self.of_output, place, windows));
@@ -125,12 +126,13 @@ impl OrderedColumns {
         }
     }
 
-    /// The values of each column, in their order.
+    /// Returns the values of each column in ascending order.
     pub(crate) fn tables(&self) -> Result<Vec<RecordBatch>> {
         self.columns.iter().map(|column| column.values.table(column.values.order().keys)).collect()
     }
 
-    /// Takes back what [`tables`](Self::tables) gave; `learn` takes the values of one of them in.
+    /// Restores the values that [`tables`](Self::tables) returned; `learn` reads the values of one
+    /// table.
     pub(crate) fn restore(
         &mut self,
         mut learn: impl FnMut(&mut StreamGroups) -> Result<Vec<u32>>,
@@ -142,7 +144,7 @@ impl OrderedColumns {
         Ok(())
     }
 
-    /// Whether all values that states have are known.
+    /// Returns whether all values in the states are known.
     pub(crate) fn has_all(&self, windows: &mut dyn StreamingWindows) -> bool {
         let outputs = self.of_output.iter().enumerate();
         outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(
@@ -155,7 +157,7 @@ impl OrderedColumns {
         )
     }
 
-    /// Makes ranks of the codes of a page.
+    /// Replaces the codes in a page with ranks.
     pub(crate) fn ranks(&self, page: &mut Page) {
         for (of, column) in page.columns.iter_mut().zip(&self.of_output) {
             let (Some(column), OutputValues::Integers(codes)) = (column, &mut of.values) else {
@@ -169,7 +171,7 @@ impl OrderedColumns {
         }
     }
 
-    /// For each aggregate that needs them, the values by rank.
+    /// Returns the values by rank, for each aggregate that needs them.
     pub(crate) fn values(&mut self) -> Result<Vec<Option<&Column>>> {
         let columns = self.columns.iter_mut().map(|column| Ok(&column.values.columns()?[0]));
         let columns = columns.collect::<Result<Vec<&Column>>>()?;
@@ -177,7 +179,7 @@ impl OrderedColumns {
     }
 }
 
-/// The codes that states of a column have.
+/// Returns the codes that the states of a column contain.
 fn used(
     of_output: &[Option<usize>],
     column: usize,
@@ -192,7 +194,7 @@ fn used(
     used
 }
 
-/// Changes the codes that states of a column have.
+/// Replaces the codes that the states of a column contain.
 fn follow(
     of_output: &[Option<usize>],
     column: usize,
@@ -206,8 +208,8 @@ fn follow(
 }
 
 impl OrderedColumn {
-    /// Gives codes to the values without one; what has become of the others' where they had to
-    /// change.
+    /// Assigns codes to values that have none. Returns the new codes of existing values by their
+    /// old codes, if any had to change.
     fn give(&mut self) -> Option<HashMap<i64, i64>> {
         self.codes.resize(self.values.count(), None);
         if self.ordered.len() == self.values.len() {
@@ -215,7 +217,7 @@ impl OrderedColumn {
         }
         let order = self.values.order().keys;
         let mut start = 0;
-        // Runs of values without a code.
+        // Process runs of values without a code.
         while let Some(first) =
             order[start..].iter().position(|&number| self.codes[number as usize].is_none())
         {
@@ -239,7 +241,7 @@ impl OrderedColumn {
         None
     }
 
-    /// Spaces all codes evenly; what has become of them.
+    /// Spaces all codes evenly, and returns the new codes by the old ones.
     fn space(&mut self) -> HashMap<i64, i64> {
         self.codes.resize(self.values.count(), None);
         let mut new = HashMap::new();
@@ -253,14 +255,14 @@ impl OrderedColumn {
         new
     }
 
-    /// Lists the codes in their order.
+    /// Lists the codes in the order of their values.
     fn list(&mut self) {
         let code = |number: &u32| self.codes[*number as usize];
         self.ordered.clear();
         self.ordered.extend(self.values.order().keys.iter().filter_map(code));
     }
 
-    /// Forgets all values except the values of some codes.
+    /// Removes all values except those with the given codes.
     fn release(&mut self, used: &[i64]) {
         let is_used =
             |code: &Option<i64>| code.is_some_and(|code| used.binary_search(&code).is_ok());
@@ -275,8 +277,8 @@ impl OrderedColumn {
     }
 }
 
-/// Codes between two others, `count` of them: the one before the first, and the distance of each
-/// from the one before it; none where there are not as many.
+/// Finds `count` codes between two others. Returns the code before the first new code and the
+/// distance between neighboring codes, or `None` if there is not enough space.
 fn between(before: Option<i64>, after: Option<i64>, count: i64) -> Option<(i64, i64)> {
     match (before, after) {
         (None, None) => Some((0, SPACE)),

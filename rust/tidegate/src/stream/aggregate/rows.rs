@@ -1,4 +1,4 @@
-//! The rows of an epoch of a streaming aggregation, and the rows among which functions choose.
+//! The rows of an epoch of a streaming aggregation, and the rows from which functions choose.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::stream::intake::rows::SourceRun;
 
-/// Pieces of a source's rows with fewer, on average, are put together before anything is made of
-/// them.
+/// If a source's pieces have fewer rows than this on average, they are concatenated before they are
+/// processed.
 const PIECE_ROWS: usize = 1 << 10;
 
-/// Neighbouring rows of a run, and the position of the run's first.
+/// Adjacent rows of a run, and the position of the run's first row.
 type Part<'a> = (&'a SourceRun, u64, Range<usize>);
 
-/// Rows of one source with their times.
+/// Rows of one source, with their times.
 type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
 
 impl AggregateTactic {
-    /// The rows of each source.
+    /// Returns the rows of each source.
     pub(crate) fn tables(
         &self,
         pending: &[PlannedBlock<SourceRun>],
@@ -39,7 +39,7 @@ impl AggregateTactic {
         for (pushed, rows) in pending.iter().flat_map(PlannedBlock::pieces) {
             let of_source = &mut of_sources[usize::from(pushed.first.source())];
             match of_source.last_mut() {
-                // The next block goes on where the last one was cut.
+                // The next block continues where the last one was divided.
                 Some((_, first, last))
                     if *first == pushed.first.position() && last.end == rows.start =>
                 {
@@ -65,8 +65,8 @@ impl AggregateTactic {
         driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
     }
 
-    /// Keeps the rows of an epoch, of which functions may choose; the number of each source's
-    /// first.
+    /// Keeps the rows of an epoch from which functions can choose. Returns the number of each
+    /// source's first row.
     pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
         if self.rows.is_needless() {
             return Ok(vec![0; streams.sources.len()]);
@@ -93,7 +93,7 @@ impl AggregateTactic {
             return Ok(());
         }
         let mut chosen = Vec::new();
-        // By row: the number that it gets.
+        // The new number of each row.
         let mut new = vec![NO_ROW; self.rows.len()];
         self.windows.for_each_row(&mut |row| {
             let number = &mut new[*row as usize];
@@ -112,8 +112,8 @@ impl AggregateTactic {
     }
 }
 
-/// The times in one piece, and the rows likewise where their pieces are small: else each is worth a
-/// look of its own.
+/// Concatenates the times into one piece, and also the rows if their pieces are small. Larger
+/// pieces are processed separately.
 fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
     let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
     let mut ts = Pages::unwritten(rows);

@@ -1,8 +1,8 @@
 //! The snapshot of an aggregation: the states of slices that windows still need, their keys, and
 //! the rows that functions have chosen.
 //!
-//! Keys and rows are numbered again, in an order that follows from the data. So nothing in a
-//! snapshot depends on threads or polls.
+//! Keys and rows are renumbered in an order that depends only on the data. The content of a
+//! snapshot therefore does not depend on threads or polls.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ impl AggregateTactic {
         self.ordered.settle(&mut *self.windows);
         let tables = self.ordered.tables()?;
         let saved = self.windows.save();
-        // 1. Keys, by their order.
+        // 1. The keys, in key order.
         let used = self.windows.is_used();
         let is_used = |&number: &u32| used.get(number as usize).copied().unwrap_or(false);
         let numbers: Vec<u32> = self.groups.order().keys.iter().copied().filter(is_used).collect();
@@ -35,11 +35,11 @@ impl AggregateTactic {
         if !self.by.is_empty() {
             writer.table(&self.groups.table(&numbers)?)?;
         }
-        // 2. Values of which the smallest or the largest is chosen, by their order.
+        // 2. The values whose smallest or largest is computed, in their order.
         for values in &tables {
             writer.table(values)?;
         }
-        // 3. Sessions, or slices; and states.
+        // 3. The sessions or slices, and their states.
         writer.number(saved.sessions.len() as u64);
         for &(start, last, key) in &saved.sessions {
             writer.time(start);
@@ -62,7 +62,7 @@ impl AggregateTactic {
         saved.kept.iter().for_each(|kept| slice(writer, kept));
         writer.number(saved.words.len() as u64);
         saved.words.iter().for_each(|&word| writer.number(word));
-        // 4. Rows that functions have chosen, by the order of states.
+        // 4. The rows that functions have chosen, in the order of the states.
         if !self.rows.is_needless() {
             let all: Vec<u32> = memory::collect(0..self.rows.len() as u32);
             writer.table(&self.rows.table(&all)?)?;
@@ -70,14 +70,14 @@ impl AggregateTactic {
         Ok(())
     }
 
-    /// Takes in what [`write_state`](Self::write_state) wrote.
+    /// Restores the state from the output of [`write_state`](Self::write_state).
     pub(super) fn restore_state(
         &mut self,
         intake: &RestoredIntake,
         reader: &mut Reader<'_>,
         admit: &mut Admit<'_>,
     ) -> Result<()> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let mut groups = StreamGroups::new(self.groups.schema().clone())?;
         let keys =
             if self.by.is_empty() { vec![0] } else { learn(&mut groups, reader, &self.alone)? };
@@ -94,19 +94,20 @@ impl AggregateTactic {
         if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
             return Err(damaged("its states do not fit its slices or sessions"));
         }
-        // 2. It is taken.
+        // 2. The state is restored.
         self.charge = Some(admit(reader, state_bytes(&*windows, &groups, &ordered, &rows))?);
         (self.groups, self.ordered, self.rows, self.windows) = (groups, ordered, rows, windows);
         Ok(())
     }
 }
 
-/// Takes in keys or values of a snapshot, which are there once each and in order; their numbers.
+/// Reads keys or values from a snapshot, in which each occurs once and in order, and returns their
+/// numbers.
 fn learn(groups: &mut StreamGroups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
     if numbers != groups.order().keys {
-        return Err(damaged("keys or values are out of order, or doubled"));
+        return Err(damaged("keys or values are out of order, or duplicated"));
     }
     Ok(numbers)
 }
@@ -115,7 +116,9 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<WindowsState> 
     const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
-        number.copied().ok_or_else(|| damaged("a slice or a session has a number that is no key's"))
+        number
+            .copied()
+            .ok_or_else(|| damaged("a slice or a session has a number that belongs to no key"))
     };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;

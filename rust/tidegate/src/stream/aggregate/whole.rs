@@ -1,14 +1,15 @@
-//! Windows whose rows are kept until they are complete, for functions that need all values at once.
+//! Keeps rows until their windows are complete, for functions that need all values of a window
+//! together.
 //!
-//! The aggregation of tables makes the results of the windows that have become complete, of the rows
-//! that are kept. So all functions are those of tables, bit for bit.
+//! Once windows are complete, their results are computed from the kept rows by the aggregation of
+//! tables. The results are therefore identical, bit for bit, to those of an aggregation of tables.
 //!
 //! # Trade-offs
 //!
-//! A poll that completes a window costs as much as all rows that are kept, beside the windows. An
-//! epoch is at least as large as the rows that are kept. Of sessions, rows of all keys are kept
-//! since the oldest session began that goes on, and each rise of the watermark costs as much as all
-//! of them once that session is longer than its gap.
+//! A poll that completes a window takes time proportional to the number of kept rows, in addition
+//! to the time for the windows. An epoch has at least as many rows as are kept. For sessions, rows
+//! of all keys are kept from the start of the oldest open session. If that session is longer than
+//! its gap, each rise of the watermark takes time proportional to the number of kept rows.
 
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ use crate::query::aggregate::{Aggregation, stream_names};
 use crate::results::gather::concat_rows;
 use crate::{Error, Result};
 
-/// The operator of a query that keeps the columns `read` of a stream.
+/// Creates the operator of a query that keeps the columns `read` of a stream.
 pub(super) fn operator(
     query: &Aggregation,
     plan: AggregatePlan,
@@ -80,7 +81,7 @@ pub(super) fn operator(
     let schema: SchemaRef = Arc::new(stream.schema.project(&read)?);
     let predicate = plan.tables.into_iter().next().and_then(|table| table.rows);
     let job = WindowJob {
-        // Rows are left out before they are kept.
+        // Rows are excluded before they are stored.
         query: Aggregation { predicate: None, ..query.clone() },
         predicate,
         span: plan.span,
@@ -101,9 +102,9 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     let mut lines = plan.describe(query);
     lines.extend([
         format!("  sources    {}", options.sources),
-        "  algorithm  the aggregation of tables, of windows that are complete; their rows are kept"
+        "  algorithm  the aggregation of tables, for complete windows; rows are kept until then"
             .to_owned(),
-        "  cost       of a poll that completes a window: that of all rows that are kept".to_owned(),
+        "  cost       a poll that completes a window processes all kept rows".to_owned(),
         format!("  threads    {}", query.threads),
         format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
     ]);
@@ -112,17 +113,17 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     Explanation { lines, output: format!("  output     {columns} columns, {order}") }
 }
 
-/// Rows until their windows are complete, and the aggregation of tables.
+/// Keeps rows until their windows are complete, and aggregates them like tables.
 #[derive(Debug)]
 struct WindowJob {
-    /// Without its condition on rows.
+    /// The query without its condition on rows.
     query: Aggregation,
     predicate: Option<Predicate>,
     span: WindowSpan,
     unit: Unit,
-    /// The time column of the rows that are kept.
+    /// The time column of the kept rows.
     on: usize,
-    /// The rows of each source that windows may need.
+    /// The rows of each source that windows may still need.
     sources: Vec<TimedRows>,
     stream: Stream,
     /// The columns of the stream that are kept.
@@ -132,7 +133,7 @@ struct WindowJob {
 impl TableJob for WindowJob {
     const EPOCH_ROWS: usize = super::EPOCH_ROWS;
 
-    /// Of sessions, when the first of those begins that are not complete, if any was made.
+    /// For sessions, the start of the first incomplete session, if any results have been built.
     type LeavingRows = Option<i64>;
 
     fn rows(&self) -> usize {
@@ -147,7 +148,7 @@ impl TableJob for WindowJob {
         rows + self.rows() > MANY_ROWS
     }
 
-    /// Keeps the rows that the condition lets through, after a look at their times.
+    /// Checks the times of rows, and keeps those that satisfy the condition.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()> {
         for runs in ready.runs.chunk_by(|a, b| a.source == b.source) {
             let (mut batches, mut times, mut charges) = (Vec::new(), Vec::new(), Vec::new());
@@ -192,7 +193,7 @@ impl TableJob for WindowJob {
         match (now, &self.span) {
             (None, _) => self.clear(),
             (Some(now), WindowSpan::Windows(windows)) => {
-                // A window that ends after now begins later than this.
+                // A window that ends after `now` begins later than this.
                 let (size, ..) = windows.lengths();
                 let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
                 self.drop_before(needed);
@@ -239,11 +240,11 @@ impl TableJob for WindowJob {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<Option<Watermark>> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let has_ended = reader.flag()?;
         let settled = reader.time()?;
         if intake.next().is_some_and(|next| has_ended || settled > next) {
-            return Err(damaged("windows were made of rows that have not come"));
+            return Err(damaged("windows were built from rows that have not arrived"));
         }
         let mut kept = Vec::with_capacity(self.sources.len());
         for rows in &self.sources {
@@ -251,10 +252,10 @@ impl TableJob for WindowJob {
             let ts = self.times(&batch)?;
             let is_early = |last: &i64| intake.next().is_some_and(|next| next < *last);
             if ts.last().is_some_and(is_early) {
-                return Err(damaged("rows that were taken in come after rows that were not"));
+                return Err(damaged("rows that were processed follow rows that were not"));
             }
             if ts.iter().any(|ts| !self.span.fits(*ts)) {
-                return Err(damaged("a row's windows begin or end beyond 64 bits"));
+                return Err(damaged("a row's windows begin or end outside the 64-bit range"));
             }
             kept.push((ts, batch));
         }
@@ -263,7 +264,7 @@ impl TableJob for WindowJob {
             return Err(damaged("it keeps more rows than it may"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
-        // 2. It is taken.
+        // 2. The state is restored.
         let mut charge = admit(reader, kept.iter().map(|(_, batch)| bytes(batch)).sum())?;
         for (rows, (ts, batch)) in self.sources.iter_mut().zip(kept) {
             let bytes = bytes(&batch);
@@ -278,16 +279,16 @@ impl TableJob for WindowJob {
 }
 
 impl WindowJob {
-    /// The times of rows from a snapshot.
+    /// Returns the times of rows from a snapshot.
     fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
             true => Ok(ts),
-            false => Err(damaged("rows that were taken in are out of order")),
+            false => Err(damaged("rows that were processed are out of order")),
         }
     }
 
-    /// The rows that the query's condition lets through.
+    /// Returns the rows that satisfy the query's condition.
     fn counted(&self, rows: RecordBatch, driver: &Driver) -> Result<RecordBatch> {
         let Some(predicate) = &self.predicate else { return Ok(rows) };
         let every: Vec<usize> = (0..rows.num_columns()).collect();
@@ -298,13 +299,13 @@ impl WindowJob {
         Ok(filter_record_batch(&rows, &counted)?)
     }
 
-    /// The times of rows.
+    /// Returns the times of rows.
     fn times_of(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
         let table = Table::trusted("rows", batch.clone());
         Ok(time::times(&table, self.on, self.unit)?.to_vec())
     }
 
-    /// Whether a window may have become complete.
+    /// Returns whether a window may have become complete.
     fn completes(&self, settled: Option<Watermark>, now: Watermark) -> bool {
         let first = self.sources.iter().filter_map(TimedRows::first_ts).min();
         match (first, now, &self.span) {
@@ -314,7 +315,7 @@ impl WindowJob {
                 first.saturating_add(*gap) <= now
             }
             (Some(first), Some(now), WindowSpan::Windows(windows)) => {
-                // The next end of a window: those up to the last look have been made.
+                // This is the next end of a window; windows up to the last check have been emitted.
                 let (size, advance, offset) = windows.lengths();
                 let after = settled.flatten().map_or(first, |settled| settled.max(first));
                 let [size, advance, offset, after, now] =
@@ -324,8 +325,8 @@ impl WindowJob {
         }
     }
 
-    /// Makes the windows that have become complete. With them it returns when the first of those
-    /// begins that are not, or the end of time if all are.
+    /// Builds the results of the windows that have become complete. The result includes the start
+    /// of the first incomplete window, or the end of time if all are complete.
     fn make(
         &self,
         common: &Common,
@@ -346,7 +347,7 @@ impl WindowJob {
         if !is_session {
             return Ok(FinalResults { batches: batches.cloned().collect(), leaving: open_from });
         }
-        // Sessions come by their ends, then their keys.
+        // Sessions are sorted by their ends, then by their keys.
         let all = concat_batches(&common.schema, batches)?;
         let mut batches = Vec::new();
         if all.num_rows() > 0 {
@@ -367,7 +368,7 @@ impl WindowJob {
     }
 }
 
-/// The end of each row's window, and the rank of its key.
+/// Returns the end of each row's window, and the rank of its key.
 fn ends_and_keys(page: &Page) -> Vec<(i64, u32)> {
     let mut found = Vec::with_capacity(page.rows);
     let keys = &mut page.keys[..page.rows].iter();

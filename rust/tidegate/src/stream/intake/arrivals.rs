@@ -1,4 +1,4 @@
-//! The rows of all sources in the order of their pushes, for operators that wait for no merged order.
+//! The rows of all sources in push order, for operators that do not need merged order.
 
 use std::sync::Arc;
 
@@ -6,27 +6,28 @@ use parking_lot::Mutex;
 
 use super::rows::SourceRun;
 
-/// Rows that were pushed, and the promises of all sources. Clones belong to one operator.
+/// The pushed rows and the promises of all sources. Clones belong to one operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals(Arc<Mutex<Delivery>>);
 
-/// Rows that were pushed, and the promises that followed them.
+/// Pushed rows, and the promises that followed them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// Pushes, each with its source.
+    /// The pushes, each with its source.
     pub(crate) runs: Vec<(u16, SourceRun)>,
-    /// The least time that a row still to come of each source may have; `None` if none comes.
+    /// The earliest time at which each source can still deliver a row; `None` if no more rows will
+    /// follow.
     pub(crate) promises: Vec<Option<i64>>,
 }
 
 impl Arrivals {
-    /// Without rows and promises of any of the sources.
+    /// Creates arrivals without any rows or promises from these sources.
     pub(crate) fn new(sources: usize) -> Self {
         let promises = vec![Some(i64::MIN); sources];
         Arrivals(Arc::new(Mutex::new(Delivery { runs: Vec::new(), promises })))
     }
 
-    /// One more source, of which no row is before `since`.
+    /// Adds a source whose rows are at `since` or later.
     pub(crate) fn add_source(&self, since: i64) {
         self.0.lock().promises.push(Some(since));
     }
@@ -36,25 +37,25 @@ impl Arrivals {
         self.0.lock().runs.push((source, run));
     }
 
-    /// A source promises something; `None` that no row comes.
+    /// Records a source's promise; `None` means that no more rows will follow.
     pub(crate) fn promise(&self, source: u16, next: Option<i64>) {
         self.0.lock().promises[usize::from(source)] = next;
     }
 
-    /// The rows that nobody has taken, and the promises of this moment: rows that are pushed later
-    /// are not below them.
+    /// Takes the rows that have not been taken yet, and the current promises, which rows pushed
+    /// later will keep.
     pub(crate) fn take(&self) -> Delivery {
         let mut arrived = self.0.lock();
         let runs = std::mem::take(&mut arrived.runs);
         Delivery { runs, promises: arrived.promises.clone() }
     }
 
-    /// How many rows nobody has taken.
+    /// Returns the number of rows that have not been taken yet.
     pub(crate) fn rows(&self) -> usize {
         self.0.lock().runs.iter().map(|(_, run)| run.ts.len()).sum()
     }
 
-    /// The rows of a source that nobody has taken.
+    /// Returns the rows of a source that have not been taken yet.
     pub(crate) fn of(&self, source: u16) -> Vec<SourceRun> {
         let arrived = self.0.lock();
         let own = arrived.runs.iter().filter(|(other, _)| *other == source);

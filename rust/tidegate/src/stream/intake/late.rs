@@ -1,5 +1,5 @@
-//! Rows that are set aside and kept until they are fetched: rows below the watermark of their source,
-//! and rows whose intervals are too wide. All of them are called late rows here.
+//! Rows that are set aside until they are fetched: rows below the watermark of their source, and
+//! rows whose intervals are too wide. This module refers to both kinds as late rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,22 +13,23 @@ use crate::columns::table::batch_bytes;
 use crate::stream::memory::Charge;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
-/// In place of a watermark: a row whose interval is too wide. No row is below it, hence late.
+/// Replaces the watermark of a row whose interval is too wide. No time is below this value, so no
+/// late row can have it as its watermark.
 pub(crate) const TOO_WIDE: i64 = i64::MIN;
 
-/// Late rows of one push.
+/// The late rows of one push.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) source: u16,
     pub(crate) rows: RecordBatch,
-    /// Number of each row among all of the source.
+    /// The position of each row among all rows of its source.
     pub(crate) positions: Vec<u64>,
-    /// The source's watermark when each row came, or [`TOO_WIDE`].
+    /// The watermark of the source when each row arrived, or [`TOO_WIDE`].
     pub(crate) watermarks: Vec<i64>,
     pub(crate) charge: Charge,
 }
 
-/// Late rows of a snapshot.
+/// The late rows of one push, read from a snapshot.
 #[derive(Debug)]
 pub(crate) struct RestoredLate {
     source: u16,
@@ -38,7 +39,8 @@ pub(crate) struct RestoredLate {
 }
 
 impl RestoredLate {
-    /// Reads the next ones; `schema` tells that of a source, if there is such a source.
+    /// Reads the late rows of the next push; `schema` returns the schema of a source, or `None` if
+    /// there is no such source.
     pub(crate) fn read(
         reader: &mut Reader<'_>,
         schema: impl Fn(u64) -> Option<SchemaRef>,
@@ -64,7 +66,7 @@ impl RestoredLate {
         batch_bytes(&self.rows)
     }
 
-    /// The rows as they are kept. The charge is for them.
+    /// Returns the rows in the form in which they are kept. The charge covers the rows.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
         Late { source, rows, positions, watermarks, charge }
@@ -72,12 +74,13 @@ impl RestoredLate {
 }
 
 impl Late {
-    /// The missed watermarks, without a value for rows whose intervals are too wide.
+    /// Returns the watermarks that the rows missed, with nulls for rows whose intervals are too
+    /// wide.
     pub(crate) fn missed(&self) -> Int64Array {
         self.watermarks.iter().map(|&missed| (missed != TOO_WIDE).then_some(missed)).collect()
     }
 
-    /// Why each row was set aside.
+    /// Returns the reason why each row was set aside.
     pub(crate) fn reasons(&self) -> StringArray {
         let reason = |&missed| Some(if missed == TOO_WIDE { "wide" } else { "late" });
         self.watermarks.iter().map(reason).collect()
@@ -88,14 +91,14 @@ impl Late {
 #[derive(Clone, Debug)]
 pub(crate) struct LateRows {
     kept: Arc<Mutex<LateQueue>>,
-    /// Whether rows may be set aside for another reason than that they are late.
+    /// True if rows can be set aside for reasons other than lateness.
     has_reasons: bool,
 }
 
-/// The late rows that are kept, in the order in which they were pushed.
+/// The kept late rows, in the order in which they were pushed.
 #[derive(Debug, Default)]
 struct LateQueue {
-    /// Pushes whose late rows were lent to a function that may fail.
+    /// Pushes whose late rows are lent to a function that can fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
     /// Changes whenever a different push becomes the first one.
@@ -109,7 +112,7 @@ impl LateQueue {
         self.pushes.drain(..pushes).collect()
     }
 
-    /// Puts the lent pushes back.
+    /// Puts back the lent pushes.
     fn take_back(&mut self) {
         if self.lent.is_empty() {
             return;
@@ -126,7 +129,7 @@ impl LateRows {
         LateRows { kept: Arc::default(), has_reasons }
     }
 
-    /// Whether rows may be set aside for another reason than that they are late.
+    /// Returns whether rows can be set aside for reasons other than lateness.
     pub(crate) fn has_reasons(&self) -> bool {
         self.has_reasons
     }
@@ -135,7 +138,7 @@ impl LateRows {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes that they are charged until they are forgotten.
+    /// Returns the number of bytes charged for the late rows until they are forgotten.
     pub(crate) fn bytes(&self) -> usize {
         let kept = self.lock();
         kept.lent.iter().chain(&kept.pushes).map(|late| late.charge.bytes()).sum()
@@ -145,7 +148,7 @@ impl LateRows {
         self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that were not taken, including any that are currently lent.
+    /// Writes the late rows that have not been fetched, including any that are currently lent.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let kept = self.lock();
         let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();
@@ -162,16 +165,16 @@ impl LateRows {
         Ok(())
     }
 
-    /// All that have come and were not forgotten, by source and in each as they came: the order in
-    /// which sources were fed does not show.
+    /// Returns all late rows that have not been forgotten, by source, and in order of arrival
+    /// within each source. The order in which the sources were fed has no effect.
     pub(crate) fn kept(&self) -> Vec<Arc<Late>> {
         let mut late = self.lock().pushes.clone();
         late.sort_by_key(|late| late.source);
         late
     }
 
-    /// Returns a version number. While it is unchanged, [`kept`](Self::kept) starts with the same
-    /// pushes.
+    /// Returns a version number. As long as the version is unchanged, [`kept`](Self::kept) starts
+    /// with the same pushes.
     pub(crate) fn version(&self) -> u64 {
         self.lock().version
     }
@@ -189,7 +192,7 @@ impl LateRows {
         kept.lent = lent;
     }
 
-    /// Drops the lent rows if they were taken; otherwise, puts them back.
+    /// Drops the lent rows if the function accepted them; otherwise, puts them back.
     pub(crate) fn settle(&self, were_taken: bool) {
         let mut kept = self.lock();
         if were_taken {
@@ -198,14 +201,15 @@ impl LateRows {
         kept.take_back();
     }
 
-    /// Forgets all.
+    /// Forgets all late rows.
     pub(crate) fn clear(&self) {
         let mut kept = self.lock();
         *kept = LateQueue { version: kept.version + 1, ..LateQueue::default() };
     }
 
-    /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for
-    /// each push: each row with its source, its position and the watermark that it came below.
+    /// Returns the rows of [`kept`](Self::kept) as one batch per push, for an operator whose
+    /// sources all have the schema of `stream`. Each row has its source, its position and the
+    /// watermark that it missed.
     pub(crate) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
         let schema = late_schema(stream);
         let batch = |late: &Arc<Late>| {
@@ -223,7 +227,7 @@ impl LateRows {
     }
 }
 
-/// The schema of the late rows of a stream.
+/// Returns the schema of the late rows of a stream.
 pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
     let on = stream.schema.field(stream.on);
     let of_late = [
@@ -236,8 +240,9 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The type in which a watermark of a time column is told: its own, or `int64` for integers, since
-/// the lateness may take it below what an unsigned or a short integer holds.
+/// Returns the type in which watermarks of a time column are reported. The type is that of the
+/// column, or `int64` for integers, because `lateness` can lower a watermark beyond the range of a
+/// short or unsigned integer.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

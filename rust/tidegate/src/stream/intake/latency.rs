@@ -1,19 +1,20 @@
-//! The time from a row's push until its results are made.
+//! The time from a row's push until its results have been produced.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// Microseconds, to two digits.
+/// The times are in microseconds, with two significant digits.
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
-    /// The rows at work, epoch by epoch: when they were pushed, and how many; and how many in all.
+    /// For each epoch being processed: push times with the number of rows pushed at each, and the
+    /// total number of rows.
     pending: VecDeque<(Vec<(Instant, u64)>, u64)>,
-    /// The rows of all these epochs.
+    /// The total number of rows in these epochs.
     waiting: u64,
-    /// The rows that are or were at work.
+    /// The number of rows that are being processed or have been processed.
     begun: u64,
 }
 
@@ -26,7 +27,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Rows of an epoch are at work: when some were pushed, and how many.
+    /// Records that the rows of an epoch are being processed; `rows` contains push times and the
+    /// number of rows pushed at each.
     pub(crate) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
         let epoch: Vec<(Instant, u64)> = rows.collect();
         let rows = epoch.iter().map(|(_, rows)| rows).sum::<u64>();
@@ -35,23 +37,23 @@ impl Latency {
         self.begun += rows;
     }
 
-    /// The rows that are or were at work.
+    /// The number of rows that are being processed or have been processed.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Goes on from a snapshot, before which this number of rows was at work.
+    /// Restores the state from a snapshot, before which this number of rows had been processed.
     pub(crate) fn restore(&mut self, begun: u64) {
         self.begun = begun;
     }
 
-    /// The results of the rows at work have been made.
+    /// Records that the results of all rows being processed have been produced.
     pub(crate) fn settle(&mut self) {
         self.settle_but(0);
     }
 
-    /// The results of the rows at work have been made, but for the last `left` rows. Rows of one
-    /// epoch count together.
+    /// Records that the results of the rows being processed have been produced, except for the last
+    /// `left` rows. The rows of one epoch are counted together.
     pub(crate) fn settle_but(&mut self, left: u64) {
         while let Some((epoch, rows)) = self.pending.front()
             && self.waiting - rows >= left
@@ -67,7 +69,7 @@ impl Latency {
         }
     }
 
-    /// Median, 99th percentile and maximum in seconds; none before the first row.
+    /// Returns the median, 99th percentile and maximum in seconds, or `None` before the first row.
     pub(crate) fn summary(&self) -> Option<(f64, f64, f64)> {
         let seconds = |microseconds: u64| microseconds as f64 / 1e6;
         let at = |quantile| seconds(self.histogram.value_at_quantile(quantile));

@@ -1,15 +1,15 @@
-//! The sources of an operator, and the gate through which their rows come.
+//! The sources of an operator, and the gate through which their rows pass.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `source/` | a source: it takes pushed rows, and feeds the gate |
 //! | `stream.rs`, `rows.rs` | the description of a stream; rows of a source in the gate |
 //! | `sides.rs` | the side of each source of a join |
-//! | `ready.rs` | the rows that the gate gives |
-//! | `arrivals.rs` | rows that pass by the gate, for operators that wait for no merged order |
-//! | `watermarks.rs` | the watermarks of all sources, of which some may be idle |
+//! | `ready.rs` | the rows that have left the gate |
+//! | `arrivals.rs` | rows that bypass the gate, for operators that do not need merged order |
+//! | `watermarks.rs` | the watermarks of all sources, some of which may be idle |
 //! | `late.rs` | late rows |
-//! | `news.rs`, `latency.rs` | whether there is anything to poll; how long rows took |
+//! | `news.rs`, `latency.rs` | whether there is work for a poll; how long rows took |
 
 pub(crate) mod arrivals;
 pub(crate) mod late;
@@ -43,65 +43,66 @@ use source::{IntakeState, RestoredSource, Source, SourceStats, lock};
 use stream::Stream;
 use watermarks::Watermarks;
 
-/// What a snapshot has in the place of a lateness that a source does not have.
+/// Stored in a snapshot in place of a lateness, for a source that has none.
 const NO_LATENESS: i64 = -1;
 
-/// The order in which an operator takes rows.
+/// The order in which an operator processes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// By time, source and position, when no earlier row can come.
+    /// Sorted by time, source and position, once no earlier row can arrive.
     Merged,
-    /// As they are pushed.
+    /// In the order in which rows are pushed.
     Arrival,
 }
 
-/// The part between pushes and an operator.
+/// Connects pushes with an operator.
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
     pub(super) shared: IntakeState,
     /// The side of each source, if there are sides.
     pub(super) sides: Option<SourceSides>,
-    /// What a source that is added may be.
+    /// The kinds of sources that can be added.
     kinds: Vec<SideKind>,
-    /// The sources of the beginning.
+    /// The number of sources at the beginning.
     first: usize,
-    /// Until the operator is closed.
+    /// The reader of the gate, until the operator is closed.
     reader: Option<BlockReader<SourceRun>>,
 }
 
-/// What all sources of a side have in common.
+/// The properties that all sources of a side share.
 #[derive(Debug)]
 struct SideKind {
     side: Option<Side>,
     stream: Stream,
-    /// Whether they have one lateness, which is that of the stream.
+    /// True if all sources of the side have the same lateness, that of `stream`.
     is_alike: bool,
 }
 
-/// The part of a snapshot that has the sources and late rows.
+/// The part of a snapshot that contains the sources and the late rows.
 #[derive(Debug)]
 pub(super) struct RestoredIntake {
-    /// The sources that are not of the beginning.
+    /// The sources that were added after the operator was created.
     added: Vec<(Option<Side>, Stream)>,
-    /// How far sources have come, where some were idle or added.
+    /// The times that sources have reached, if some were idle or were added later.
     reached: Option<[(i64, u16); 3]>,
     sources: Vec<RestoredSource>,
     late: Vec<RestoredLate>,
 }
 
 impl RestoredIntake {
-    /// The rows that were at work.
+    /// Returns the number of rows whose processing had begun.
     pub(super) fn begun(&self) -> u64 {
         self.sources.iter().map(RestoredSource::begun).sum()
     }
 
-    /// No row that was not read yet is before it; none if there is none and comes none.
+    /// Returns the time below which no unread row can lie, or `None` if there are no unread rows
+    /// and all sources are closed.
     pub(super) fn next(&self) -> Option<i64> {
         self.sources.iter().filter_map(RestoredSource::next).min()
     }
 
-    /// Rows that have come of all sources.
+    /// Returns the number of rows that have arrived from all sources.
     pub(super) fn rows(&self) -> u64 {
         self.sources.iter().map(|source| source.rows().0).fold(0, u64::saturating_add)
     }
@@ -112,20 +113,21 @@ impl RestoredIntake {
 pub(super) struct Charges {
     sources: Vec<Charge>,
     late: Vec<Charge>,
-    /// The charge for an operator's state, until the operator takes it.
+    /// The charge for the operator's state, until the operator takes it.
     kept: Option<Charge>,
 }
 
 impl Charges {
-    /// The charge for the state that an operator keeps.
+    /// Takes the charge for the state that an operator keeps.
     pub(super) fn take_kept(&mut self) -> Charge {
         self.kept.take().expect("it is taken once")
     }
 }
 
 impl Intake {
-    /// Sources of these names and streams, the first ones on the left if there are sides. Each of
-    /// their rows is charged `row_bytes` bytes beside its own. Rows pass by the gate unless they are to be in merged order.
+    /// Creates sources with these names and streams. If there are sides, the first `left` sources
+    /// are on the left. Each row is charged `row_bytes` bytes in addition to its own size. Rows
+    /// bypass the gate unless merged order is required.
     pub(super) fn new(
         streams: Vec<(String, Stream)>,
         memory: Memory,
@@ -165,8 +167,9 @@ impl Intake {
         Ok(Intake { sources, reader: readers.pop(), shared, sides, kinds, first })
     }
 
-    /// One more source. Its watermark is `since`, in the unit of its time column, or the least that
-    /// it can have; its lateness that of the others, if they have one.
+    /// Adds a source. The watermark of the source is `since`, in the unit of its time column, or
+    /// the lowest possible one. The lateness of the source is that of the other sources, if they
+    /// all have the same one.
     pub(super) fn add(
         &mut self,
         side: Option<Side>,
@@ -176,7 +179,7 @@ impl Intake {
         let kind = self.kinds.iter().find(|kind| kind.side == side);
         let Some(kind) = kind else {
             return Err(Error::argument(
-                "side: a join of one stream with itself has left sources alone; write \
+                "side: a join of one stream with itself has only left sources; write \
                  add_source(side=\"left\")",
             ));
         };
@@ -203,7 +206,7 @@ impl Intake {
         Ok(source)
     }
 
-    /// A source of this stream begins; its account with the memory is the caller's affair.
+    /// Creates a source for this stream; the caller is responsible for its memory account.
     fn begin(
         &mut self,
         side: Option<Side>,
@@ -245,7 +248,7 @@ impl Intake {
             .fork(tier(side), since)
             .ok_or_else(|| Error::bug("the parent of a source is open"))?;
         drop(parent);
-        // 2. From here on nothing fails.
+        // 2. Nothing can fail from here on.
         self.shared.arrivals.iter().for_each(|arrivals| arrivals.add_source(since));
         let name = self.name_of_next(side);
         if let (Some(sides), Some(side)) = (&mut self.sides, side) {
@@ -278,18 +281,18 @@ impl Intake {
         }
     }
 
-    /// The side of each source of a join.
+    /// Returns the side of each source of a join.
     pub(super) fn sides(&self) -> &SourceSides {
         self.sides.as_ref().expect("a join's sources have sides")
     }
 
-    /// Whether there are sources that were added.
+    /// Returns whether any sources were added.
     pub(super) fn has_added(&self) -> bool {
         self.sources.len() > self.first
     }
 
-    /// Lets the idle sources promise what the others have come to. One that is in use goes on
-    /// itself.
+    /// Raises the promises of idle sources to the time that the others have reached. A source that
+    /// is currently in use advances on its own.
     pub(super) fn carry_idle(&self) -> Result<()> {
         for (source, floor) in self.shared.watermarks.idle_sources() {
             if let Some(mut source) = self.sources[usize::from(source)].try_lock() {
@@ -299,12 +302,12 @@ impl Intake {
         Ok(())
     }
 
-    /// Whoever reads the gate; nobody once the operator is closed.
+    /// Returns the reader of the gate, or `None` once the operator is closed.
     pub(super) fn reader(&mut self) -> Option<&mut BlockReader<SourceRun>> {
         self.reader.as_mut()
     }
 
-    /// No row that was not read yet is below it; `None` once all sources have closed.
+    /// Returns the time below which no unread row can lie, or `None` once all sources have closed.
     pub(super) fn watermark(&self) -> Option<i64> {
         self.reader.as_ref()?.watermark()
     }
@@ -313,7 +316,7 @@ impl Intake {
         self.sources.iter().map(|source| lock(source).stats()).collect()
     }
 
-    /// Like [`stats`](Self::stats), but sorted by rank, as rows with equal times are.
+    /// Like [`stats`](Self::stats), but in the order in which rows with equal times are sorted.
     pub(super) fn stats_by_rank(&self) -> Vec<SourceStats> {
         let side = |number: u16| self.sides.as_ref().map(|sides| sides.of(number));
         let mut stats: Vec<_> = self.stats().into_iter().zip(0..).collect();
@@ -321,9 +324,9 @@ impl Intake {
         stats.into_iter().map(|(stats, _)| stats).collect()
     }
 
-    /// Writes the sources and the rows that were not read.
+    /// Writes the sources and the unread rows.
     pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
-        // Held together, so that the sources are written as they were at one moment.
+        // Lock all sources together, so that they are written in a consistent state.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
         let watermarks = &self.shared.watermarks;
         if self.sources.len() > self.first || sources.iter().any(|source| source.stats().idle) {
@@ -357,7 +360,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Reads what [`write`](Self::write) wrote, and the late rows behind it.
+    /// Reads the output of [`write`](Self::write), and the late rows after it.
     pub(super) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredIntake> {
         let mut added = Vec::new();
         let mut reached = None;
@@ -412,7 +415,7 @@ impl Intake {
         };
         let kind = self.kinds.iter().find(|kind| kind.side == side);
         let Some(kind) = kind else {
-            return Err(damaged("a source is on a side that the operator has not"));
+            return Err(damaged("a source is on a side that the operator does not have"));
         };
         let stream = kind.stream.clone();
         if lateness < NO_LATENESS {
@@ -422,12 +425,12 @@ impl Intake {
         Ok((side, Stream { lateness, ..stream }))
     }
 
-    /// Takes memory for what was read, and for `kept` bytes of an operator beside it.
+    /// Charges the memory for the restored state, including `kept` bytes of the operator's state.
     pub(super) fn charge(&self, restored: &RestoredIntake, kept: usize) -> Result<Charges> {
         let memory = &self.shared.memory;
         restored.added.iter().for_each(|_| memory.add_source());
         let charges = self.charge_all(restored, kept);
-        // The sources that are added bring their accounts themselves, with what they hold.
+        // Added sources bring their own accounts, including what they hold.
         if charges.is_err() {
             memory.keep_sources(self.sources.len());
         }
@@ -451,7 +454,7 @@ impl Intake {
         })
     }
 
-    /// Goes on from what was read; the sources must not have been used.
+    /// Restores the state; the sources must be unused.
     pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) -> Result<()> {
         for (side, stream) in restored.added {
             self.begin(side, stream, None)?;
@@ -470,9 +473,9 @@ impl Intake {
         Ok(())
     }
 
-    /// Closes the sources and drops what they have brought.
+    /// Closes the sources and drops their rows.
     pub(super) fn close(&mut self) {
-        // What is in the gate goes with its reader.
+        // Dropping the reader drops the rows in the gate.
         self.reader = None;
         self.sources.iter().for_each(|source| lock(source).drop_rows());
         self.shared.arrivals.iter().for_each(Arrivals::clear);
@@ -480,7 +483,7 @@ impl Intake {
     }
 }
 
-/// What the sources of each side have in common.
+/// Returns the properties that the sources of each side share.
 fn kinds<'a>(streams: impl Iterator<Item = (Option<Side>, &'a Stream)>) -> Vec<SideKind> {
     let mut kinds: Vec<SideKind> = Vec::new();
     for (side, stream) in streams {

@@ -1,24 +1,24 @@
-//! Wakes a thread that waits for a source to bring something.
+//! Wakes threads that wait for a source to act.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Counts the actions of sources, for threads that wait for more.
+/// Counts the actions of sources, so that threads can wait for the next one.
 #[derive(Debug, Default)]
 pub struct News {
     told: Mutex<NewsState>,
     changed: Condvar,
 }
 
-/// The work of a thread that drives an operator: it polls for as long as there is something.
+/// Specifies how a thread drives an operator: it polls as long as there is work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverWork {
-    /// Whether it fetches late rows, too.
+    /// True if the thread also fetches late rows.
     pub fetches_late: bool,
 }
 
-/// How many notifications sources have sent, and which thread drives the operator.
+/// The number of notifications from sources, and the thread that drives the operator.
 #[derive(Debug, Default)]
 struct NewsState {
     /// The number of notifications.
@@ -26,11 +26,11 @@ struct NewsState {
     /// The number of notifications when the operator last ran out of work, or `None` if it never
     /// has.
     settled: Option<u64>,
-    /// Whether a thread drives the operator, and how.
+    /// The way in which a thread drives the operator, or `None` if no thread does.
     driven: Option<DriverWork>,
     /// The thread that drives the operator, once it has started.
     driver: Option<ThreadId>,
-    /// Whether the driving thread ended with an error and the operator has not been polled since.
+    /// True if the driving thread ended with an error and the operator has not been polled since.
     is_left: bool,
 }
 
@@ -39,30 +39,31 @@ impl News {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells that there is something new.
+    /// Notifies waiting threads of a new action.
     pub(crate) fn tell(&self) {
         self.lock().count += 1;
         self.changed.notify_all();
     }
 
-    /// How much has been told so far.
+    /// Returns the number of notifications so far.
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// The operator has nothing to do, and keeps no results, after all that was told up to `seen`.
+    /// Records that the operator has no work left, and keeps no results, after the first `seen`
+    /// notifications.
     pub(crate) fn settle(&self, seen: u64) {
         self.lock().settled = Some(seen);
     }
 
-    /// Whether the operator has nothing to do, after all that was told.
+    /// Returns whether the operator has processed all notifications and has no work left.
     pub(crate) fn is_settled(&self) -> bool {
         let told = self.lock();
         told.settled == Some(told.count)
     }
 
-    /// From now on a thread drives the operator, unless one does already; or none does any more.
-    /// Returns how one did before.
+    /// Registers a driving thread unless there already is one; `None` unregisters it. Returns how a
+    /// thread drove the operator before.
     pub fn set_driven(&self, driven: Option<DriverWork>) -> Option<DriverWork> {
         let mut told = self.lock();
         let before = told.driven;
@@ -74,7 +75,7 @@ impl News {
         before
     }
 
-    /// This thread is the one that drives the operator, if one does.
+    /// Records that the current thread drives the operator, if a driver is registered.
     pub fn drive_here(&self) {
         let mut told = self.lock();
         if told.driven.is_some() && told.driver.is_none() {
@@ -82,35 +83,36 @@ impl News {
         }
     }
 
-    /// Whether this thread drives the operator, so that nobody polls while it waits.
+    /// Returns whether the current thread drives the operator. While that thread waits, the
+    /// operator is not polled.
     pub fn is_driven_here(&self) -> bool {
         self.lock().driver == Some(thread::current().id())
     }
 
-    /// The thread that drove the operator has ended with an error. Until somebody polls, nobody
-    /// makes room.
+    /// Records that the driving thread ended with an error. No memory is released until the
+    /// operator is polled again.
     pub fn leave(&self) {
         self.lock().is_left = true;
     }
 
-    /// Somebody polls.
+    /// Records that the operator is being polled.
     pub fn go_on(&self) {
         self.lock().is_left = false;
     }
 
-    /// Whether the thread that drove the operator has ended with an error, and nobody has polled
-    /// since.
+    /// Returns whether the driving thread has ended with an error and the operator has not been
+    /// polled since.
     pub(crate) fn is_left(&self) -> bool {
         self.lock().is_left
     }
 
-    /// How a thread drives the operator, so that rows leave it without the feeder's doing, if one
-    /// does.
+    /// Returns how a thread drives the operator, or `None` if no thread does. A driving thread
+    /// removes rows without the feeding thread's help.
     pub fn driven(&self) -> Option<DriverWork> {
         self.lock().driven
     }
 
-    /// Waits until more than `seen` was told, at most for `patience`.
+    /// Waits until there are more than `seen` notifications, at most for `patience`.
     pub fn wait(&self, seen: u64, patience: Duration) {
         let waited =
             self.changed.wait_timeout_while(self.lock(), patience, |told| told.count == seen);

@@ -1,4 +1,4 @@
-//! Rows that the gate has given, and the batches in which they lie.
+//! Rows that have left the gate, and the batches that contain them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,24 +14,24 @@ use super::rows::SourceRun;
 use crate::Result;
 use crate::stream::memory::Charge;
 
-/// Ready rows in merged order, of which each source's are together.
+/// Ready rows in merged order, in which the rows of each source are stored together.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyRuns {
     pub(crate) ts: Vec<i64>,
-    /// Each row's source.
+    /// The source of each row.
     pub(crate) sources: Vec<u16>,
-    /// The rows of each source one after the other.
+    /// The rows of the sources, one source after another.
     pub(crate) runs: Vec<ReadyRun>,
 }
 
-/// Neighbours of one push.
+/// Adjacent rows of one push.
 #[derive(Debug)]
 pub(crate) struct ReadyRun {
     pub(crate) source: u16,
     /// The position of the push's first row in its source.
     first: u64,
     push: SourceRun,
-    /// Which rows of the push they are.
+    /// The range of rows within the push.
     range: Range<usize>,
 }
 
@@ -48,12 +48,12 @@ impl ReadyRun {
         self.push.pushed
     }
 
-    /// What is held for the rows of the push.
+    /// Returns the charge for the rows of the push.
     pub(crate) fn held(&self) -> Arc<Charge> {
         self.push.charge.clone()
     }
 
-    /// The charge of the rows of the push, and how much of it these rows take.
+    /// Returns the charge for the push, and the part of it that accounts for these rows.
     pub(crate) fn charge(&self) -> (usize, Arc<Charge>) {
         let charge = &self.push.charge;
         (charge.bytes().div_ceil(self.push.batch.num_rows().max(1)) * self.len(), charge.clone())
@@ -61,7 +61,7 @@ impl ReadyRun {
 }
 
 impl ReadyRuns {
-    /// The rows of blocks that follow each other, merged by all threads.
+    /// Merges the rows of consecutive blocks, using all threads.
     pub(crate) fn new(blocks: &[PlannedBlock<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
         let mut ready = ReadyRuns::unmerged(blocks);
         driver.map_with(
@@ -72,7 +72,7 @@ impl ReadyRuns {
         Ok(ready)
     }
 
-    /// As [`new`](Self::new), by this thread alone.
+    /// Like [`new`](Self::new), but uses only this thread.
     pub(crate) fn merged(blocks: &[PlannedBlock<SourceRun>], filler: &mut Filler) -> ReadyRuns {
         let mut ready = ReadyRuns::unmerged(blocks);
         let places = ready.places(blocks);
@@ -80,7 +80,7 @@ impl ReadyRuns {
         ready
     }
 
-    /// Selects neighbouring rows.
+    /// Selects adjacent rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> ReadyRuns {
         // How many rows of each source precede and belong to the part.
         let mut counts: HashMap<u16, (usize, usize)> = HashMap::new();
@@ -108,7 +108,7 @@ impl ReadyRuns {
         ReadyRuns { ts, sources: memory::collect(self.sources[rows].iter().copied()), runs }
     }
 
-    /// The place of each block's rows.
+    /// Returns the place for each block's rows.
     fn places<'a>(&'a mut self, blocks: &'a [PlannedBlock<SourceRun>]) -> Vec<BlockPlace<'a>> {
         let (mut ts_left, mut sources_left) = (&mut self.ts[..], &mut self.sources[..]);
         let place = |block: &'a PlannedBlock<SourceRun>| {
@@ -121,10 +121,10 @@ impl ReadyRuns {
         blocks.iter().map(place).collect()
     }
 
-    /// The rows of blocks before their times and sources are written.
+    /// Creates room for the rows of blocks, before their times and sources are written.
     fn unmerged(blocks: &[PlannedBlock<SourceRun>]) -> ReadyRuns {
         let rows = blocks.iter().map(PlannedBlock::len).sum();
-        // A source's run may go on in the next block.
+        // A source's run can continue in the next block.
         let mut runs: Vec<ReadyRun> = Vec::new();
         let mut last: HashMap<u16, usize> = HashMap::new();
         for (pushed, range) in blocks.iter().flat_map(PlannedBlock::pieces) {
@@ -137,16 +137,16 @@ impl ReadyRuns {
                 }
             }
         }
-        // Each source's stay in order.
+        // The runs of each source stay in order.
         runs.sort_by_key(|run| run.source);
         ReadyRuns { ts: memory::filled(rows, 0), sources: memory::filled(rows, 0), runs }
     }
 }
 
-/// A block, and where the times and the sources of its rows belong.
+/// A block, and the places to which the times and sources of its rows are written.
 type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
-/// How a reading ended.
+/// The state of the gate at the end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// There are more rows ready.
@@ -157,7 +157,7 @@ pub(crate) enum Rest {
     End,
 }
 
-/// Plans the ready rows, about `rows` of them at most.
+/// Plans at most about `rows` ready rows.
 pub(crate) fn plan(
     reader: &mut BlockReader<SourceRun>,
     rows: usize,

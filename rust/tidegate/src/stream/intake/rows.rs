@@ -1,4 +1,5 @@
-//! The rows of a source in the gate, and rows of several batches as one batch.
+//! The rows of a source in the gate, and functions that combine rows of several batches into one
+//! batch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,18 +16,18 @@ use crate::columns::time;
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::Charge;
 
-/// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if
-/// that is no more.
+/// The overhead of each row in an operator, in bytes. The overhead covers the row's entry in the
+/// gate, and its entry in the state unless that is larger.
 pub(crate) const ROW_BYTES: usize = 40;
 
-/// Rows of one source in time order, in the gate.
+/// Rows of one source in the gate, in time order.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceRun {
     pub(crate) ts: ScalarBuffer<i64>,
     pub(crate) batch: RecordBatch,
-    /// When the newest of the rows was pushed.
+    /// The time when the newest of the rows was pushed.
     pub(crate) pushed: Instant,
-    /// Holds the memory's place in the limit for as long as the rows are held.
+    /// The memory charge, which is held as long as the rows are.
     pub(crate) charge: Arc<Charge>,
 }
 
@@ -36,7 +37,7 @@ impl Run for SourceRun {
     }
 }
 
-/// Rows of several batches as one batch.
+/// Combines rows of several batches into one batch.
 pub(crate) fn gather_batch(
     schema: &SchemaRef,
     batches: &[&RecordBatch],
@@ -45,7 +46,7 @@ pub(crate) fn gather_batch(
     gather(schema, batches, places, |_| None)
 }
 
-/// Rows of several batches of a stream as one batch, of which the times are known already.
+/// Combines rows of several batches of a stream into one batch, given their times.
 pub(super) fn gather_timed(
     stream: &Stream,
     ts: &ScalarBuffer<i64>,

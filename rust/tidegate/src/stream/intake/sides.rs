@@ -4,8 +4,8 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
-/// Which sources are left ones. The sources of the beginning are: the first ones. Sources that were
-/// added follow, in any order.
+/// The sources that are on the left side. Of the sources that existed at the beginning, the left
+/// ones come first. Added sources follow, in any order.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct SourceSides {
     left: usize,
@@ -16,12 +16,12 @@ pub(in crate::stream) struct SourceSides {
 }
 
 impl SourceSides {
-    /// The first `left` of `sources` sources.
+    /// Creates the sides of `sources` sources, the first `left` of which are on the left side.
     pub(in crate::stream) fn new(left: usize, sources: usize) -> Self {
         SourceSides { left, first: sources, added: Vec::new(), counts: [left, sources - left] }
     }
 
-    /// The side of a source.
+    /// Returns the side of a source.
     #[inline]
     pub(in crate::stream) fn of(&self, source: u16) -> Side {
         let number = usize::from(source);
@@ -32,18 +32,19 @@ impl SourceSides {
         }
     }
 
-    /// The side of each of these sources.
+    /// Returns the side of each of these sources.
     pub(in crate::stream) fn of_each(&self, sources: &[u16]) -> Vec<Side> {
         if !self.added.is_empty() {
             return memory::collect(sources.iter().map(|&source| self.of(source)));
         }
-        // A comparison a source, which the processor makes for many of them at once.
+        // This takes one comparison per source, which the processor makes for many sources at a
+        // time.
         let left = self.left;
         let of = |&source: &u16| if usize::from(source) < left { Side::Left } else { Side::Right };
         memory::collect(sources.iter().map(of))
     }
 
-    /// The number of a source, among those of its side.
+    /// Returns the number of a source among the sources on its side.
     pub(in crate::stream) fn within(&self, source: u16) -> u16 {
         match usize::from(source).checked_sub(self.first) {
             Some(added) => self.added[added].1,
@@ -52,14 +53,14 @@ impl SourceSides {
         }
     }
 
-    /// One more source follows.
+    /// Adds a source on this side.
     pub(in crate::stream) fn add(&mut self, side: Side) {
         let count = &mut self.counts[side as usize];
         self.added.push((side, *count as u16));
         *count += 1;
     }
 
-    /// How many sources a side has.
+    /// Returns the number of sources on a side.
     pub(in crate::stream) fn count(&self, side: Side) -> usize {
         self.counts[side as usize]
     }

@@ -1,4 +1,4 @@
-//! The description of a stream: the columns, the times and the windows of its rows.
+//! The description of a stream: the columns, times and windows of its rows.
 
 use std::sync::Arc;
 
@@ -24,10 +24,11 @@ pub(crate) struct Stream {
     pub(crate) on: usize,
     /// The unit in which times are compared: the column's or a finer one.
     pub(crate) unit: Unit,
-    /// Steps of the unit. None for a source whose rows promise nothing, as an operator that it follows
-    /// does.
+    /// The lateness in steps of the unit. `None` for a source whose rows imply no promises, such as
+    /// one that follows an operator.
     pub(crate) lateness: Option<i64>,
-    /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
+    /// The maximum distance between the ends of intervals and their rows' times, if the ends are
+    /// computed from rows.
     pub(crate) width: Option<Arc<Width>>,
     /// The windows that rows are assigned to, if any.
     pub(crate) counted: Option<CountedWindows>,
@@ -42,7 +43,7 @@ pub(crate) struct CountedWindows {
 
 impl CountedWindows {
     /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
-    /// does not belong to one.
+    /// does not belong to any window.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -99,7 +100,7 @@ pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result
     )))
 }
 
-/// The columns of a schema with their types, for messages.
+/// Formats the columns of a schema and their types, for messages.
 pub(crate) fn columns(schema: &Schema) -> String {
     const SHOWN: usize = 20;
     let fields = schema.fields();

@@ -1,10 +1,11 @@
-//! The watermarks of all sources of an operator, and the watermark from which a source counts that
-//! begins, or goes on, while the others run.
+//! The watermarks of all sources of an operator, and the initial watermark of a source that is
+//! added, or resumes, while the others run.
 //!
-//! The operator's watermark is the least one of its sources, idle ones left out. Where all open
-//! sources are idle, it stands at the greatest one of theirs. It never falls: a source that begins or
-//! goes on has that watermark at least. So its rows are those of a source that was there from the
-//! beginning, and has promised this watermark.
+//! The operator's watermark is the smallest watermark of its sources, excluding idle ones. If all
+//! open sources are idle, it is the largest of their watermarks. The operator's watermark never
+//! decreases: a source that is added, or that resumes, starts at this watermark or later. The rows
+//! of such a source are treated as if it had been present from the beginning and had promised this
+//! watermark.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tidegate_structures::gate::Rank;
 
 use super::sides::tier;
 
-/// A time and a source: rows up to the source's at that time may have been handed out.
+/// A time and a source's rank: rows up to that source's rows at that time may have left the gate.
 type RankedTime = (i64, Rank);
 
 /// The watermarks. Clones belong to one operator.
@@ -30,7 +31,8 @@ struct SourceWatermarks {
     /// idle ones.
     active: [BTreeSet<RankedTime>; 3],
     idle: [BTreeSet<RankedTime>; 3],
-    /// Of all sources, of left ones, and of right ones; exact only where a source is idle.
+    /// The times reached by all sources, by left ones and by right ones; exact only while a source
+    /// is idle.
     reached: [RankedTime; 3],
 }
 
@@ -65,7 +67,7 @@ impl Scope {
 }
 
 impl Watermarks {
-    /// Of sources of these sides, which have promised nothing.
+    /// Creates the watermarks for sources on these sides that have promised nothing yet.
     pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
         let mut all = SourceWatermarks {
             sources: Vec::new(),
@@ -78,7 +80,7 @@ impl Watermarks {
         Watermarks(Arc::new(Mutex::new(all)))
     }
 
-    /// A source has promised something.
+    /// Records a source's promise.
     pub(crate) fn rise(&self, source: u16, watermark: i64) {
         let mut all = self.0.lock();
         let one = all.sources[usize::from(source)];
@@ -90,7 +92,7 @@ impl Watermarks {
         }
     }
 
-    /// The others go on without this source.
+    /// Lets the other sources proceed without this one.
     pub(crate) fn idle(&self, source: u16) {
         self.0.lock().change(source, WatermarkState::Idle);
     }
@@ -113,13 +115,13 @@ impl Watermarks {
         all.change(source, WatermarkState::Idle);
     }
 
-    /// A source has ended.
+    /// Records that a source has ended.
     pub(crate) fn close(&self, source: u16) {
         self.0.lock().change(source, WatermarkState::Closed);
     }
 
-    /// One more source. It has the watermark `since`, or the least that it can have, which is the
-    /// error if that is greater.
+    /// Adds a source with the watermark `since`, or with the lowest possible one. If `since` is
+    /// below the lowest possible watermark, the error contains that watermark.
     pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
         let mut all = self.0.lock();
         all.settle();
@@ -140,8 +142,9 @@ impl Watermarks {
         all.slowest().map(|(_, slowest)| slowest.number())
     }
 
-    /// Whether this source alone can let the operator's watermark rise: it stands at the watermark,
-    /// or it is idle and all others are, too.
+    /// Returns whether the operator's watermark is waiting for this source. The watermark waits for
+    /// a source if it is the slowest active one, or if it is idle and all other open sources are
+    /// idle too.
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
         let is_idle = all.sources[usize::from(source)].state == WatermarkState::Idle;
@@ -154,14 +157,14 @@ impl Watermarks {
         }
     }
 
-    /// Whether a source of this side is open.
+    /// Returns whether a source on this side is open.
     pub(crate) fn is_open(&self, side: Option<Side>) -> bool {
         let all = self.0.lock();
         let scope = side.map_or(Scope::All, Scope::Of).number();
         !all.active[scope].is_empty() || !all.idle[scope].is_empty()
     }
 
-    /// The idle sources, and how far the others have gone on without each.
+    /// Returns the idle sources, each with the time that the others have reached without it.
     pub(crate) fn idle_sources(&self) -> Vec<(u16, i64)> {
         let mut all = self.0.lock();
         let scope = Scope::All.number();
@@ -174,7 +177,8 @@ impl Watermarks {
         numbers.into_iter().map(|number| (number, all.floor(number))).collect()
     }
 
-    /// The watermark that an idle source has promised itself; none of another source.
+    /// Returns the watermark that an idle source has promised itself, or `None` if the source is
+    /// not idle.
     pub(crate) fn own_of_idle(&self, source: u16) -> Option<i64> {
         let one = self.0.lock().sources[usize::from(source)];
         (one.state == WatermarkState::Idle).then_some(one.watermark)
@@ -188,7 +192,7 @@ impl Watermarks {
         all.reached.map(|(ts, last)| (ts, last.number()))
     }
 
-    /// Continues from what [`reached`](Self::reached) returned. The sources with these numbers must
+    /// Continues from what [`reached`](Self::reached) returned. Sources with these numbers must
     /// exist.
     pub(crate) fn restore(&self, reached: [(i64, u16); 3]) {
         let mut all = self.0.lock();
@@ -212,7 +216,7 @@ impl SourceWatermarks {
     }
 
     fn change(&mut self, source: u16, state: WatermarkState) {
-        // Where no source is idle, what was reached is not asked for.
+        // If no source is idle, the reached times are not needed.
         let matters = state == WatermarkState::Idle || !self.idle[Scope::All.number()].is_empty();
         if matters {
             self.settle();
@@ -223,7 +227,7 @@ impl SourceWatermarks {
         }
     }
 
-    /// Adds a source with this promise.
+    /// Adds a source that has promised this watermark.
     fn add(&mut self, side: Option<Side>, watermark: i64) {
         let number = self.sources.len() as u16;
         self.sources.push(One { watermark, state: WatermarkState::Closed, side });
@@ -256,7 +260,7 @@ impl SourceWatermarks {
         }
     }
 
-    /// Keeps how far sources have come.
+    /// Updates the times that the sources have reached.
     fn settle(&mut self) {
         for scope in Scope::ALL {
             if let Some(standing) = self.standing(scope) {
@@ -266,7 +270,8 @@ impl SourceWatermarks {
         }
     }
 
-    /// Where the slowest of the sources stands that are not idle, or the fastest where all are.
+    /// Returns the watermark of the slowest active source, or of the fastest source if all are
+    /// idle.
     fn standing(&self, scope: Scope) -> Option<RankedTime> {
         let (active, idle) = (&self.active[scope.number()], &self.idle[scope.number()]);
         active.first().or_else(|| idle.last()).copied()
@@ -332,7 +337,7 @@ mod tests {
         all.rise(1, 10);
         assert_eq!((all.slowest(), all.idle_sources()), (Some(0), vec![]));
         all.idle(0);
-        // Rows of source 1 at 10 sort after rows of source 0 at 10, and may have come.
+        // Rows of source 1 at 10 sort after rows of source 0 at 10, and may have arrived.
         assert_eq!((all.slowest(), all.idle_sources()), (Some(1), vec![(0, 11)]));
         all.rise(1, 20);
         assert_eq!(all.own_of_idle(0), Some(5));
@@ -352,12 +357,12 @@ mod tests {
         all.rise(2, 7);
         all.idle(0);
         all.idle(2);
-        // Source 1 ends at 10; the idle ones had promised less.
+        // Source 1 ends at 10; the idle sources have promised less.
         all.close(1);
         assert_eq!(all.idle_sources(), [(0, 11), (2, 10)]);
         all.rise(2, 12);
         assert_eq!(all.idle_sources(), [(0, 13), (2, 12)]);
-        // However often it is asked.
+        // The result is the same for repeated calls.
         assert_eq!(all.idle_sources(), [(0, 13), (2, 12)]);
         assert_eq!(all.add(None, Some(11)), Err(12));
         assert_eq!(all.add(None, None), Ok(12));
@@ -377,12 +382,12 @@ mod tests {
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [true, false, false]);
         all.idle(0);
-        // Of two that stand at one time, the first one's rows come first.
+        // If two sources have reached the same time, the rows of the first one sort first.
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [false, true, false]);
         all.idle(1);
         all.close(2);
-        // Each of the idle sources can go on.
+        // Each of the idle sources can resume.
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [true, true, false]);
     }
@@ -427,7 +432,7 @@ mod tests {
         all.idle(3);
         all.rise(1, 300);
         all.rise(2, 200);
-        // The side is idle as a whole, and the other one has gone on.
+        // The whole side is idle, and the other side has advanced.
         assert_eq!(all.resume(0).floor, 201);
     }
 }

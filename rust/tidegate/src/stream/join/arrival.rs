@@ -24,8 +24,8 @@ use crate::stream::memory::Charge;
 use crate::stream::tactic::Common;
 use crate::{Error, Result};
 
-/// The bytes per row in addition to those in every join: the row's time, key and position in time
-/// order, and the time at which it may be emitted unmatched.
+/// The bytes kept per row in addition to those in every join: the row's time, its key, its position
+/// in time order, and the time at which it can be emitted unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
 /// The algorithm and the index shown in explanations of joins that find rows by key and time.
@@ -42,8 +42,8 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument(
-        "parallelism: with ordered=False any thread looks for any row, whatever its key; leave it out, \
-         or ask for ordered=True",
+        "parallelism: with ordered=False, any thread can search for any row, regardless of its \
+         key; leave it out, or write ordered=True",
     ))
 }
 

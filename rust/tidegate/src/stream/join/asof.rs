@@ -1,17 +1,18 @@
-//! The as-of join: each left row with the one right row of its key that is nearest in time.
+//! The as-of join: matches each left row with the right row of its key that is nearest in time.
 //!
-//! A left row is final when a time is over that the rows decide:
+//! A left row is final once a certain time has passed:
 //!
 //! - backward: its own time;
 //! - forward: the time of its partner;
-//! - nearest: its own time and the distance of its partner, which is the time of a partner after
-//!   it; no row that comes later is nearer.
+//! - nearest: its own time plus the distance to its partner. A partner at this time would be at the
+//!   same distance after the row; no row that arrives later is nearer.
 //!
-//! Without a partner, it is its own time and the tolerance. Without a tolerance, the row waits for
-//! the end, unless its key is null or the condition rules it out whatever comes.
+//! If a row has no partner, this is the row's own time plus the tolerance. If there is no tolerance
+//! either, the row waits for the end of the stream, unless its key is null or it can never satisfy
+//! the condition.
 //!
-//! Of the right rows before now, only the last of each key can be a partner of a left row to come,
-//! if the condition does not depend on the left row.
+//! Of the earlier right rows, only the last of each key can be a partner of a later left row,
+//! provided that the condition does not depend on the left row.
 
 use arrow_array::Array;
 use arrow_schema::SchemaRef;
@@ -43,7 +44,7 @@ use crate::stream::times::ResultTimes;
 /// Creates an as-of join of sources that have these schemas. A left row is emitted once no further
 /// row can become its match.
 ///
-/// Each trade with the last quote:
+/// This example matches each trade with the last quote:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -110,13 +111,17 @@ fn join(
     };
     let keeping = match (plan.asof.strategy, &of_sides, plan.asof.tolerance) {
         (Strategy::Forward, ..) => "right rows until they are ready",
-        (_, Some(_), _) => "of the right rows the last of each key, and partners of left rows",
-        (_, None, Some(_)) => "right rows until none is near enough, since where reads both sides",
-        (_, None, None) => "all right rows, since where reads both sides and there is no tolerance",
+        (_, Some(_), _) => "the last right row of each key, and the partners of left rows",
+        (_, None, Some(_)) => {
+            "right rows until none is near enough, because where reads both sides"
+        }
+        (_, None, None) => {
+            "all right rows, because where reads both sides and there is no tolerance"
+        }
     };
     let place = match plan.asof.strategy {
-        Strategy::Backward => "a left row at the place of a row at its time",
-        _ => "a left row at the place of a row at the time when no later row is nearer",
+        Strategy::Backward => "a left row at the place of its own time",
+        _ => "a left row at the place of the time from which no later row is nearer",
     };
     let threads = query.options.threads;
     let columns = plan.join.columns.len();
@@ -159,15 +164,15 @@ impl PartnerKind for AsOfTime {
         now: Watermark,
         driver: &Driver,
     ) -> Result<FinalResults<FinalRows>> {
-        // No left row is final before its own time is over.
+        // No left row is final before its own time has passed.
         let seen = now.map_or(left.len(), |now| left.before(now));
         if seen == 0 {
             return Ok(FinalResults::NONE);
         }
-        // 1. The partners as of now, and the times when they are final.
+        // 1. Find the current partners, and the times at which they become final.
         let partners = self.partners(left, right, seen, driver)?;
         let finals = self.finals(left, right, &partners, driver)?;
-        // 2. The left rows that are final, in the order of these times.
+        // 2. Select the left rows that are final, in the order of these times.
         let is_final = |row: &u32| now.is_none_or(|now| finals[*row as usize] < now);
         let (mut rows, mut staying) = (memory::vec(seen), memory::vec(left.len()));
         for row in 0..seen as u32 {
@@ -181,7 +186,7 @@ impl PartnerKind for AsOfTime {
             _ => FinalRows::First(rows.len()),
         };
         rows.sort_unstable_by_key(|&row| (finals[row as usize], row));
-        // 3. Their results.
+        // 3. Build their results.
         let partner = |row: &u32| partners[*row as usize];
         match self.how {
             How::Inner | How::Semi => rows.retain(|row| partner(row) != NO_ROW),
@@ -203,7 +208,8 @@ impl PartnerKind for AsOfTime {
 
     fn reach(&self, first_left: Option<i64>, now: i64) -> i64 {
         match (self.plan.asof.strategy, self.plan.asof.tolerance) {
-            // Left rows whose time is over have found no partner among the rows that have come.
+            // Left rows whose time has passed have found no partner among the rows that have
+            // arrived.
             (Strategy::Forward, _) => now,
             (_, None) => i64::MIN,
             (_, Some(most)) => first_left.map_or(now, |first| first.min(now)).saturating_sub(most),
@@ -229,7 +235,7 @@ impl PartnerKind for AsOfTime {
         };
         let keys = &self.plan.join.keys;
         let mut needed = with_standing(right, left, keys, counted.as_ref(), now, driver)?;
-        // A left row that waits for a nearer one still has the last row before it.
+        // A left row that waits for a nearer partner still has the last row before it.
         let waiting = left.before(now);
         if waiting > 0 {
             let partners = self.partners(left, right, waiting, driver)?;
@@ -245,7 +251,7 @@ impl PartnerKind for AsOfTime {
 }
 
 impl AsOfTime {
-    /// The partners of the first left rows among the right rows that are kept, or [`NO_ROW`].
+    /// Returns the partners of the first left rows among the kept right rows, or [`NO_ROW`].
     fn partners(
         &self,
         left: &TimedRows,
@@ -258,7 +264,8 @@ impl AsOfTime {
         Ok(found.matches.partners().map(|row| row.unwrap_or(NO_ROW)).collect())
     }
 
-    /// For each of the first left rows, the time that must be over before it is final.
+    /// Returns, for each of the first left rows, the time that must have passed before the row is
+    /// final.
     fn finals(
         &self,
         left: &TimedRows,
@@ -282,8 +289,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Of the first left rows, those that can have no partner, whatever comes: their key is null,
-    /// or the condition does not hold for them.
+    /// Returns which of the first left rows can never have a partner: their key is null, or they do
+    /// not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;
@@ -304,7 +311,7 @@ impl AsOfTime {
     }
 }
 
-/// The first rows of a side for which a condition on them holds.
+/// Returns which of the first rows of a side satisfy a condition on that side.
 fn holds(
     rows: &TimedRows,
     count: usize,

@@ -1,4 +1,4 @@
-//! The streaming band join: index-based window join, with values and keys as codes.
+//! The streaming band join: an index-based window join with values and keys as codes.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -27,16 +27,18 @@ use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
 
-/// How many times fewer candidates another column must give for it to be indexed instead: sorting
-/// all rows in again is not worth less, nor is a sample that sure.
+/// The factor by which another column must reduce the number of candidates before it is indexed
+/// instead. A smaller gain is not worth sorting all rows again, and a sample cannot reliably show
+/// it.
 const WORTH: f64 = 2.0;
 
-/// How many times the rows of a sample come before another sample is taken.
+/// The number of rows between two samples, as a multiple of the sample's rows.
 const PATIENCE: u64 = 8;
 
 /// Creates a band join of sources with these schemas.
 ///
-/// Each order with the offers that cost at most 1 less or 2 more, and are at most 5 apart in time:
+/// This example matches each order with the offers that cost at most 1 less or 2 more and are at
+/// most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -95,7 +97,7 @@ pub fn band_join(
 /// the earlier rows in its window, which act as right rows. Each pair of rows therefore appears
 /// once. There is a single index.
 ///
-/// Readings that differ by at most 1 and are at most 5 apart in time:
+/// This example finds readings that differ by at most 1 and are at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -146,7 +148,7 @@ pub fn band_self_join(
     with_room([rows], |[rows]| join(query, rows, None, options))
 }
 
-/// The band join of two streams, or of one with itself.
+/// Creates the band join of two streams, or of one stream with itself.
 fn join(
     query: &BandJoin,
     left: SchemaRef,
@@ -162,15 +164,14 @@ fn join(
     let faults = Faults::default();
     plan.join.note(&faults);
     let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
-        return Err(Error::argument(
-            "a band join of rows as they come needs a window, and the columns of time",
-        ));
+        return Err(Error::argument("a streaming band join needs a window and its time columns"));
     };
     check_algorithm(query.algorithm)?;
     let JoinOptions { how, threads, .. } = query.options;
     let index = describe_index(query.algorithm, &plan, of_one_stream);
     let near = near_rows(query, windows.retention, of_one_stream, options);
-    // Rows of one stream are kept as they came, whatever columns of them each side of a pair has.
+    // Rows of one stream are kept in order of arrival, regardless of the columns that each side of
+    // a pair contains.
     let records = if of_one_stream { 0 } else { record_bytes(&plan.join, &left, &right) };
     let row_bytes = records + if near.is_some() { arrival::ROW_BYTES } else { 0 };
     let algorithm = match near {
@@ -242,8 +243,9 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
     format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
 }
 
-/// How close in time matching rows are, if rows are processed in arrival order. An index selected
-/// by name processes rows in merged order, as its authors' joins do.
+/// Returns the time differences at which rows can match, if rows are processed in arrival order. An
+/// index that is selected by name processes rows in merged order, like the joins in the paper that
+/// describes the index.
 fn near_rows(
     query: &BandJoin,
     retention: Retention,
@@ -258,11 +260,12 @@ fn near_rows(
     }
 }
 
-/// The algorithm of pairs that come as soon as both rows have been pushed, for people.
+/// Describes the algorithm that emits a pair as soon as both of its rows have been pushed, for
+/// explanations.
 const EAGER: &str = "eager: each row is compared with all kept rows, earlier or later; rows enter the indexes, then each thread \
                      finds the matches of its part, and times are compared like other columns";
 
-/// Times as a band column.
+/// Time, represented as a band column.
 #[derive(Debug)]
 struct TimeBand {
     on: [usize; 2],
@@ -274,7 +277,7 @@ struct TimeBand {
 impl TimeBand {
     fn ranges(&self, side: Side, table: &Table) -> Result<CodeRanges> {
         let codes = time::times(table, self.on[side as usize], self.unit)?;
-        // A time that matches none has a least one above the greatest.
+        // For a time that matches nothing, the lower bound is above the upper one.
         let reached = |&ts: &i64| self.near.times(side, ts).unwrap_or((1, 0));
         let low = memory::collect(codes.iter().map(|ts| reached(ts).0));
         let high = memory::collect(codes.iter().map(|ts| reached(ts).1));
@@ -282,25 +285,26 @@ impl TimeBand {
     }
 }
 
-/// Rows whose values are close match: values, and keys behind them, become codes.
+/// Prepares rows that match if their values are close, by converting their values and keys to
+/// codes.
 #[derive(Debug)]
 struct PrepareCodes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
-    /// Where rows come in another order than by time.
+    /// The time band, if rows arrive in an order other than by time.
     times: Option<TimeBand>,
-    /// The names of the columns, and of the key and the time behind them.
+    /// The names of the columns, followed by those of the key and the time.
     names: Vec<String>,
-    /// Which of these each column of the join is; the first one is indexed.
+    /// The position of each of the join's columns in `names`; the first column is indexed.
     order: Vec<usize>,
-    /// Rows that have come, and those when an epoch was looked at last for another column to be
-    /// indexed.
+    /// The number of rows that have arrived, and the same number when a change of the indexed
+    /// column was last considered.
     rows: u64,
     sampled: u64,
     kind: &'static str,
-    /// Bytes that are kept of a row beside its columns, as a part of a record.
+    /// The bytes kept per row, in addition to its columns, as part of a record.
     row_bytes: usize,
-    /// Whether right rows are left rows, too.
+    /// True if right rows are also left rows.
     of_one_stream: bool,
 }
 
@@ -329,9 +333,10 @@ impl PrepareCodes {
         }
     }
 
-    /// The values that rows of a side are compared by: their bands, then their keys and times.
+    /// Returns the values by which rows of a side are compared: first their bands, then their keys
+    /// and times.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
-        // One thread: others are woken for what comes after.
+        // Use one thread; the others are woken for the subsequent work.
         let driver = Driver::new(1, Stop::default());
         let table = Table::trusted(["left", "right"][side as usize], batch.clone());
         let of_bands = self.columns.iter().map(|column| column.ranges(side, &table, &driver));
@@ -349,7 +354,7 @@ impl PrepareCodes {
         self.order.iter().map(|&column| ranges[column].bands()).collect()
     }
 
-    /// Indexes another column, if rows say that it is worth it.
+    /// Indexes a different column if a sample of rows shows that it is worthwhile.
     fn choose(&mut self, join: &mut AnyIndexJoin, [left, right]: [&[CodeRanges]; 2]) {
         let rows = [left, right].map(|ranges| ranges[0].codes.len() as u64);
         self.rows += rows[0] + rows[1];

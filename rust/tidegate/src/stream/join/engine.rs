@@ -1,5 +1,5 @@
-//! An engine finds the pairs of a streaming join. It has a join of rows, and a part that makes
-//! values of their columns.
+//! The engine that finds the pairs of a streaming join. The engine consists of a row join and a
+//! part that computes values from the rows' columns.
 
 use std::fmt::Debug;
 
@@ -15,17 +15,17 @@ use crate::results::gather::Column;
 use crate::stream::outcome::Figure;
 use crate::stream::state::store::Store;
 
-/// Makes the values that a join of rows compares from the columns of rows: keys, codes or numbers.
-/// Each kind of streaming join has its own way.
+/// Computes the values that a row join compares (keys, codes or numbers) from the columns of rows.
+/// Each kind of streaming join implements this trait differently.
 pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
-    /// The values that rows are compared by.
+    /// The values by which rows are compared.
     type Values<'a>;
 
-    /// The join that compares them.
+    /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Gives `then` the values of more rows of both sides. It may first switch the join to another
-    /// index.
+    /// Passes the values of further rows of both sides to `then`. The call may first switch the
+    /// join to another index.
     fn prepare(
         &mut self,
         join: &mut Self::Join,
@@ -34,18 +34,18 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()>;
 
-    /// Likewise of the rows that are kept, whose values were prepared before. Only for a join that
-    /// holds results back, which is filled again after them.
+    /// Passes the values of the kept rows, which have been prepared before, to `then`. This is
+    /// called only for joins that hold results back and are refilled afterwards.
     fn prepare_again(
         &mut self,
         _join: &mut Self::Join,
         _batches: [&RecordBatch; 2],
         _then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()> {
-        unreachable!("a join that gives all results is not filled again")
+        unreachable!("a join that returns all results is never refilled")
     }
 
-    /// Whether all candidates are results where there is no condition.
+    /// Returns whether all candidates are results if there is no condition.
     fn finds_results(&self) -> bool {
         false
     }
@@ -55,7 +55,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         1
     }
 
-    /// The test that is left for the pairs that the join finds, if there is one.
+    /// Returns the test that remains for the pairs that the join finds, if any.
     fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
         kept.has_condition().then(|| -> Box<Filter<'a>> {
             Box::new(|left, right| kept.keep(left, right).map_err(Into::into))
@@ -74,25 +74,25 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         0
     }
 
-    /// Whether the rows of results lie anywhere among those that are kept, so that some columns are
-    /// kept row by row, too.
+    /// Returns whether the rows of results are scattered among the kept rows, which requires
+    /// storing some columns row by row.
     fn scatters(&self) -> bool {
         false
     }
 
-    /// Bytes held beside the rows themselves and the join.
+    /// Returns the number of bytes held in addition to the rows and the join.
     fn memory(&self) -> usize {
         0
     }
 
-    /// Further figures of the join, with names.
+    /// Returns further statistics of the join, by name.
     fn figures(&self, _join: &Self::Join) -> Vec<(&'static str, Figure)> {
         Vec::new()
     }
 }
 
-/// Finds which rows of two sides are in the result. [`JoinTactic`](super::JoinTactic) does all else
-/// of a join.
+/// Determines which rows of two sides are in the result. [`JoinTactic`](super::JoinTactic) does the
+/// rest of a join's work.
 #[derive(Debug)]
 pub(in crate::stream) struct Engine<P: Prepare> {
     pub(in crate::stream) prepare: P,
@@ -116,8 +116,8 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Stores rows, in merged order, whose results have already been emitted. The first `settled`
-    /// rows can no longer be emitted as unmatched, so they are only stored. The others start an
-    /// epoch. The engine must be empty.
+    /// rows can no longer be emitted as unmatched, so they are only stored. The remaining rows
+    /// start an epoch. The engine must be empty.
     pub(super) fn recall(
         &mut self,
         driver: &Driver,
@@ -145,20 +145,21 @@ impl<P: Prepare> Engine<P> {
         Ok(())
     }
 
-    /// The most pairs that may be compared for this number of rows until some results are given.
+    /// Returns the maximum number of pairs to compare, for this number of rows, before results are
+    /// returned.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();
         let others = if all_match { 1 } else { (rows + self.rows()) as u64 };
         rows as u64 * others.max(self.prepare.comparisons_a_row())
     }
 
-    /// Finds the results of more rows of the epoch.
+    /// Finds results for more rows of the epoch.
     pub(super) fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress> {
         let test = self.prepare.test(&self.join, kept);
         Ok(self.join.advance(driver, test.as_deref())?)
     }
 
-    /// Goes on after a flush as if there had been none, given the rows that are kept.
+    /// Refills the engine with the kept rows after a flush, as if the flush had not happened.
     pub(super) fn refill(&mut self, batches: [&RecordBatch; 2]) -> Result<()> {
         self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
     }
@@ -170,8 +171,8 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Drops all rows that no row at `now` or later can match, even if they lie between rows that
-    /// are still needed. Does so only if it is worth the cost. Returns the offsets of the rows that
-    /// remain.
+    /// are still needed. Rows are dropped only if this is worth the cost. Returns the offsets of
+    /// the rows that remain.
     pub(super) fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
         let kept = self.join.pack(now)?;
         self.prepare.retain([&kept[0], &kept[1]]);
@@ -179,22 +180,23 @@ impl<P: Prepare> Engine<P> {
         Some(kept)
     }
 
-    /// The number of the oldest row of each side that is kept.
+    /// Returns the number of the oldest kept row on each side.
     pub(super) fn first(&self) -> [u64; 2] {
         [self.join.first(Side::Left), self.join.first(Side::Right)]
     }
 
-    /// Rows of both sides that are kept.
+    /// Returns the number of kept rows on both sides.
     pub(super) fn rows(&self) -> usize {
         self.join.rows(Side::Left) + self.join.rows(Side::Right)
     }
 
-    /// Bytes held beside the rows themselves.
+    /// Returns the number of bytes held in addition to the rows.
     pub(super) fn memory(&self) -> usize {
         self.join.memory() + self.prepare.memory()
     }
 
-    /// Takes in the rows that an engine of the same query has kept. This one has no rows yet.
+    /// Restores the rows that were kept by an engine of the same query. This engine must have no
+    /// rows yet.
     pub(super) fn restore(
         &mut self,
         kept: &[SavedRows; 2],
@@ -211,14 +213,14 @@ impl<P: Prepare> Engine<P> {
 #[derive(Debug)]
 pub(in crate::stream) struct KeptRows<'a> {
     condition: Option<EngineCondition<'a>>,
-    /// The low bits of the number of the row of each side that has offset 0.
+    /// The low bits of the row number at offset 0 on each side.
     first: [u32; 2],
 }
 
 #[derive(Debug)]
 struct EngineCondition<'a> {
     predicate: &'a Predicate,
-    /// The columns of each side that it reads.
+    /// The columns of each side that the condition reads.
     columns: [Vec<Column>; 2],
 }
 
@@ -237,13 +239,13 @@ impl<'a> KeptRows<'a> {
         KeptRows { condition, first: first.map(|first| first as u32) }
     }
 
-    /// Whether the join has a condition on pairs.
+    /// Returns whether the join has a condition on pairs.
     pub(in crate::stream) fn has_condition(&self) -> bool {
         self.condition.is_some()
     }
 
-    /// Which pairs meet the condition, given the low bits of the numbers of their left and right
-    /// rows.
+    /// Returns which pairs satisfy the condition, given the low bits of the numbers of their left
+    /// and right rows.
     pub(in crate::stream) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         match &self.condition {
             Some(condition) => self.keep_by(condition.predicate, left, right),
@@ -251,7 +253,7 @@ impl<'a> KeptRows<'a> {
         }
     }
 
-    /// As [`keep`](Self::keep), by a part of the condition.
+    /// Like [`keep`](Self::keep), but evaluates only part of the condition.
     pub(in crate::stream) fn keep_by(
         &self,
         predicate: &Predicate,

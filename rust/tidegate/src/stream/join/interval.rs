@@ -1,4 +1,4 @@
-//! The streaming interval join: PPOIJ, with keys as numbers and conditions on columns.
+//! The streaming interval join: PPOIJ with keys as numbers and conditions on columns.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -25,23 +25,23 @@ use crate::stream::outcome::Figure;
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
 
-/// Which threads have the rows of a key.
+/// The assignment of keys to threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
-    /// KP, until the load asks for HP.
+    /// KP until the load requires HP.
     Auto,
-    /// KP: one thread.
+    /// KP: each key is assigned to one thread.
     Key,
-    /// DP: all threads.
+    /// DP: each key is spread over all threads.
     Data,
-    /// HP: as many threads as its load needs.
+    /// HP: each key has as many threads as its load requires.
     Hybrid,
-    /// A team of threads, which read each other's lists: Scale-OIJ.
+    /// Scale-OIJ: a team of threads that read each other's lists.
     ScaleOij,
 }
 
 impl Parallelism {
-    /// The pattern of PPOIJ that it is, if it is one.
+    /// Returns the corresponding pattern of PPOIJ, if there is one.
     fn pattern(self) -> Option<Pattern> {
         match self {
             Parallelism::Auto => Some(Pattern::Auto),
@@ -58,7 +58,7 @@ impl Parallelism {
 /// default) times the mean. If an end is computed from columns, it may be at most `max_width`
 /// away from the time of its row. Rows whose ends are farther away are set aside, like late rows.
 ///
-/// Each trade with the quotes that are at most 2 older:
+/// This example matches each trade with the quotes that are at most 2 older:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -143,7 +143,7 @@ fn join(
     lines.extend(bounded.describe(plan.unit));
     if is_asked || parallelism == Parallelism::Hybrid {
         lines.push(format!(
-            "  balance    keys are split once a thread makes {load_factor} times the mean of comparisons"
+            "  balance    keys are split once a thread makes {load_factor} times the mean number of comparisons"
         ));
     }
     let identity = query.stream_identity(&bounded, &left, &right);
@@ -181,17 +181,17 @@ fn join(
     operator(query, engine, left, right, options)
 }
 
-/// The load factor that is asked for, or the usual one.
+/// Returns the requested load factor, or the default.
 fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) -> Result<f64> {
     let Some(load_factor) = load_factor else { return Ok(LOAD_FACTOR) };
     if !(load_factor.is_finite() && load_factor >= 1.0) {
         return Err(Error::argument(format!(
-            "load_factor must be a number from 1 on, got {load_factor}; write load_factor=1.2"
+            "load_factor must be 1 or more, got {load_factor}; write load_factor=1.2"
         )));
     }
     if !ordered {
         return Err(Error::argument(
-            "load_factor: with ordered=False no key is one thread's; leave it out",
+            "load_factor: with ordered=False, no key belongs to a single thread; leave it out",
         ));
     }
     match parallelism {
@@ -201,13 +201,14 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
              parallelism=\"hybrid\", or leave it out",
         )),
         Parallelism::ScaleOij => Err(Error::argument(
-            "load_factor: parallelism=\"scale-oij\" shares keys out by a schedule that has none; \
-             write parallelism=\"hybrid\", or leave it out",
+            "load_factor: parallelism=\"scale-oij\" distributes keys by a schedule that has no load \
+             factor; write parallelism=\"hybrid\", or leave it out",
         )),
     }
 }
 
-/// The bytes of a row in the structures of threads, beyond one number in one buffer.
+/// Returns the bytes that a row occupies in the threads' structures, in addition to one number in
+/// one buffer.
 fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
     match parallelism {
         Parallelism::Auto | Parallelism::Key | Parallelism::Hybrid => 0,
@@ -219,16 +220,16 @@ fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
 fn algorithm(parallelism: Parallelism) -> &'static str {
     match parallelism {
         Parallelism::Auto => {
-            "PPOIJ, a key on one thread (KP); with a condition, until one has far more to compare, then as hybrid"
+            "PPOIJ, each key on one thread (KP); with a condition, as hybrid once a thread has far more to compare"
         }
-        Parallelism::Key => "PPOIJ, a key on one thread (KP)",
+        Parallelism::Key => "PPOIJ, each key on one thread (KP)",
         Parallelism::Data => "PPOIJ, each key on all threads (DP)",
         Parallelism::Hybrid => {
-            "PPOIJ, a key on as many threads as its share of the comparisons needs (HP)"
+            "PPOIJ, each key on as many threads as its share of the comparisons needs (HP)"
         }
         Parallelism::ScaleOij => {
-            "Scale-OIJ, a row on one thread of its key's team, which looks into the lists of the whole team; a busy \
-             thread's keys get further threads"
+            "Scale-OIJ, each row on one thread of its key's team, which searches the lists of \
+             the whole team; keys of busy threads get more threads"
         }
     }
 }
@@ -243,11 +244,11 @@ fn index(parallelism: Parallelism) -> &'static str {
     }
 }
 
-/// Rows of equal keys match: keys become numbers.
+/// Prepares rows that match if their keys are equal, by converting keys to numbers.
 #[derive(Debug)]
 pub(super) struct PrepareKeys {
     keys: KeyNumbers,
-    /// The bytes that a row is charged for its numbers in the buffers of further threads.
+    /// The bytes charged for a row's numbers in the buffers of additional threads.
     row_bytes: usize,
 }
 

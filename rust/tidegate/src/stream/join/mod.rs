@@ -61,39 +61,39 @@ use epoch::Epoch;
 pub use interval::{Parallelism, interval_join};
 pub use window::window_join;
 
-/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
-/// results come soon.
+/// The approximate maximum number of rows in an epoch: enough to divide among threads, yet few
+/// enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 17;
 
-/// Pairs that may be compared, or rows that may come out, in work that is done at once: some
-/// milliseconds' worth.
+/// The number of pairs to compare, or rows to emit, that takes only a few milliseconds and is
+/// therefore done immediately.
 const LITTLE: u64 = 1 << 20;
 
-/// A query as a join of streams sees it.
+/// A query in the form that a join of streams requires.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    /// The text that decides the results. It tells snapshots apart.
+    /// The text that determines the results. Snapshots are distinguished by this text.
     pub(super) identity: Identity,
     pub(super) options: &'a JoinOptions,
     /// The time column of each side.
     pub(super) times: (usize, usize),
     pub(super) unit: Unit,
     pub(super) plan: JoinPlan,
-    /// The explanation of the join, for people.
+    /// The explanation of the join, as shown to users.
     pub(super) explanation: Explanation,
-    /// How far ends may be from the times of left and of right rows.
+    /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(super) widths: [Option<Width>; 2],
     /// The range of time differences between paired rows, if it depends on times alone.
     pub(super) within: Option<Interval>,
-    /// Where to record the pairs for which the condition cannot be computed.
+    /// The record of pairs for which the condition cannot be computed.
     pub(super) faults: Faults,
-    /// Whether right rows are those of the left sources.
+    /// True if the right rows are those of the left sources.
     pub(super) of_one_stream: bool,
     /// The order in which the engine processes rows.
     pub(super) order: Order,
 }
 
-/// The operator whose pairs `engine` finds among rows of these schemas.
+/// Creates the operator of a join; `engine` finds its pairs among rows with these schemas.
 pub(super) fn operator<P: Prepare>(
     query: Query<'_>,
     engine: Engine<P>,
@@ -131,7 +131,7 @@ pub(super) fn operator<P: Prepare>(
             schema: plan.schema.clone(),
             times: of_pairs,
             explanation,
-            // Threads of both would have the same processors.
+            // Otherwise, the threads of both would be pinned to the same processors.
             threads: if engine.join.has_threads() { 1 } else { query.threads },
             widths,
             order,
@@ -160,7 +160,7 @@ pub(super) fn operator<P: Prepare>(
     Ok(Operator::new(common, Box::new(tactic)))
 }
 
-/// Joins rows epoch by epoch, and keeps those that later rows may match.
+/// Joins rows epoch by epoch, and keeps those that later rows can match.
 #[derive(Debug)]
 pub(super) struct JoinTactic<P: Prepare> {
     times: (usize, usize),
@@ -170,30 +170,32 @@ pub(super) struct JoinTactic<P: Prepare> {
     /// The range of time differences between paired rows, if it depends on times alone.
     within: Option<Interval>,
     stores: [Store; 2],
-    /// Whether right rows of results are rows of the left side, too; the right one has none.
+    /// True if the right rows of results are also rows of the left side; the right side then has
+    /// none.
     of_one_stream: bool,
     engine: Engine<P>,
     /// If rows are processed in arrival order: the rows that are still waiting.
     arriving: Option<ArrivalQueue>,
     /// The last time of the epoch being joined, until the join drops its rows.
     epoch: Option<i64>,
-    /// Whether rows have arrived since the engine last released the results that it held back.
+    /// True if rows have arrived since the engine last released the results that it held back.
     has_new: bool,
-    /// Whether the engine is releasing the results that it held back. It is refilled
+    /// True while the engine is releasing the results that it held back. The engine is refilled
     /// afterwards.
     releasing: bool,
     /// The watermarks up to which rows were last settled, or `None` if rows have arrived since.
     settled: Option<SideWatermarks>,
     /// The time up to which all results have been produced.
     reached: Option<i64>,
-    /// Whether a failure in the current step would lose the results for some rows.
+    /// True while a failure would lose the results for some rows.
     is_half_done: bool,
 }
 
 impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         self.is_half_done = true;
-        // 1. An epoch is joined until all of its results are made, or further rows are taken.
+        // 1. An epoch is joined until all of its results have been produced, or further rows are
+        //    taken.
         if self.is_joining() && self.take_further(common) == 0 {
             let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
@@ -218,7 +220,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         let rows = self.take(common)?;
         if rows > 0 {
             self.settled = None;
-            // On the caller's thread, or on one of those that last, near the others.
+            // This runs on the caller's thread, or on one of the lasting threads, close to the
+            // others.
             common.driver.fit(rows).within(|| {
                 self.begin(common, rows)?;
                 self.go_on(common)
@@ -259,8 +262,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
                 None if is_begun => self.take_further(common),
                 None => common.take_ready(EPOCH_ROWS),
             };
-        // All rows that are kept may come out without a match; those held back have not met all
-        // others.
+        // All kept rows may be emitted unmatched; rows that are held back have not been compared
+        // with all others.
         let settles = self.how != How::Inner
             && (rows > 0 || self.arriving.is_some() || self.settled != Some(self.now(common)));
         let flushes = is_flushing || (self.engine.join.holds_back() && rows == 0);
@@ -271,7 +274,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         )
     }
 
-    /// A step can be repeated as long as its rows have not left the gate.
+    /// Returns true if the step can be repeated, that is, as long as its rows have not left the
+    /// gate.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -355,13 +359,13 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
 }
 
 impl<P: Prepare> JoinTactic<P> {
-    /// Whether an epoch, or what the engine held back, is being joined.
+    /// Returns whether an epoch, or a set of results that the engine held back, is being joined.
     fn is_joining(&self) -> bool {
         self.epoch.is_some() || !self.engine.join.is_done()
     }
 
-    /// Takes the ready rows that the join can take while others are on their way. Returns how many
-    /// there are.
+    /// Takes the ready rows that the join can accept while earlier rows are still being joined.
+    /// Returns the number of rows.
     fn take_further(&self, common: &mut Common) -> usize {
         let join = &self.engine.join;
         let takes_more = self.is_joining() && join.has_threads() && join.takes_rows();
@@ -534,13 +538,13 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Drops the rows that lie between rows still needed, if this is worth the cost.
+    /// Drops unneeded rows that lie between needed ones, if this is worth the cost.
     fn pack(&mut self, now: SideWatermarks) -> Result<()> {
         let Some(kept) = self.engine.pack(now) else { return Ok(()) };
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
     }
 
-    /// Makes the batches of results.
+    /// Builds the batches of results.
     fn make(&self, common: &mut Common, results: &Results) -> Result<()> {
         if results.left.is_empty() || common.recalls {
             return Ok(());
@@ -553,7 +557,7 @@ impl<P: Prepare> JoinTactic<P> {
         Maker::new(&self.plan, self.how, self.sides())
     }
 
-    /// Where the left and the right rows of results are.
+    /// Returns the stores that contain the left and the right rows of results.
     fn sides(&self) -> [&Store; 2] {
         let [left, right] = &self.stores;
         [left, if self.of_one_stream { left } else { right }]

@@ -1,8 +1,8 @@
 //! A join's part of a snapshot: the rows that later rows may match, and which of them have already
 //! matched.
 //!
-//! It does not depend on the number of threads: rows are written in the order in which they are
-//! kept, and keys are written as columns.
+//! This part does not depend on the number of threads: rows are written in the order in which they
+//! are kept, and keys are written as columns.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};
 
-/// The error for kept rows that no join in merged order can have.
+/// Returns the error for kept rows that no join in merged order can have.
 fn out_of_order() -> Error {
     Error::state(
-        "the snapshot's rows were joined in another order than by time: it is of a join with \
+        "the snapshot's rows were joined in an order other than by time: it is of a join with \
          ordered=False; make this join with ordered=False, too, or take an older snapshot",
     )
 }
 
 impl<P: Prepare> JoinTactic<P> {
-    /// Writes the rows that are kept, and which of them have been matched.
+    /// Writes the kept rows, and which of them have been matched.
     pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
         let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the
@@ -51,7 +51,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Takes in what [`write_state`](Self::write_state) wrote.
+    /// Restores the state from the output of [`write_state`](Self::write_state).
     pub(super) fn restore_state(
         &mut self,
         intake: &RestoredIntake,
@@ -59,7 +59,7 @@ impl<P: Prepare> JoinTactic<P> {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<()> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let batches =
             [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
         let [left, right] = batches.each_ref();
@@ -71,7 +71,7 @@ impl<P: Prepare> JoinTactic<P> {
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = batches.each_ref().map(bytes);
-        // 2. It is taken.
+        // 2. The state is restored.
         let mut charge = admit(reader, bytes[0] + bytes[1])?;
         for ((store, batch), bytes) in self.stores.iter_mut().zip(&batches).zip(bytes) {
             store.push(batch.clone(), vec![(bytes, Arc::new(charge.split(bytes)))])?;
@@ -79,7 +79,7 @@ impl<P: Prepare> JoinTactic<P> {
         self.engine.restore(&kept, batches.each_ref())
     }
 
-    /// The kept rows of a side, from the snapshot.
+    /// Returns the kept rows of a side from the snapshot.
     fn kept(&self, side: Side, batch: &RecordBatch, reader: &mut Reader<'_>) -> Result<SavedRows> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);

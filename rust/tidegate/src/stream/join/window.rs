@@ -1,5 +1,5 @@
-//! The streaming window join: ScaleJoin, its baselines and the handshake joins, with conditions
-//! as comparisons that are scanned for.
+//! The streaming window join: ScaleJoin, its baselines and the handshake joins, whose conditions
+//! are tested by scanning comparisons.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -30,7 +30,8 @@ use crate::stream::times::within;
 
 /// Creates a window join for sources with these schemas.
 ///
-/// Each row with the last row of the other side before it, unless the ask is higher than the bid:
+/// This example matches each row with the last row of the other side before it, unless the ask is
+/// higher than the bid:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -106,7 +107,7 @@ fn join(
     let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
     let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
     terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
-    // Without numbers there is nothing to look up.
+    // Without numbers, there is nothing to look up.
     let any = if terms.is_empty() { Algorithm::ScaleJoin } else { Algorithm::Indexed };
     let algorithm = query.algorithm.unwrap_or(any);
     let index = algorithm.index(plan.join.has_equality());
@@ -141,8 +142,9 @@ fn join(
     operator(query, engine, left, right, options)
 }
 
-/// The window join whose pairs come as soon as both rows have been pushed. All rows that are kept
-/// are compared, the times of rows among their numbers; unless keys or times alone leave few.
+/// Creates a window join that emits a pair as soon as both of its rows have been pushed. Each row
+/// is compared with all kept rows, by time and by other numbers, unless keys or times alone leave
+/// few candidates.
 fn eager_window_join(
     query: &WindowJoin,
     plan: WindowJoinPlan,
@@ -201,7 +203,7 @@ fn eager_window_join(
     operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options)
 }
 
-/// The condition that two times are within the windows, if these have an end.
+/// Returns the condition that two times lie within the windows, if the windows are bounded.
 fn in_time(near: &Interval) -> Option<Term> {
     // `left - right`: the interval is of `right - left`.
     let least = near.upper.map(|upper| Constraint::Difference {
@@ -219,7 +221,7 @@ fn in_time(near: &Interval) -> Option<Term> {
         .then(|| Term::new(none(), none(), Relation::Whole(within)).expect("a term without rows"))
 }
 
-/// The time columns of both sides, as numbers to compare.
+/// The time columns of both sides, as numbers that can be compared.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     on: [usize; 2],
@@ -234,23 +236,25 @@ impl Times {
     }
 }
 
-/// Rows match by a condition: what is scanned for, and equal keys, become numbers.
+/// Prepares rows that match by a condition, by converting the scanned columns and the keys to
+/// numbers.
 #[derive(Debug)]
 struct PrepareNumbers {
-    /// The bytes that a row is charged for the values that are kept of it here.
+    /// The bytes charged per row for the values kept here.
     row_bytes: usize,
     predicate: Option<Predicate>,
-    /// How the predicate is tested while the join compares numbers. It does not any more once a row
-    /// has a number whose arithmetic may fail, since whether it does is for the evaluation of its
-    /// pairs to say.
+    /// Tests the predicate while the join compares numbers. Scanning ends once a row has a number
+    /// that may cause an arithmetic error, because only evaluating the row's pairs shows whether it
+    /// does.
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
-    /// Where rows come in another order than by time, times are numbers, too, behind the others.
+    /// The time columns, which are added after the other numbers if rows arrive in an order other
+    /// than by time.
     times: Option<Times>,
 }
 
 impl PrepareNumbers {
-    /// The numbers of rows, for each term. `of_keys` gives the numbers of their keys.
+    /// Returns the numbers of rows, for each term. `of_keys` returns the numbers of their keys.
     fn of(
         &mut self,
         join: &SlidingJoin,
@@ -287,11 +291,11 @@ impl PrepareNumbers {
     }
 }
 
-/// The test that is left for the pairs that were found.
+/// The test that remains for the pairs that were found.
 struct Test<'a> {
     predicate: Option<&'a Predicate>,
     keys: Option<&'a KeptKeys>,
-    /// The low bits of the number of the row of each side that has offset 0.
+    /// The low bits of the row number at offset 0 on each side.
     firsts: [u32; 2],
 }
 
@@ -307,7 +311,7 @@ impl Test<'_> {
             }
         };
         let Some(predicate) = self.predicate else { return Ok(equal) };
-        // A pair whose keys differ is no candidate: the predicate might fail for it.
+        // A pair whose keys differ is not a candidate, because the predicate might fail for it.
         let candidates = |numbers: &[u32]| -> Vec<u32> {
             numbers
                 .iter()

@@ -1,5 +1,5 @@
-//! Many sources as one stream in merged order; `streams.rs` merges streams that are read,
-//! `tables.rs` whole tables.
+//! Merges many sources into one stream in merged order. `streams.rs` merges streams that are read,
+//! and `tables.rs` whole tables.
 
 pub(crate) mod streams;
 pub(crate) mod tables;
@@ -36,10 +36,11 @@ use crate::results::interleave::in_pieces;
 use crate::results::weave::weave;
 use crate::{Error, Result};
 
-/// Rows of a batch, about: a thread's piece of a poll's work.
+/// The approximate number of rows in a batch, which is one thread's share of a poll's work.
 const BATCH_ROWS: usize = 1 << 15;
 
-/// The most batches that a poll makes: enough that waking threads weighs little.
+/// The maximum number of batches that a poll builds; it is large enough that the cost of waking
+/// threads is negligible.
 const POLL_BATCHES: usize = 8;
 
 /// The options of a merge.
@@ -49,9 +50,9 @@ pub struct MergeOptions {
     pub on: String,
     /// The number of sources.
     pub sources: usize,
-    /// How far the rows of a source may be out of order.
+    /// The maximum time by which rows of a source can be out of order.
     pub lateness: Lateness,
-    /// Bytes that may be held; `None` for no limit.
+    /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
     /// The number of threads.
     pub threads: usize,
@@ -93,7 +94,7 @@ pub fn merge(schema: SchemaRef, options: &MergeOptions) -> Result<Operator> {
     with_room([schema], |[schema]| merge_of(schema, options, |number| format!("source {number}")))
 }
 
-/// A merge; `name` gives the name of a source in messages.
+/// Creates a merge; `name` returns the name of a source for messages.
 fn merge_of(
     schema: SchemaRef,
     options: &MergeOptions,
@@ -129,7 +130,7 @@ fn merge_of(
     Ok(Operator::new(common, Box::new(MergeTactic { stream, planned, rest })))
 }
 
-/// The stream that a merge takes.
+/// Returns the description of the stream that a merge accepts.
 pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) -> Result<Stream> {
     let on = column("streams", &schema, on, "on")?;
     let unit = Unit::of("streams", schema.field(on))?;
@@ -155,14 +156,14 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
     Explanation { lines, output }
 }
 
-/// Merges ready rows batch by batch, and keeps none.
+/// Merges ready rows batch by batch, and keeps none of them.
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
     /// The blocks of batches that have left the gate. The blocks are kept until all batches are
     /// built, so that a failed step can be repeated.
     planned: Vec<Vec<PlannedBlock<SourceRun>>>,
-    /// Whether the last read indicated that more rows follow.
+    /// The state of the gate after the last read: whether more rows follow.
     rest: Rest,
 }
 
@@ -187,7 +188,7 @@ impl Tactic for MergeTactic {
     }
 
     fn prepare(&self, _: &mut Common) -> Effort {
-        // A step makes a few batches, for any number of rows.
+        // A step builds only a few batches, regardless of the number of rows.
         Effort::Short
     }
 
@@ -226,10 +227,10 @@ impl Tactic for MergeTactic {
     }
 }
 
-/// When the rows of a batch were pushed, and how many.
+/// The times when the rows of a batch were pushed, with the number of rows for each.
 type PushTimes = Vec<(Instant, u64)>;
 
-/// The rows that a poll makes batches of, planned in order, one batch before it is asked for.
+/// Plans the rows of a poll's batches in order, one batch ahead of the requests.
 struct BatchPlanner<'a> {
     reader: &'a mut BlockReader<SourceRun>,
     planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,
@@ -257,7 +258,7 @@ impl<'a> BatchPlanner<'a> {
         self.planned.extend((!blocks.is_empty()).then_some(blocks));
     }
 
-    /// The blocks of the next batch, and its number.
+    /// Returns the blocks of the next batch, and its number.
     fn next(&mut self) -> Option<(usize, Vec<PlannedBlock<SourceRun>>)> {
         let blocks = self.planned.get(self.taken)?.clone();
         self.taken += 1;
@@ -269,7 +270,7 @@ impl<'a> BatchPlanner<'a> {
     }
 }
 
-/// Makes the batches: while one thread plans, others merge and gather.
+/// Builds the batches: while one thread plans, others merge and gather.
 fn make(
     stream: &Stream,
     planner: BatchPlanner<'_>,
@@ -301,8 +302,9 @@ fn make(
     Ok(all)
 }
 
-/// The rows of blocks as one batch, or as several if a column has more than 2 GiB of strings, which
-/// one array cannot hold. A batch may hold the memory charges for its rows.
+/// Returns the rows of the blocks as one batch. Returns several batches if a column has more than 2
+/// GiB of strings, which a single array cannot hold. A batch may hold the memory charges for its
+/// rows.
 fn batches(
     stream: &Stream,
     blocks: &[PlannedBlock<SourceRun>],

@@ -1,4 +1,4 @@
-//! Merges streams that are read, as far as it needs them.
+//! Merges streams, reading only as much of them as it needs.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -28,10 +28,10 @@ use crate::{Error, Result};
 
 /// A stream of record batches.
 pub struct MergeInput {
-    /// The batches. An error that holds an [`Error`] is passed on as it is.
+    /// The batches. An error that contains an [`Error`] is passed on unchanged.
     pub batches: Box<dyn RecordBatchReader + Send>,
-    /// Whether a batch may be long in coming, or need what the thread holds that asks for it. A
-    /// thread of its own reads such streams.
+    /// True if a batch may take long to arrive, or may need a resource that the requesting thread
+    /// holds. A separate thread reads streams that can wait.
     pub waits: bool,
 }
 
@@ -41,8 +41,8 @@ impl std::fmt::Debug for MergeInput {
     }
 }
 
-/// Merges sorted streams batch by batch. It holds no more of them than it needs to find the next
-/// row.
+/// Merges sorted streams batch by batch. The merge holds only the rows that it needs to find the
+/// next row.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,8 +68,9 @@ impl std::fmt::Debug for MergeInput {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Threads may share it. No lock is held while a stream that may wait is asked for a batch, so that
-/// such a stream may ask for [`stats`](Self::stats) or [`close`](Self::close) this.
+/// Several threads can share the merge. No lock is held while a batch is requested from a stream
+/// that can wait, so such a stream can call [`stats`](Self::stats) or [`close`](Self::close) on
+/// this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
     schema: SchemaRef,
@@ -80,45 +81,45 @@ pub struct MergeStreams {
 #[derive(Debug)]
 struct SharedMerge {
     state: Mutex<MergeState>,
-    /// Signalled when streams are to be read, when they have been, and at the end.
+    /// Signaled when streams are to be read, when they have been read, and at the end.
     changed: Condvar,
 }
 
 #[derive(Debug)]
 struct MergeState {
     merge: Operator,
-    /// The number of the time column.
+    /// The position of the time column.
     on: usize,
     /// The rest of each stream; `None` for a stream that is being read.
     streams: Vec<Option<MergeInput>>,
-    /// The watermark and the number of each open stream; streams that hold others back come first.
+    /// The watermark and number of each open stream; streams that hold up the others come first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: ReadState,
-    /// Whether any stream may wait.
+    /// True if any stream can wait.
     waits: bool,
-    /// Whether the thread runs that reads the streams which may wait.
+    /// True if the thread that reads streams that can wait is running.
     has_thread: bool,
-    /// Why there is nothing more, until a call has said so.
+    /// The reason why there are no more batches, until a call has reported it.
     failed: Option<Error>,
     closed: bool,
 }
 
-/// Who reads the streams that hold the others back.
+/// The current reader of the streams that hold up the others.
 #[derive(Debug)]
 enum ReadState {
     Nobody,
-    /// The thread that reads is to read these.
+    /// The reading thread is to read these streams.
     Asked(Vec<(usize, MergeInput)>),
-    /// This thread does.
+    /// This thread reads the streams.
     By(ThreadId),
 }
 
-/// The batch that a stream gave, and the rest of the stream.
+/// The batch that a stream returned, and the rest of the stream.
 type StreamBatch = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
-    /// A merge of `streams` by the column `on`. The rows of each may be out of order by `lateness`.
-    /// The rows that are held have at most `memory_limit` bytes.
+    /// Creates a merge of `streams` by the column `on`. The rows of each stream can be out of order
+    /// by up to `lateness`. At most `memory_limit` bytes of rows are held.
     pub fn new(
         streams: Vec<MergeInput>,
         on: &str,
@@ -166,37 +167,38 @@ impl MergeStreams {
         })
     }
 
-    /// The schema of the merged rows.
+    /// Returns the schema of the merged rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Drops what is held and what is left of the streams; reading fails from now on.
+    /// Drops all rows and the rest of the streams; later reads fail.
     pub fn close(&self) {
         let left = self.shared.state().close();
         self.shared.changed.notify_all();
-        // Without the lock, for streams may look at this when they go.
+        // Drop these without the lock, because streams may access this merge when they are dropped.
         drop(left);
     }
 
-    /// Numbers that describe the merge so far.
+    /// Returns statistics about the merge so far.
     pub fn stats(&self) -> Stats {
         self.shared.state().merge.stats()
     }
 
-    /// Whether a stream is being read.
+    /// Returns whether a stream is being read.
     pub fn is_reading(&self) -> bool {
         !matches!(self.shared.state().reading, ReadState::Nobody)
     }
 
-    /// A value that lives as long as this, and as long as a thread of it holds streams, which may
-    /// be longer.
+    /// Returns a reference that stays alive as long as this merge, or longer while one of its
+    /// threads holds streams.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
     }
 
-    /// The next batch, if it comes within `patience`. After a failure the merge is closed.
+    /// Returns the next batch if it is available within `patience`. After a failure, the merge is
+    /// closed.
     pub fn next_within(&self, patience: Duration) -> Result<Next> {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.state();
@@ -217,7 +219,8 @@ impl MergeStreams {
                 }
                 ReadState::By(_) | ReadState::Asked(_) => {}
                 ReadState::Nobody => {
-                    // First, so that no stream is taken where there is no thread to read it.
+                    // Start the thread first, so that no stream is taken when there is no thread to
+                    // read it.
                     self.begin(&mut state)?;
                     let asked = state.lowest();
                     if asked.iter().all(|(_, stream)| !stream.waits) {
@@ -242,7 +245,7 @@ impl MergeStreams {
         }
     }
 
-    /// Starts the thread that reads streams which may wait, if there are any.
+    /// Starts the thread that reads streams that can wait, if there are any.
     fn begin(&self, state: &mut MergeState) -> Result<()> {
         if state.waits && !state.has_thread {
             let shared = self.shared.clone();
@@ -261,7 +264,7 @@ impl Drop for MergeStreams {
 
 #[cold]
 pub(super) fn at_least_one() -> Error {
-    Error::argument("streams: expected at least one stream, which gives the result its columns")
+    Error::argument("streams: expected at least one stream, which determines the result's columns")
 }
 
 #[cold]
@@ -273,14 +276,14 @@ fn within_itself() -> Error {
 }
 
 impl SharedMerge {
-    /// The state, which is whole between any two statements, so that a panic elsewhere does not
-    /// spoil it.
+    /// Locks the state, which is consistent between any two statements, so a panic elsewhere does
+    /// not corrupt it.
     fn state(&self) -> MutexGuard<'_, MergeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads what is asked for, until the merge is closed or no stream is left.
+/// Reads the requested streams until the merge is closed or no stream is left.
 fn read_on(shared: &SharedMerge) {
     loop {
         let mut state = shared.state();
@@ -306,7 +309,7 @@ fn read_on(shared: &SharedMerge) {
     }
 }
 
-/// Reads a batch of each stream, up to the first that fails.
+/// Reads one batch from each stream, up to the first stream that fails.
 fn read(asked: Vec<(usize, MergeInput)>) -> Vec<StreamBatch> {
     let mut failed = false;
     let one = |(number, mut stream): (usize, MergeInput)| {
@@ -337,10 +340,9 @@ fn failure(number: usize, error: ArrowError) -> Error {
 }
 
 impl MergeState {
-    /// Takes the streams that hold the others back.
+    /// Takes the streams that hold up the others.
     fn lowest(&mut self) -> Vec<(usize, MergeInput)> {
-        let Reverse((lowest, _)) =
-            *self.behind.peek().expect("a stream that is open holds the others back");
+        let Reverse((lowest, _)) = *self.behind.peek().expect("an open stream holds up the others");
         let mut asked = Vec::new();
         while let Some(&Reverse((watermark, number))) = self.behind.peek()
             && watermark == lowest
@@ -351,12 +353,12 @@ impl MergeState {
         asked
     }
 
-    /// Whether all streams have ended.
+    /// Returns whether all streams have ended.
     fn is_read(&self) -> bool {
         self.behind.is_empty() && matches!(self.reading, ReadState::Nobody)
     }
 
-    /// Takes in the batches of streams. Returns the streams that are not needed any more.
+    /// Adds the batches that streams returned. Returns the streams that are no longer needed.
     fn take_in(&mut self, given: Vec<StreamBatch>) -> Vec<MergeInput> {
         let mut left = Vec::new();
         for (number, stream, batch) in given {
@@ -389,7 +391,8 @@ impl MergeState {
         left
     }
 
-    /// Gives a source what its stream gave; the stream's watermark then, or none if it has ended.
+    /// Pushes a stream's batch into its source. Returns the stream's new watermark, or `None` if
+    /// the stream has ended.
     fn push(
         &mut self,
         number: usize,
@@ -422,8 +425,8 @@ impl MergeState {
         }
     }
 
-    /// The number, the time and the missed watermark of the first late row, the times as they are
-    /// written.
+    /// Returns the position, the time and the missed watermark of the first late row, with times
+    /// formatted as strings.
     fn first_late(&self) -> Option<(u64, String, String)> {
         let (late, _) = self.merge.late().ok()?;
         let first = late.first()?;
@@ -432,7 +435,7 @@ impl MergeState {
         Some((position, written(3 + self.on)?, written(2)?))
     }
 
-    /// Closes the merge, and returns what is left of the streams.
+    /// Closes the merge, and returns the remaining streams.
     fn close(&mut self) -> Vec<MergeInput> {
         self.closed = true;
         self.merge.close();

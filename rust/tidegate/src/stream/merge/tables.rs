@@ -1,9 +1,9 @@
 //! Merges whole tables.
 //!
-//! All rows are there, so no row waits for a source, and no gate is needed: tables in time order
-//! are cut into stretches of rows that follow each other in the result, and each thread merges one
-//! stretch after the other into a batch. Tables whose rows are out of order are merged as streams
-//! are, which put late rows right or refuse them.
+//! All rows are already present, so no row waits for a source and no gate is needed. Tables in time
+//! order are divided into stretches of consecutive result rows, and each thread merges one stretch
+//! at a time into a batch. Tables whose rows are out of order are merged like streams, which
+//! reorder late rows or reject them.
 
 use std::time::Duration;
 
@@ -22,18 +22,19 @@ use crate::results::weave::weave;
 use crate::stream::intake::stream::{Stream, check_schema};
 use crate::{Driver, Result};
 
-/// Batches that a result should have, so that each of a few threads has some.
+/// The preferred minimum number of batches in a result, so that each of a few threads gets some.
 const BATCHES: usize = 8;
 
-/// The most rows of a batch: of a small result, and of a large one. A batch goes through its part
-/// of each table, which costs as much as some rows. So a large result has larger ones.
+/// The maximum number of rows in a batch, for a small and for a large result. A batch visits its
+/// part of each table, which costs as much as processing some rows. A large result therefore has
+/// larger batches.
 const BATCH_ROWS: (usize, usize) = (1 << 16, 1 << 18);
 
-/// How long a merge of streams may take before it is asked whether it should stop.
+/// The interval at which a merge of streams checks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Merges sorted tables of equal columns into batches: by time, then table, then row. The rows of
-/// each may be out of order by `lateness`.
+/// Merges sorted tables with equal columns into batches: by time, then table, then row. The rows of
+/// each table can be out of order by up to `lateness`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,7 +85,7 @@ pub fn merged_schema(tables: &[Table]) -> SchemaRef {
     of_all(tables.iter().map(Table::schema))
 }
 
-/// The rows of a stretch.
+/// Returns the rows of a stretch.
 fn batch(
     stream: &Stream,
     tables: &[Table],

@@ -1,5 +1,5 @@
-//! The operator: sources feed it, and a caller polls it. It works in steps and can pause between
-//! any two of them.
+//! The operator: sources feed it, and a caller polls it. The operator works in steps and can pause
+//! between any two of them.
 //!
 //! This module contains the main loop that all operators share. A [`Tactic`] computes results
 //! from the ready rows, and decides which part of its state belongs in a snapshot.
@@ -45,28 +45,29 @@ use crate::columns::roomy::{roomy, with_indices};
 use crate::columns::time::Bound;
 use crate::{Digest, Error, Result};
 
-/// Something that sources feed and that is polled: a join, an aggregation or a merge.
+/// Receives rows from sources and is polled for results: a join, an aggregation or a merge.
 ///
-/// A poll does the work, with the operator's threads, and hands out what is final. The operator is
-/// whole between any two steps, so work that was asked to rest goes on where it was. An operator
-/// that has failed in the middle of a step stays so: rows would be missing in what follows.
+/// A poll does the work, with the help of the operator's threads, and returns the results that are
+/// final. The operator is in a consistent state between any two steps, so paused work can resume
+/// where it stopped. An operator that fails in the middle of a step does not recover, because rows
+/// would be missing from later results.
 #[derive(Debug)]
 pub struct Operator {
     common: Common,
     tactic: Box<dyn Tactic>,
     rows_out: u64,
-    /// No result that was not made has a place below it.
+    /// The place below which all results have been built.
     settled: Option<i64>,
-    /// The digest of the results handed out, if it is asked for.
+    /// The digest of the returned results, if it was requested.
     digest: Option<Digest>,
-    /// Those who get the results, if polls do not.
+    /// The readers that receive the results in place of polls.
     readers: Readers,
-    /// Why the operator cannot go on.
+    /// The reason why the operator cannot continue.
     failed: Option<Error>,
     /// The results that the last step could not compute. The operator stays halted until the user
     /// continues without them.
     standing: Option<Halt>,
-    /// How much sources had told before the last step.
+    /// The number of notifications from sources before the last step.
     seen: u64,
     /// The schemas that results and late rows are emitted with, if dictionary indices are wider in
     /// storage.
@@ -81,7 +82,7 @@ struct Halt {
     results: VecDeque<ResultBatch>,
 }
 
-/// How to resume a halted operator.
+/// Advice on how to resume a halted operator.
 const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
@@ -121,16 +122,16 @@ impl Operator {
         }
     }
 
-    /// The same operator, unused so far, which makes a digest of the results that it hands out.
+    /// Returns the same operator, still unused, with a digest of the results that it returns.
     pub fn with_digest(mut self) -> Self {
-        // What a snapshot holds depends on it.
+        // The digest affects the content of a snapshot.
         self.common.query += DIGESTED;
         self.common.query += "\n";
         self.digest = Some(Digest::new(self.schema()));
         self
     }
 
-    /// The digest of the results handed out so far.
+    /// Returns the digest of the results returned so far.
     pub fn digest(&self) -> Result<&Digest> {
         self.digest.as_ref().ok_or_else(|| {
             Error::argument(format!(
@@ -155,20 +156,21 @@ impl Operator {
         self.common.times
     }
 
-    /// No result that was not handed out has a place below it: what a source may promise that takes
-    /// the results. None while results wait.
+    /// Returns the place below which all results have been returned. A source that receives the
+    /// results can promise this place. Returns `None` while results are waiting.
     pub fn promised(&self) -> Option<i64> {
         self.settled.filter(|_| self.common.ready.is_empty())
     }
 
-    /// The sources, by number; left ones first.
+    /// Returns the sources by number, with left sources first.
     pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
         &self.common.intake.sources
     }
 
-    /// One more source, of the given side if it is a join's. It counts as a source that was there
-    /// from the beginning and has promised the watermark `since`, in the unit of its time column.
-    /// Without `since` that is the watermark of the operator, or of its side if that is greater.
+    /// Adds a source, on the given side if the operator is a join. The source is treated as if it
+    /// had been present from the beginning and had promised the watermark `since`, in the unit of
+    /// its time column. If `since` is `None`, the source starts at the watermark of the operator or
+    /// of its side, whichever is greater.
     pub fn add_source(
         &mut self,
         side: Option<Side>,
@@ -197,15 +199,15 @@ impl Operator {
         }
     }
 
-    /// The side of each source; none where there are no sides.
+    /// Returns the side of each source, or `None` for each if the operator has no sides.
     pub fn sides(&self) -> Vec<Option<Side>> {
         let sides = self.common.intake.sides.as_ref();
         let numbers = (0..=u16::MAX).take(self.sources().len());
         numbers.map(|number| sides.map(|sides| sides.of(number))).collect()
     }
 
-    /// A reader that gets all results from now on. For as long as there is one, polls of the operator
-    /// itself are errors.
+    /// Returns a reader that receives all results from now on. As long as there is a reader,
+    /// polling the operator itself is an error.
     pub fn reader(&mut self) -> Result<ResultReader> {
         match &self.failed {
             Some(error) => Err(error.clone()),
@@ -213,7 +215,7 @@ impl Operator {
         }
     }
 
-    /// Begins a poll, unless it is one of results that go to readers.
+    /// Begins a poll, or returns an error if the results go to readers.
     fn begin_poll(&self, by: Option<&ResultReader>) -> Result<()> {
         if by.is_none() && self.failed.is_none() && !self.readers.is_empty() {
             return Err(Error::argument(format!(
@@ -222,17 +224,17 @@ impl Operator {
             )));
         }
         self.common.intake.shared.news.go_on();
-        // Or what it was given last would hold back sources whose rows come next.
+        // Otherwise, the batch that was last returned would hold back sources whose rows are next.
         by.iter().for_each(|reader| reader.let_go());
         Ok(())
     }
 
-    /// The signal that wakes a caller who waits for a source.
+    /// Returns the signal that wakes a caller who waits for a source.
     pub fn news(&self) -> Arc<News> {
         self.common.intake.shared.news.clone()
     }
 
-    /// The memory that is held, and its limit.
+    /// Returns the memory that is held, and its limit.
     pub fn memory(&self) -> Memory {
         self.common.intake.shared.memory.clone()
     }
@@ -242,7 +244,7 @@ impl Operator {
         self.common.driver.clone()
     }
 
-    /// An explanation of the operator, for people.
+    /// Returns an explanation of the operator, as shown to users.
     pub fn explain(&self) -> String {
         let text = self.common.explanation.text(&self.common.intake.shared.memory);
         let split = self.tactic.figures().into_iter().find_map(|figure| match figure {
@@ -259,7 +261,7 @@ impl Operator {
         WaitingRows::of(&self.common.intake.stats_by_rank(), self.common.latency.begun())
     }
 
-    /// Numbers that describe the operator so far.
+    /// Returns statistics about the operator so far.
     pub fn stats(&self) -> Stats {
         let Common { intake, latency, .. } = &self.common;
         Stats {
@@ -274,8 +276,8 @@ impl Operator {
         }
     }
 
-    /// Late rows that were not forgotten, by source and position, a batch for each push that had
-    /// any.
+    /// Returns the late rows that have not been forgotten, by source and position, with one batch
+    /// for each push that had late rows.
     pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (batches, schema) = self.tactic.late(&self.common)?;
         let Some([_, given]) = &self.handed else { return Ok((batches, schema)) };
@@ -284,8 +286,8 @@ impl Operator {
         Ok((batches.collect::<Result<_>>()?, given.clone()))
     }
 
-    /// Returns a version number. While it is unchanged, [`late`](Self::late) starts with the same
-    /// batches.
+    /// Returns a version number. As long as the version is unchanged, [`late`](Self::late) starts
+    /// with the same batches.
     pub fn late_version(&self) -> u64 {
         self.common.intake.shared.late.version()
     }
@@ -295,17 +297,17 @@ impl Operator {
         self.common.intake.shared.late.forget(batches);
     }
 
-    /// Lends the first `batches` batches of late rows to a function that may fail.
+    /// Lends the first `batches` batches of late rows to a function that can fail.
     pub fn lend_late(&mut self, batches: usize) {
         self.common.intake.shared.late.lend(batches);
     }
 
-    /// Drops the lent late rows if the function took them; otherwise, puts them back.
+    /// Drops the lent late rows if the function accepted them; otherwise, puts them back.
     pub fn settle_late(&mut self, were_taken: bool) {
         self.common.intake.shared.late.settle(were_taken);
     }
 
-    /// Hands out the next results that are final.
+    /// Returns the next final results.
     pub fn poll(&mut self) -> Result<Poll> {
         loop {
             if let Some(polled) = self.poll_shortly(None)? {
@@ -317,8 +319,8 @@ impl Operator {
         }
     }
 
-    /// As [`poll`](Self::poll), or by a reader, where that is a matter of milliseconds; `None` if
-    /// there is [work](Self::work) to be done first.
+    /// Like [`poll`](Self::poll), but also serves readers, and takes only a few milliseconds.
+    /// Returns `None` if there is [work](Self::work) to be done first.
     pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if let Some(polled) = self.take(by)? {
@@ -331,8 +333,8 @@ impl Operator {
         }
     }
 
-    /// As [`work`](Self::work), but one step at most, and none that may take longer than some
-    /// milliseconds.
+    /// Like [`work`](Self::work), but takes at most one step, and only one that lasts a few
+    /// milliseconds at most.
     pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if self.has_ready(by) {
@@ -344,13 +346,13 @@ impl Operator {
         }
     }
 
-    /// Goes one step on if that is a matter of milliseconds.
+    /// Takes one step if it lasts only a few milliseconds.
     fn step_shortly(&mut self) -> Result<Option<Step>> {
         self.pause_by(&Stop::default());
         self.common.intake.carry_idle()?;
         let effort = match &self.failed {
             None => self.tactic.prepare(&mut self.common),
-            // The step is refused at once.
+            // The step is rejected immediately.
             Some(_) => Effort::Short,
         };
         match effort {
@@ -359,8 +361,9 @@ impl Operator {
         }
     }
 
-    /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
-    /// what a poll would find, unless there is a batch, which a poll hands out, or more work.
+    /// Does the work required before the next batch, or pauses when `pause` is requested. Returns
+    /// the outcome of a poll, or `None` if a batch is ready for a poll to return or more work
+    /// remains.
     pub fn work(&mut self, pause: &Stop, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         self.pause_by(pause);
@@ -373,26 +376,26 @@ impl Operator {
         Ok(None)
     }
 
-    /// Whether a batch is there that a poll, or a reader, would hand out at once.
+    /// Returns whether a batch is ready to be returned immediately by a poll or a reader.
     pub fn has_ready(&self, by: Option<&ResultReader>) -> bool {
         !self.common.ready.is_empty() || by.is_some_and(ResultReader::has_next)
     }
 
-    /// The outcome of a poll after a step that made no batch.
+    /// Returns the outcome of a poll after a step that built no batch.
     fn found(&self, step: Step) -> Result<Option<Poll>> {
         let shared = &self.common.intake.shared;
         if step == Step::NotYet && self.common.ready.is_empty() && !self.readers.are_apart() {
             shared.news.settle(self.seen);
         }
         match (step, shared.broken.get()) {
-            // Else a caller who waits for the end would wait for ever.
+            // Otherwise, a caller who waits for the end would wait forever.
             (Step::NotYet, Some(error)) => Err(error.clone()),
             _ => Ok(step.found()),
         }
     }
 
-    /// Does all that is to be done now, and keeps the results for later polls. When `pause` is
-    /// requested this fails, and a later call goes on.
+    /// Does all work that can be done now, and keeps the results for later polls. If `pause` is
+    /// requested, the call fails, and a later call resumes the work.
     pub fn catch_up(&mut self, pause: &Stop) -> Result<()> {
         self.pause_by(pause);
         while let Step::Went = self.step()? {
@@ -406,7 +409,7 @@ impl Operator {
     /// Processes the rows that are ready now without emitting their results, which the operator
     /// that this one continues has already emitted. A join searches for old pairs again only if it
     /// needs to know which rows were matched. If `pause` is requested, the call fails, and a later
-    /// call continues the work.
+    /// call resumes the work.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);
@@ -415,8 +418,8 @@ impl Operator {
         recalled
     }
 
-    /// Takes a batch back that was handed out last, and did not arrive, unless the operator was
-    /// closed meanwhile.
+    /// Takes back the last returned batch because it was not delivered, unless the operator has
+    /// been closed in the meantime.
     pub fn take_back(&mut self, batch: RecordBatch, by: Option<&ResultReader>) {
         if self.failed.as_ref().is_some_and(Error::is_closed) {
             return;
@@ -431,7 +434,7 @@ impl Operator {
         self.common.ready.push_front(batch.into());
     }
 
-    /// The next of the finished batches.
+    /// Returns the next finished batch.
     fn take(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         if let Some(batch) = by.map_or(Ok(None), ResultReader::take)? {
             return Ok(Some(Poll::Batch(batch)));
@@ -473,12 +476,12 @@ impl Operator {
         }
     }
 
-    /// Lets the steps that follow rest where they can, once `pause` is requested.
+    /// Lets the following steps pause where they can, once `pause` is requested.
     fn pause_by(&mut self, pause: &Stop) {
         self.common.driver = self.common.driver.pausing(pause);
     }
 
-    /// Goes one step on, and keeps the results.
+    /// Takes one step, and keeps the results.
     fn step(&mut self) -> Result<Step> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -486,7 +489,7 @@ impl Operator {
         if let Some(standing) = &self.standing {
             return Err(standing.error.clone());
         }
-        // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
+        // Nothing has started yet, so a poll that runs out of memory here can be retried.
         memory::ready()?;
         self.seen = self.common.intake.shared.news.count();
         self.common.intake.carry_idle()?;
@@ -525,7 +528,7 @@ impl Operator {
         done
     }
 
-    /// The operator cannot go on, and pushes need not wait for it.
+    /// Marks the operator as failed; pushes no longer wait for it.
     fn fail(&mut self, error: Error) -> Error {
         let error = error.of_operator();
         self.common.intake.shared.broken.get_or_init(|| error.clone());
@@ -550,8 +553,8 @@ impl Operator {
     /// Continues without the results that the last step could not compute. Returns whether there
     /// was anything to skip.
     ///
-    /// If a condition cannot be computed for a pair or row, that pair or row does not satisfy it. A
-    /// sum that overflows its type is null.
+    /// If a condition cannot be computed for a row or a pair of rows, the condition counts as
+    /// false. A sum that overflows its type is null.
     pub fn skip(&mut self) -> bool {
         let Some(Halt { results, .. }) = self.standing.take() else { return false };
         self.common.ready.extend(results);
@@ -560,7 +563,8 @@ impl Operator {
         true
     }
 
-    /// Drops what is held; sources and polls fail from now on. A second call does nothing.
+    /// Drops everything that the operator holds; sources and polls fail from now on. A second call
+    /// does nothing.
     pub fn close(&mut self) {
         self.failed = Some(Error::closed(format!("the {} is closed; make a new one", self.name())));
         self.common.pending.clear();

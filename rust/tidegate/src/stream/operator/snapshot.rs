@@ -1,4 +1,4 @@
-//! Saves the state of an operator as bytes, and restores an operator from them.
+//! Saves the state of an operator as bytes, and restores an operator from such bytes.
 
 use std::collections::VecDeque;
 
@@ -16,14 +16,14 @@ use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Digest, Error, Result};
 
 impl Operator {
-    /// Returns the state as bytes, from which [`restore`](Self::restore) continues as if there had
-    /// been no interruption. All ready rows are processed first, and the snapshot includes their
-    /// results unless they have been polled. If `pause` is requested, the call fails, and a later
-    /// call resumes the work.
+    /// Returns the operator's state as bytes. An operator that is restored from them by
+    /// [`restore`](Self::restore) continues as if there had been no interruption. All ready rows
+    /// are processed first. The snapshot includes their results, unless a poll has already returned
+    /// them. If `pause` is requested, the call fails, and a later call resumes the work.
     ///
     /// A snapshot contains the sources, the rows that are not ready, the late rows, the operator's
-    /// state for the other rows, and the results that have not been returned. It does not depend on
-    /// the number of threads.
+    /// state for the other rows, and the results that have not been returned. The content of a
+    /// snapshot does not depend on the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         self.tactic.release();
@@ -64,9 +64,9 @@ impl Operator {
         Ok(writer.finish())
     }
 
-    /// Continues from a snapshot of the same query. This operator must be unused. If the call
-    /// fails, the operator is either unchanged or closed. It is unchanged if `stop` is requested
-    /// before the whole snapshot has been read.
+    /// Restores the state from a snapshot of the same query. This operator must be unused. If the
+    /// call fails, the operator is either unchanged or closed. The operator is unchanged if `stop`
+    /// is requested before the whole snapshot has been read.
     pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -138,8 +138,8 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
 }
 
 /// Divides the results that have not been returned into batches that depend only on the number of
-/// rows. Otherwise, batch sizes would depend on the number of threads. Both this operator and a
-/// restored one return these batches when polled.
+/// rows. Otherwise, batch sizes would depend on the number of threads. Both this operator and an
+/// operator restored from the snapshot return these batches when polled.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,

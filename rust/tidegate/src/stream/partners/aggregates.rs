@@ -1,7 +1,7 @@
 //! Aggregates of the partners of each left row.
 //!
-//! A left row is final when its last matchable time is over. All left rows reach equally far, so
-//! they leave in the order in which they came.
+//! A left row is final once the last time that can match it has passed. All left rows reach equally
+//! far, so they leave in order of arrival.
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
@@ -29,7 +29,7 @@ use crate::stream::times::ResultTimes;
 /// is computed from columns may be at most `max_width` away from the time of its row. Rows
 /// whose ends are farther away are set aside, like late rows.
 ///
-/// The number of quotes that are at most 2 older than each trade:
+/// This example counts the quotes that are at most 2 older than each trade:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -101,12 +101,12 @@ fn join(
     let threads = query.options().threads;
     let keeping = match (plan.with_prevailing, plan.interval.lower) {
         (true, _) => {
-            "right rows until no interval reaches them and a later one of the key prevails"
+            "right rows until no interval reaches them and a later row of the key prevails"
         }
         (false, Some(_)) => "right rows until no interval reaches them",
-        (false, None) => "all right rows, since the interval has no lower bound",
+        (false, None) => "all right rows, because the interval has no lower bound",
     };
-    let place = "a left row at the place of a row at its last matchable time";
+    let place = "a left row at the place of its last matchable time";
     let columns = plan.schema.fields().len();
     let explanation = explain(plan.lines, keeping, place, threads, columns, options);
     let interval = Some(&plan.interval);
@@ -193,19 +193,19 @@ impl PartnerKind for OfPartners {
 }
 
 impl OfPartners {
-    /// The last time of a row that can be a partner of a left row at `ts`.
+    /// Returns the last time at which a row can be a partner of a left row at `ts`.
     fn last(&self, ts: i64) -> i64 {
-        // Without a last matchable time, all times are behind the interval.
+        // Without a last matchable time, all times are after the interval.
         let last = self.interval.last(ts).unwrap_or(i64::MIN);
         if !self.with_prevailing {
             return last;
         }
-        // An interval without any time has rows before it that are behind its end.
+        // An empty interval has rows before it that are after its end.
         let before = self.interval.first(ts).map_or(i64::MAX, |first| first.saturating_sub(1));
         last.max(before)
     }
 
-    /// The first time in the interval of a left row that is not final.
+    /// Returns the earliest time within the interval of any left row that is not final.
     fn first(&self, first_left: Option<i64>, now: i64) -> i64 {
         let ts = first_left.map_or(now, |first| first.min(now));
         self.interval.first(ts).unwrap_or(i64::MAX)

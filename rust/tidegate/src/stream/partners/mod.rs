@@ -1,17 +1,17 @@
-//! Joins of sources that are pushed to, which give each left row one row: aggregates of its
-//! partners, or its one partner as of its time.
+//! Joins of push sources that return one row per left row: aggregates of its partners, or its as-of
+//! partner.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ left rows, until they are final ──┐
 //!                                └▶ right rows within reach ─────────┴─▶ the join of tables ─▶ poll
 //! ```
 //!
-//! A left row waits until no row can come that is its partner. Then the join of tables joins the
-//! left rows that are final with the right rows that are kept, so that the rows are equal to those
-//! of tables, bit for bit. The order of the results is that of the times at which left rows became
-//! final, then merged order. Both are functions of the rows.
+//! A left row waits until no further row can become its partner. The join of tables then joins the
+//! final left rows with the kept right rows, so the results are identical, bit for bit, to those
+//! for tables. Results are ordered by the times at which their left rows became final, then in
+//! merged order. The order of the results depends only on the rows.
 //!
-//! The tactic is a `Recomputation` (`stream/recomputation.rs`, which also says what it costs).
+//! The tactic is a `Recomputation`; `stream/recomputation.rs` also describes its cost.
 //!
 //! # Files
 //!
@@ -52,17 +52,18 @@ use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
 use kind::{FinalRows, PartnerKind};
 
-/// Pairs that may be looked at, of which the work is not done at once: it takes some milliseconds.
+/// The number of pairs to compare above which work is deferred because it would take several
+/// milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
 
-/// Right rows that may be kept beyond twice the rows that are needed.
+/// The number of right rows that can be kept in addition to twice the needed rows.
 const SPARE_ROWS: usize = 1 << 10;
 
-/// Where memory is short, right rows are looked through once they are this part more than those
-/// that were needed last.
+/// When memory is short, right rows are searched for unneeded ones once their number has grown by
+/// this fraction since the last search.
 const SPARE: usize = 8;
 
-/// The query of a join, as the operator needs it.
+/// The query of a join, in the form that the operator needs.
 pub(super) struct PartnerQuery<'a> {
     pub(super) kind: Box<dyn PartnerKind>,
     pub(super) request: JoinRequest,
@@ -70,7 +71,7 @@ pub(super) struct PartnerQuery<'a> {
     pub(super) keys: Vec<KeyColumn>,
 }
 
-/// The operator of a query.
+/// Creates the operator of a query.
 pub(super) fn operator(query: PartnerQuery<'_>, options: &StreamOptions) -> Result<Operator> {
     let PartnerQuery { kind, request, sides, keys } = query;
     let common = sides.common(request, options, 0)?;
@@ -87,20 +88,20 @@ pub(super) fn operator(query: PartnerQuery<'_>, options: &StreamOptions) -> Resu
     Ok(Operator::new(common, Box::new(Recomputation::new(job))))
 }
 
-/// Left rows until they are final, the right rows within their reach, and the join of tables.
+/// Left rows that are not final, the right rows within their reach, and the join of tables.
 #[derive(Debug)]
 struct PartnerJob {
     kind: Box<dyn PartnerKind>,
     times: (usize, usize),
     unit: Unit,
     keys: Vec<KeyColumn>,
-    /// Left rows that are not final.
+    /// The left rows that are not final.
     left: TimedRows,
-    /// Right rows that a left row may need.
+    /// The right rows that a left row may need.
     right: TimedRows,
-    /// Left rows that were final.
+    /// The number of left rows that have become final.
     gone: u64,
-    /// The right rows that were needed when they were looked through last.
+    /// The number of right rows that were needed at the last search.
     needed: usize,
 }
 
@@ -216,7 +217,7 @@ impl TableJob for PartnerJob {
 }
 
 impl PartnerJob {
-    /// Lets go of right rows that no left row needs any more.
+    /// Drops the right rows that no left row needs any more.
     fn release(&mut self, common: &Common, now: Watermark) -> Result<()> {
         let Some(now) = now else {
             self.right.clear();
@@ -240,12 +241,14 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// Keeps the right rows alone that a left row may need, where no row is below `now`.
+    /// Keeps only the right rows that a left row may need, given that no further row is below
+    /// `now`.
     fn look_through(&mut self, common: &Common, now: i64) -> Result<()> {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let needed = self.kind.needed(&self.left, &self.right, now, &driver)?;
         if needed.len() < self.right.len() {
-            // Before the rows are let go of, so that no source takes the room between.
+            // This happens before the rows are dropped, so that no source takes the room in
+            // between.
             let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
             self.right.keep(&needed, common.intake.shared.row_bytes, charge)?;
         }
@@ -254,8 +257,9 @@ impl PartnerJob {
     }
 }
 
-/// The explanation of a join that gives each left row one row. The first lines say which rows there
-/// are; `keeping` says how long right rows are kept, `place` where a left row comes.
+/// Explains a join that returns one row per left row. The first lines describe the rows of the
+/// result; `keeping` describes how long right rows are kept, and `place` describes where a left row
+/// is emitted.
 pub(super) fn explain(
     mut lines: Vec<String>,
     keeping: &str,
@@ -267,8 +271,7 @@ pub(super) fn explain(
     let pinned = if options.pin { ", each pinned to one processor" } else { "" };
     lines.extend([
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
-        "  algorithm  the join of tables, of left rows that are final with the right rows that are \
-         kept"
+        "  algorithm  the join of tables, applied to final left rows and kept right rows"
             .to_owned(),
         "  cost       of a poll with final rows: that of the join of tables over all right rows that \
          are kept"

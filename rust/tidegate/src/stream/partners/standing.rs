@@ -1,4 +1,4 @@
-//! The last right row of each key, which stands until the next one comes.
+//! The last right row of each key, which remains valid until the next one arrives.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_KEY;
@@ -9,8 +9,8 @@ use crate::columns::keys::{KeyColumn, encode};
 use crate::columns::table::Table;
 use crate::stream::state::timed_rows::TimedRows;
 
-/// The rows from time `from` on, and of the rows before, the last of each key. A row without a key,
-/// and a row that is not in `counted`, is none of them.
+/// Returns the rows from time `from` on and, of the earlier rows, the last row of each key. Rows
+/// without a key, and rows that are not in `counted`, are excluded.
 pub(in crate::stream) fn with_standing(
     rows: &TimedRows,
     left: &TimedRows,

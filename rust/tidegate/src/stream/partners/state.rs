@@ -1,8 +1,8 @@
-//! The part of a snapshot that a join of left rows has: the left rows that are not final, and the
-//! right rows that they or left rows to come may need.
+//! A left-row join's part of a snapshot: the left rows that are not final, and the right rows that
+//! these or later left rows may need.
 //!
-//! Nothing in it depends on threads, nor on when rows were let go of: the right rows are looked
-//! through before they are written.
+//! The content does not depend on threads or on when rows were dropped, because unneeded right rows
+//! are removed before writing.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::tactic::{Admit, Common};
 
 impl PartnerJob {
-    /// Writes the rows that are kept.
+    /// Writes the kept rows.
     pub(super) fn write_state(
         &mut self,
         common: &Common,
@@ -35,7 +35,7 @@ impl PartnerJob {
         writer.table(&self.right.batch()?)
     }
 
-    /// Takes in what [`write_state`](Self::write_state) wrote.
+    /// Restores the state from the output of [`write_state`](Self::write_state).
     pub(super) fn restore_state(
         &mut self,
         intake: &RestoredIntake,
@@ -43,7 +43,7 @@ impl PartnerJob {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<()> {
-        // 1. All is read and checked before any of it is taken.
+        // 1. Everything is read and checked before anything is changed.
         let gone = reader.rows()?;
         let left = reader.table(self.left.schema())?;
         let right = reader.table(self.right.schema())?;
@@ -55,11 +55,11 @@ impl PartnerJob {
         }
         let last = of_left.last().max(of_right.last());
         if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
-            return Err(damaged("rows that were joined come after rows that were not"));
+            return Err(damaged("rows that were joined follow rows that were not"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = [bytes(&left), bytes(&right)];
-        // 2. It is taken.
+        // 2. The state is restored.
         let mut charge = admit(reader, bytes[0] + bytes[1])?;
         let mut push = |side: &mut TimedRows, ts, rows, bytes| {
             side.push(ts, rows, vec![(bytes, Arc::new(charge.split(bytes)))])
@@ -71,7 +71,7 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// The times of kept rows, from the snapshot.
+    /// Returns the times of kept rows from the snapshot.
     fn times(&self, batch: &RecordBatch, on: usize) -> Result<Vec<i64>> {
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();

@@ -1,4 +1,4 @@
-//! The late rows of a join, both sides' as one table.
+//! The late rows of a join, with both sides in one table.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
 use crate::stream::intake::sides::SourceSides;
 
-/// The sides of a join, as far as its late rows depend on them.
+/// The properties of a join's sides on which its late rows depend.
 #[derive(Debug)]
 pub(in crate::stream) struct LateSides<'a> {
     pub(in crate::stream) schemas: [&'a SchemaRef; 2],
@@ -26,8 +26,8 @@ pub(in crate::stream) struct LateSides<'a> {
 }
 
 impl LateSides<'_> {
-    /// The columns of late rows: side, source, position, missed watermark and perhaps a reason, then
-    /// all columns of a full join.
+    /// Returns the columns of late rows: side, source, position, missed watermark, optionally a
+    /// reason, and all columns of a full join.
     fn late_columns(&self, has_reasons: bool) -> Result<(Vec<OutputColumn>, SchemaRef)> {
         let [left, right] = self.schemas;
         let shape = Shape { how: How::Full, keys: self.keys, suffix: "_right", columns: None };
@@ -49,7 +49,7 @@ impl LateSides<'_> {
         Ok((columns, Arc::new(Schema::new(fields))))
     }
 
-    /// The type of the side with the finer unit, or `int64` for integers.
+    /// Returns the type of the side with the finer unit, or `int64` for integers.
     fn watermark_type(&self) -> DataType {
         let [left, right] = [(0, self.times.0), (1, self.times.1)]
             .map(|(side, at): (usize, usize)| self.schemas[side].field(at).clone());
@@ -62,8 +62,8 @@ impl LateSides<'_> {
         }
     }
 
-    /// The late rows that were not forgotten, by source and position, a batch for each push; the
-    /// columns of the other side are null.
+    /// Returns the late rows that have not been forgotten, by source and position, with one batch
+    /// per push. The columns of the other side are null.
     pub(in crate::stream) fn batches(
         &self,
         late: &LateRows,

@@ -1,4 +1,4 @@
-//! Result batches of kept rows.
+//! Builds result batches from kept rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{ColumnSource, Gather, Records, Rows, fixed_width};
 use crate::stream::state::store::Store;
 
-/// Rows of a result batch, at most: a few columns of them take a huge page. Where results are cut
-/// depends on nothing but them.
+/// The maximum number of rows in a result batch; a few columns of this length fill a huge page. The
+/// division of results into batches depends only on the results.
 pub(in crate::stream) const BATCH_ROWS: usize = 1 << 15;
 
-/// Makes result batches of kept rows.
+/// Builds result batches from kept rows.
 #[derive(Debug)]
 pub(in crate::stream) struct Maker {
     gather: Gather,
@@ -41,7 +41,7 @@ impl Maker {
             optional: [how.keeps_right(), how.keeps_left()],
             records: [Side::Left, Side::Right]
                 .map(|side| records(plan, side, stores[side as usize])),
-            // Rows leave a store while somebody holds results of them.
+            // Rows leave a store while results that contain them are still held.
             slices_left: false,
         };
         Maker { gather, schema: plan.schema.clone() }
@@ -57,8 +57,8 @@ impl Maker {
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// One batch of result rows, or several if the strings of a column exceed 2 GiB, or if a
-    /// dictionary would have more values than its indices can represent.
+    /// Builds one batch of result rows. Builds several if the strings of a column exceed 2 GiB, or
+    /// if a dictionary would have more values than its indices can represent.
     fn batch(
         &self,
         results: &Results,
@@ -85,8 +85,7 @@ impl Maker {
     }
 }
 
-/// The columns of a side that are in the result and have values of 8 bytes, which a store is to
-/// keep row by row, too.
+/// Returns a side's result columns with 8-byte values, which a store also keeps row by row.
 pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
     let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
     columns
@@ -94,7 +93,7 @@ pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Sche
         .collect()
 }
 
-/// The bytes that are kept of a row as one of columns that lie row by row, at most.
+/// Returns the maximum number of bytes kept for a row in columns that are stored row by row.
 pub(in crate::stream) fn record_bytes(plan: &JoinPlan, left: &Schema, right: &Schema) -> usize {
     let bytes = |side, schema| Store::record_bytes(&long_columns(plan, side, schema));
     bytes(Side::Left, left).max(bytes(Side::Right, right))
@@ -107,7 +106,7 @@ fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
     }
 }
 
-/// The columns of a side that its store keeps row by row, by their places in the result.
+/// Returns the columns of a side that its store keeps row by row, by their positions in the result.
 fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     let place =
         |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
@@ -119,7 +118,7 @@ fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     store.records().map(records).collect()
 }
 
-/// The rows of each batch of results: as few batches as may be, of even sizes.
+/// Returns the rows of each result batch: as few batches as possible, with even sizes.
 fn cuts(results: &Results) -> Vec<Range<usize>> {
     let rows = results.left.len();
     let size = rows.div_ceil(rows.div_ceil(BATCH_ROWS).max(1)).max(1);

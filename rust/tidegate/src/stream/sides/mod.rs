@@ -1,9 +1,9 @@
-//! What all operators with a left and a right side share.
+//! The parts that all operators with a left and a right side share.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `rows.rs` | the ready rows of a side, from the runs of its sources |
-//! | `maker.rs` | result batches of kept rows |
+//! | `maker.rs` | builds result batches from kept rows |
 //! | `late.rs` | the late rows of both sides as one table |
 
 pub(super) mod late;
@@ -41,25 +41,25 @@ pub(super) struct Sides<'a> {
     pub(super) unit: Unit,
 }
 
-/// The part of a join's query that all operators know of.
+/// The parts of a join's query that all operators need.
 #[derive(Debug)]
 pub(super) struct JoinRequest {
     pub(super) identity: Identity,
-    /// Of the results.
+    /// The schema of the results.
     pub(super) schema: SchemaRef,
     pub(super) times: ResultTimes,
     pub(super) explanation: Explanation,
     pub(super) threads: usize,
-    /// How far ends may be from the times of left and of right rows.
+    /// The maximum distance between ends and the times of their rows, for left and right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where to record the pairs for which the join's condition cannot be computed.
+    /// The record of pairs for which the join's condition cannot be computed.
     pub(super) faults: Faults,
 }
 
 impl Sides<'_> {
-    /// The parts of a join that all operators have. A row is charged `row_bytes` bytes beside what
-    /// every operator keeps of it.
+    /// Returns the parts that all join operators have. Each row is charged `row_bytes` bytes in
+    /// addition to the bytes that every operator keeps for it.
     pub(super) fn common(
         self,
         request: JoinRequest,

@@ -12,14 +12,15 @@ use crate::stream::intake::ready::ReadyRun;
 use crate::stream::intake::rows::gather_batch;
 use crate::stream::intake::sides::SourceSides;
 
-/// Puts the runs of left sources first, each side's by source; how many they are.
+/// Sorts runs so that those of left sources come first, ordered by source within each side. Returns
+/// the number of left runs.
 pub(in crate::stream) fn left_first(runs: &mut [ReadyRun], of_sources: &SourceSides) -> usize {
     runs.sort_by_key(|run| of_sources.of(run.source) as usize);
     runs.partition_point(|run| of_sources.of(run.source) == Side::Left)
 }
 
-/// The rows of a side in merged order, from the runs of its sources. `sources` has the source of
-/// each row of both sides, of which `is_own` tells this side's.
+/// Returns the rows of a side in merged order, from the runs of its sources. `sources` contains the
+/// source of each row on either side; `is_own` returns whether a source belongs to this side.
 pub(in crate::stream) fn side_rows(
     schema: &SchemaRef,
     runs: &[ReadyRun],
@@ -36,7 +37,7 @@ pub(in crate::stream) fn side_rows(
     if first.source == last.source {
         return concat_rows(schema, &batches);
     }
-    // Where the next row of each source lies.
+    // The position of the next row of each source.
     let mut next: Vec<Place> = vec![NO_PLACE; usize::from(last.source - first.source) + 1];
     for (number, run) in runs.iter().enumerate().rev() {
         next[usize::from(run.source - first.source)] = (number as u32, 0);

@@ -1,4 +1,4 @@
-//! The keys of the rows that a join keeps, if it makes no index of them.
+//! The keys of the rows that a join keeps, if it does not index them.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use super::keys::KeyNumbers;
 use crate::Result;
 use crate::columns::keys::KeyColumn;
 
-/// The numbers of keys, each for as long as a row has it.
+/// The numbers of keys; a key keeps its number as long as a row has the key.
 #[derive(Debug)]
 pub(crate) struct KeptKeys {
     numbers: KeyNumbers,
     /// The key of each kept row, by its offset.
     kept: [VecDeque<u32>; 2],
-    /// Kept rows of each key, by its number.
+    /// The number of kept rows with each key, by the key's number.
     rows: Vec<u32>,
 }
 
@@ -28,8 +28,8 @@ impl KeptKeys {
         }
     }
 
-    /// Takes in the keys of more rows of a side, and returns them: [`NO_KEY`] for a row that
-    /// matches nothing.
+    /// Adds the keys of further rows of a side and returns their numbers, with [`NO_KEY`] for rows
+    /// that match nothing.
     pub(crate) fn push(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let keys = self.numbers.of(side, batch)?;
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {
@@ -42,12 +42,12 @@ impl KeptKeys {
         Ok(keys)
     }
 
-    /// The keys of a side's kept rows.
+    /// Returns the keys of a side's kept rows.
     pub(crate) fn of_kept(&self, side: Side) -> Vec<u32> {
         self.kept[side as usize].iter().copied().collect()
     }
 
-    /// Drops the first rows of each side, so that a number of rows is left.
+    /// Drops the first rows of each side, so that this number of rows remains.
     pub(crate) fn keep(&mut self, rows: [usize; 2]) {
         let mut silent = Vec::new();
         for (kept, rows) in self.kept.iter_mut().zip(rows) {
@@ -74,13 +74,13 @@ impl KeptKeys {
         self.numbers.release(&silent);
     }
 
-    /// Whether the kept rows at these offsets have equal keys.
+    /// Returns whether the kept rows at these offsets have equal keys.
     pub(crate) fn are_equal(&self, left: u32, right: u32) -> bool {
         let key = self.kept[0][left as usize];
         key != NO_KEY && key == self.kept[1][right as usize]
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn memory(&self) -> usize {
         let of_rows: usize = self.kept.iter().map(VecDeque::capacity).sum();
         self.numbers.memory() + (of_rows + self.rows.capacity()) * size_of::<u32>()

@@ -1,4 +1,4 @@
-//! Keys as numbers, for rows that come and go: a number is free again once no row has its key.
+//! Numbers keys of rows that are added and removed. A number becomes free once no row has its key.
 
 use std::hash::BuildHasher;
 
@@ -14,7 +14,7 @@ use crate::Result;
 use crate::columns::keys::{KeyColumn, SideKeys, grow};
 use crate::columns::table::Table;
 
-/// In place of the number of a key that has none.
+/// Marks a key that has no number.
 const UNKNOWN: u32 = NO_KEY - 1;
 
 /// The numbers of the keys that rows have.
@@ -22,10 +22,10 @@ const UNKNOWN: u32 = NO_KEY - 1;
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
     /// The hasher has a random seed so that an attacker cannot choose keys whose hashes collide.
-    /// The numbers do not depend on the seed.
+    /// The numbers of keys do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
-    /// Numbers that no key has.
+    /// Free numbers, which no key has.
     free: Vec<u32>,
     nulls: KeyNulls,
 }
@@ -33,19 +33,20 @@ pub(crate) struct KeyNumbers {
 /// The meaning of a null in a key.
 #[derive(Debug)]
 enum KeyNulls {
-    /// The key is none.
+    /// A key that contains a null matches nothing.
     NoKey,
-    /// A value like any other; with the number of a key that is one null, if there is such a row.
+    /// A value like any other. If there is a row whose key is a single null, the field is the
+    /// number of that key.
     Group(Option<u32>),
 }
 
 #[derive(Debug)]
 enum Numbers {
-    /// There are no key columns: all rows have one key.
+    /// There are no key columns, so all rows have the same key.
     One,
-    /// Keys that are one 64-bit word, with the word of each number.
+    /// Keys that are a single 64-bit word, and the word for each number.
     Words(HashTable<(i64, u32)>, Vec<i64>),
-    /// All others, with the bytes of each number and their hash.
+    /// All other keys, with the bytes and the hash for each number.
     Bytes(HashTable<u32>, Vec<(u64, Box<[u8]>)>),
 }
 
@@ -65,12 +66,14 @@ impl KeyNumbers {
         }
     }
 
-    /// Numbers of groups: a key that holds a null is one, too. Keys are in columns of left rows.
+    /// Numbers groups; a key that contains a null is also a group. The key columns are those of
+    /// left rows.
     pub(crate) fn of_groups(columns: Vec<KeyColumn>) -> Self {
         KeyNumbers { nulls: KeyNulls::Group(None), ..Self::new(columns) }
     }
 
-    /// The number of each row's key, new keys getting one; [`NO_KEY`] for a key that holds a null.
+    /// Returns the number of each row's key, assigning numbers to new keys, and [`NO_KEY`] for keys
+    /// that contain a null.
     pub(crate) fn of(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let (table, columns) = (Table::trusted(name(side), batch.clone()), self.columns.clone());
         let keys = self.side_keys(side, &table, &columns)?;
@@ -78,8 +81,8 @@ impl KeyNumbers {
         self.complete(&keys, found)
     }
 
-    /// The same for several batches of a side, and whether keys of each may be new; threads look up
-    /// those that are not.
+    /// Numbers the keys of several batches of one side, and returns whether each batch may contain
+    /// new keys. Threads look up the known keys.
     pub(crate) fn of_each(
         &mut self,
         side: Side,
@@ -106,7 +109,8 @@ impl KeyNumbers {
         keys.iter().zip(found).map(complete).collect()
     }
 
-    /// The same for both sides: most keys have a number, which threads look up at the same time.
+    /// Numbers the keys of both sides. Threads look up the known keys, which are the majority, in
+    /// parallel.
     pub(crate) fn of_both(
         &mut self,
         driver: &Driver,
@@ -124,7 +128,7 @@ impl KeyNumbers {
         Ok([self.complete(&of_left, in_left?)?, self.complete(&of_right, in_right?)?])
     }
 
-    /// The keys of a side's rows.
+    /// Returns the keys of a side's rows.
     fn side_keys<'a>(
         &self,
         side: Side,
@@ -142,7 +146,7 @@ impl KeyNumbers {
         Ok(if with_nulls { keys.with_nulls() } else { keys })
     }
 
-    /// Gives each key that has no number one.
+    /// Assigns a number to each key that has none.
     fn complete(&mut self, keys: &SideKeys<'_>, mut found: Vec<u32>) -> Result<Vec<u32>> {
         if found.contains(&UNKNOWN) {
             self.numbers.give(&self.hasher, &mut self.free, keys, &mut found)?;
@@ -161,7 +165,7 @@ impl KeyNumbers {
         Ok(found)
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn memory(&self) -> usize {
         let of_numbers = match &self.numbers {
             Numbers::One => 0,
@@ -174,7 +178,7 @@ impl KeyNumbers {
         of_numbers + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Forgets keys that no row has.
+    /// Removes keys that no row has.
     pub(crate) fn release(&mut self, silent: &[u32]) {
         match &mut self.numbers {
             Numbers::One => return,
@@ -200,7 +204,7 @@ impl KeyNumbers {
 }
 
 impl Numbers {
-    /// The number of each row's key, or [`UNKNOWN`].
+    /// Returns the number of each row's key, or [`UNKNOWN`].
     fn find(&self, hasher: &RandomState, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
         let mut found = memory::vec(rows);
         match self {
@@ -218,7 +222,7 @@ impl Numbers {
         Ok(found)
     }
 
-    /// Gives a number to each key that has none; `found` has what was found of all rows.
+    /// Assigns a number to each key that has none; `found` contains the numbers found for all rows.
     fn give(
         &mut self,
         hasher: &RandomState,
@@ -227,14 +231,14 @@ impl Numbers {
         found: &mut [u32],
     ) -> Result<()> {
         let mut rows = found.iter_mut();
-        // The place for the number of the next row, if that has none.
+        // The place for the number of the next row, if the row has no number.
         let mut next = || rows.next().filter(|number| **number == UNKNOWN);
         match self {
             Numbers::One => Ok(()),
             Numbers::Words(table, known) => keys.for_each_word(|key| {
                 if let (Some(number), Some(key)) = (next(), key) {
                     let hash = hasher.hash_one(key);
-                    // A row before it may have brought the key.
+                    // An earlier row may have added the key.
                     *number = find_word(table, hash, key).unwrap_or_else(|| {
                         grow(table, known);
                         let number = place(free, known, key);
@@ -277,7 +281,7 @@ fn find_bytes(
     table.find(hash, same).copied()
 }
 
-/// The name of the rows of a side in messages.
+/// Returns the name of a side's rows for messages.
 fn name(side: Side) -> &'static str {
     match side {
         Side::Left => "left",
@@ -285,21 +289,21 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Bytes that a hash table holds: of eight places it uses seven, and each has a byte beside its
-/// value.
+/// Returns the number of bytes that a hash table holds. The table uses seven of eight slots, and
+/// each slot has a byte in addition to its value.
 fn table_bytes<T>(table: &HashTable<T>) -> usize {
     table.capacity() / 7 * 8 * (size_of::<T>() + 1)
 }
 
-/// A copy of a key. Many small ones come from the reserve once memory is short, so that each looks
-/// whether it is whole.
+/// Returns a copy of a key. If memory is short, many small allocations come from the reserve, so
+/// each one checks whether the reserve is intact.
 pub(crate) fn copied(key: &[u8]) -> Box<[u8]> {
     memory::check();
     memory::demand(key.len());
     key.into()
 }
 
-/// Puts a new key where a former one was, or at the end; its number.
+/// Stores a new key in the place of a former one or at the end, and returns its number.
 fn place<K>(free: &mut Vec<u32>, keys: &mut Vec<K>, key: K) -> u32 {
     match free.pop() {
         Some(number) => {

@@ -1,12 +1,12 @@
-//! The state of an operator: rows and keys that it keeps, and all of it as bytes.
+//! The state of an operator: the rows and keys that it keeps, and their serialized form.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `store.rs` | the kept rows, columns of 8 bytes also row by row |
 //! | `timed_rows.rs` | the kept rows with their times |
-//! | `keys.rs`, `kept_keys.rs` | numbers of keys that come and go; numbers of the kept rows' keys |
+//! | `keys.rs`, `kept_keys.rs` | numbers for keys that are added and removed; the keys of kept rows |
 //! | `snapshot.rs` | state as bytes |
-//! | `stored_table.rs`, `plain.rs` | tables in it, read and checked before an operator takes any part |
+//! | `stored_table.rs`, `plain.rs` | tables in snapshots, which are checked before an operator uses them |
 
 pub(crate) mod kept_keys;
 pub(crate) mod keys;

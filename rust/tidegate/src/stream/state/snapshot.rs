@@ -1,11 +1,11 @@
-//! The bytes of a snapshot: the text of the query, then the state, then a checksum.
+//! The bytes of a snapshot: the text of the query, the state, and a checksum.
 //!
 //! ```text
 //! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before
 //! ```
 //!
-//! Numbers are little-endian; texts, bytes and tables begin with their length. Tables are Arrow IPC
-//! streams.
+//! Numbers are little-endian; strings, bytes and tables begin with their length. Tables are Arrow
+//! IPC streams.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -19,24 +19,26 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
 
-/// More rows than ever come, and few enough to go on counting from.
+/// A number of rows that will never be reached, but small enough that counting can continue from
+/// there.
 const MOST_ROWS: u64 = 1 << 48;
 
-/// The bytes of the smallest table, about.
+/// The approximate size of the smallest table, in bytes.
 pub(crate) const TABLE_BYTES: usize = 64;
 
-/// Rises when older versions cannot read what is written.
+/// Increases when older versions cannot read the new format.
 const VERSION: u16 = 1;
 
-/// Has more on sources, where some are idle or were added: versions that have no such sources cannot
-/// read it. It is written only where it is needed.
+/// The format with additional data about sources, for operators with idle or added sources.
+/// Versions that do not support such sources cannot read it. The extended format is used only when
+/// it is needed.
 const EXTENDED: u16 = 2;
 
 /// Writes a snapshot.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Begins a snapshot of an operator that does what `query` says.
+    /// Begins a snapshot of an operator whose query is `query`.
     pub(crate) fn new(query: &str) -> Self {
         let mut writer = Writer(MAGIC.to_vec());
         writer.0.extend(VERSION.to_le_bytes());
@@ -44,12 +46,12 @@ impl Writer {
         writer
     }
 
-    /// Has more on sources from here on.
+    /// Enables additional data about sources from here on.
     pub(crate) fn extend(&mut self) {
         self.0[MAGIC.len()..][..size_of::<u16>()].copy_from_slice(&EXTENDED.to_le_bytes());
     }
 
-    /// Whether it has more on sources.
+    /// Returns whether the snapshot contains additional data about sources.
     pub(crate) fn is_extended(&self) -> bool {
         self.0[MAGIC.len()..].starts_with(&EXTENDED.to_le_bytes())
     }
@@ -72,7 +74,7 @@ impl Writer {
         self.0.extend(value);
     }
 
-    /// Writes which rows have had a match, and of how many from the first on it is settled.
+    /// Writes which rows have been matched, and for how many rows at the beginning this is settled.
     pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
         self.bytes(&memory::collect(matched.iter().map(|&matched| u8::from(matched))));
         self.number(*settled as u64);
@@ -84,7 +86,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The whole snapshot.
+    /// Returns the whole snapshot.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let checksum = crc32fast::hash(&self.0);
         self.0.extend(checksum.to_le_bytes());
@@ -98,14 +100,14 @@ pub(crate) struct Reader<'a> {
     is_extended: bool,
 }
 
-/// The last line of the query of an operator that makes a digest of its results.
+/// The last line of a query's text if the operator computes a digest of its results.
 pub(crate) const DIGESTED: &str = "digest: of the results";
 
-/// The advice for a snapshot of another query.
+/// The advice for a snapshot of a different query.
 const SAME: &str = "restore it into an operator with the same columns and arguments";
 
 impl<'a> Reader<'a> {
-    /// Checks that `snapshot` is whole, and of an operator that does what `query` says.
+    /// Checks that `snapshot` is complete and belongs to an operator whose query is `query`.
     pub(crate) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
         let Some(rest) = snapshot.strip_prefix(MAGIC) else {
             return Err(Error::state(
@@ -139,8 +141,8 @@ impl<'a> Reader<'a> {
                 let (written, wanted) = where_they_differ(lines);
                 let (written, wanted) = (readable(&written), readable(&wanted));
                 Err(Error::state(format!(
-                    "the snapshot is of another query: it has {written}, but this operator has \
-                     {wanted}; {SAME}"
+                    "the snapshot belongs to another query: it has {written}, but this \
+                     operator has {wanted}; {SAME}"
                 )))
             }
             None if more(&written, query) == Some(DIGESTED) => Err(Error::state(
@@ -152,13 +154,13 @@ impl<'a> Reader<'a> {
                  with digest=False",
             )),
             None if written != query => {
-                Err(Error::state(format!("the snapshot is of another query; {SAME}")))
+                Err(Error::state(format!("the snapshot belongs to another query; {SAME}")))
             }
             None => Ok(reader),
         }
     }
 
-    /// Whether it has more on sources.
+    /// Returns whether the snapshot contains additional data about sources.
     pub(crate) fn is_extended(&self) -> bool {
         self.is_extended
     }
@@ -183,18 +185,18 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
     }
 
-    /// A number of rows that have come or gone so far.
+    /// Reads a number of rows that have been added or removed so far.
     pub(crate) fn rows(&mut self) -> Result<u64> {
         self.number().and_then(|rows| {
             if rows <= MOST_ROWS {
                 Ok(rows)
             } else {
-                Err(damaged("it counts more rows than an operator can take"))
+                Err(damaged("it counts more rows than an operator can accept"))
             }
         })
     }
 
-    /// The number of things that follow, each of `least` bytes or more.
+    /// Reads the number of items that follow, each of at least `least` bytes.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count > self.rest.len() / least {
@@ -212,8 +214,8 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Reads what [`Writer::matched`] wrote of `rows` rows, if it matters which of them have had a
-    /// match.
+    /// Reads the output of [`Writer::matched`] for `rows` rows, if it matters which of them have
+    /// been matched.
     pub(crate) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
         let (matched, settled) = (self.bytes()?, self.number()?);
         let expected = if matters { rows } else { 0 };
@@ -221,29 +223,31 @@ impl<'a> Reader<'a> {
             || settled > expected as u64
             || matched.iter().any(|&byte| byte > 1)
         {
-            return Err(damaged("it does not say for each row whether the row has had a match"));
+            return Err(damaged(
+                "it does not record for each row whether the row has been matched",
+            ));
         }
         Ok((memory::collect(matched.iter().map(|&byte| byte == 1)), settled as usize))
     }
 
-    /// A table, which must have this schema.
+    /// Reads a table, which must have this schema.
     pub(crate) fn table(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let rows = stored_table::read(self.bytes()?, schema);
         rows.map_err(|why| damaged(&format!("a table cannot be read: {why}")))
     }
 
-    /// Checks that all has been read.
+    /// Checks that everything has been read.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
     }
 }
 
-/// The error for a snapshot whose checksum fits but whose content does not.
+/// Returns the error for a snapshot whose checksum is correct but whose content is not.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::state(format!("the snapshot is damaged: {what}; take an older one"))
 }
 
-/// Two lines, or if they are long, their parts around the first difference.
+/// Returns both lines or, if they are long, their parts around the first difference.
 fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     const SHOWN: usize = 200;
     const BEFORE: usize = 40;
@@ -260,12 +264,13 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     (part(written), part(wanted))
 }
 
-/// The line with which `query` goes on after all lines of `other`.
+/// Returns the line of `query` that follows all lines of `other`.
 fn more<'a>(query: &'a str, other: &str) -> Option<&'a str> {
     query.lines().nth(other.lines().count())
 }
 
-/// A line of a query as users write it: `lower: -2s` for `lower: Some(Nanoseconds(-2000000000))`.
+/// Formats a line of a query as users write it: `lower: -2s` for
+/// `lower: Some(Nanoseconds(-2000000000))`.
 fn readable(line: &str) -> String {
     let regex = |pattern: &str| Regex::new(pattern).expect("a regular expression");
     let lengths = regex(r"Nanoseconds\((-?\d{1,30})\)");
@@ -338,7 +343,7 @@ mod tests {
         );
     }
 
-    /// What a reader makes of what a writer wrote.
+    /// Passes the output of a writer to a reader, and returns the reader's result.
     fn read<T>(
         write: impl FnOnce(&mut Writer),
         read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
@@ -374,7 +379,7 @@ mod tests {
         let flag = read(|to| to.0.push(2), |from| from.flag()).unwrap_err();
         assert!(flag.contains("a flag is neither 0 nor 1"), "{flag}");
         let rows = read(|to| to.number(MOST_ROWS + 1), |from| from.rows()).unwrap_err();
-        assert!(rows.contains("it counts more rows than an operator can take"), "{rows}");
+        assert!(rows.contains("it counts more rows than an operator can accept"), "{rows}");
         let count = |count, bytes| {
             let of_two =
                 |from: &mut Reader<'_>| from.count(2).and_then(|n| from.take(bytes).map(|_| n));
@@ -399,7 +404,7 @@ mod tests {
             let write = |to: &mut Writer| (to.bytes(bytes), to.number(settled)).1;
             let found = read(write, |from| from.matched(rows, matters));
             found.inspect_err(|why| {
-                assert!(why.contains("whether the row has had a match"), "{why}")
+                assert!(why.contains("whether the row has been matched"), "{why}")
             })
         };
         let some = (vec![true, false, true], 2);
@@ -442,13 +447,13 @@ mod tests {
         extended.extend();
         let extended = extended.finish();
         assert!(Reader::new(&extended, "on: ts").expect("it is whole").is_extended());
-        // A query that goes on where the other ends differs in no line that both have.
+        // A query that continues where the other one ends differs in no line that both have.
         let content = |query: &str| Writer::new(query).0;
         for (written, wanted) in
             [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]
         {
             let why = why(&content(written), wanted);
-            assert_eq!(why, format!("the snapshot is of another query; {SAME}"));
+            assert_eq!(why, format!("the snapshot belongs to another query; {SAME}"));
         }
     }
 

@@ -16,28 +16,31 @@ use crate::columns::table::batch_bytes;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 use crate::stream::memory::Charge;
 
-/// How many neighbouring segments are put together: results are gathered from few segments faster
-/// than from many, and from large ones, which lie on huge pages. A row is copied once for each
-/// power of this number that there is between the rows of a push and of a large segment.
+/// The number of adjacent segments that are combined. Gathering results from a few segments is
+/// faster than from many, and large segments are stored on huge pages. A row is copied once for
+/// each power of this number between the size of a push and that of a large segment.
 const TOGETHER: usize = 8;
 
-/// Rows of a segment that is not put together with others any more: where all columns have values
-/// of fixed width, and where the bytes of text or lists have to fit one array.
+/// The number of rows at which a segment is no longer combined with others, if all columns have
+/// fixed-width values.
 const LARGE: usize = 1 << 16;
+
+/// Like [`LARGE`], but for columns of strings or lists, whose bytes have to fit in one array.
 const LARGE_OF_BYTES: usize = 1 << 13;
 
-/// Memory is given back by copying the rows that stay, if it is at least this part of their memory.
-/// So for each row that goes, at most this number of rows are copied.
+/// Memory is released by copying the remaining rows if the released memory is at least this
+/// fraction of theirs. Therefore, at most this number of rows are copied for each row that is
+/// dropped.
 const SPARE: usize = 8;
 
-/// Rows in the order in which they are joined, numbered from the first one on.
+/// Rows in the order in which they are joined, numbered from the first row on.
 #[derive(Debug)]
 pub(crate) struct Store {
     schema: SchemaRef,
     segments: VecDeque<Segment>,
-    /// Columns whose values are kept row by row, too, some together.
+    /// Columns whose values are also kept row by row, in some cases several together.
     records: Vec<(Vec<usize>, Rows)>,
-    /// Rows of a segment that stays as it is.
+    /// The number of rows at which a segment is left unchanged.
     large: usize,
     /// The number of the oldest row that is needed.
     first: u64,
@@ -46,26 +49,26 @@ pub(crate) struct Store {
 
 #[derive(Debug)]
 struct Segment {
-    /// The number of its first row.
+    /// The number of the segment's first row.
     first: u64,
     rows: RecordBatch,
     /// The charges of the rows, in order.
     held: Vec<ChargedRows>,
 }
 
-/// The charge of neighbouring rows.
+/// The charge of adjacent rows.
 #[derive(Debug)]
 struct ChargedRows {
-    /// Their numbers.
+    /// The numbers of the rows.
     rows: Range<u64>,
-    /// The bytes that they take of the charge.
+    /// The part of the charge, in bytes, that these rows account for.
     bytes: usize,
-    /// Shared with other rows that were pushed with them.
+    /// The charge, which is shared with other rows of the same push.
     charge: Arc<Charge>,
 }
 
 impl ChargedRows {
-    /// The same for the rows from `first` on; `None` if there are none.
+    /// Returns the charge for the rows from `first` on, or `None` if there are none.
     fn from(mut self, first: u64) -> Option<ChargedRows> {
         if self.rows.end <= first {
             return None;
@@ -77,7 +80,7 @@ impl ChargedRows {
         Some(self)
     }
 
-    /// The bytes that the charge has beside these rows, if it is theirs alone.
+    /// Returns the bytes of the charge that exceed these rows, if no other rows share the charge.
     fn surplus(&self) -> usize {
         if Arc::strong_count(&self.charge) > 1 {
             0
@@ -105,8 +108,8 @@ impl Segment {
 }
 
 impl Store {
-    /// A store without rows. Columns of `longs`, which have values of 8 bytes, are kept row by row,
-    /// too.
+    /// Creates a store without rows. Columns in `longs`, which have 8-byte values, are also kept
+    /// row by row.
     pub(crate) fn new(schema: SchemaRef, longs: &[usize]) -> Self {
         let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
         let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
@@ -115,17 +118,18 @@ impl Store {
         Store { schema, segments: VecDeque::new(), records, large, first: 0, end: 0 }
     }
 
-    /// The bytes of a row that are kept row by row, at most: there is room for twice as many rows.
+    /// Returns the maximum number of bytes per row that is kept row by row; there is room for twice
+    /// as many rows.
     pub(crate) fn record_bytes(longs: &[usize]) -> usize {
         groups(longs).map(|columns| 2 * Rows::row_bytes(columns.len())).sum()
     }
 
-    /// Bytes held for what is kept row by row.
+    /// Returns the number of bytes held for data that is kept row by row.
     pub(crate) fn record_memory(&self) -> usize {
         self.records.iter().map(|(_, rows)| rows.memory()).sum()
     }
 
-    /// The columns that are kept row by row, too, and the rows that are needed.
+    /// Returns the columns that are also kept row by row, and the rows that are needed.
     pub(crate) fn records(&self) -> impl Iterator<Item = (&[usize], &Rows)> {
         self.records.iter().map(|(columns, rows)| (&columns[..], rows))
     }
@@ -134,7 +138,7 @@ impl Store {
         &self.schema
     }
 
-    /// Adds rows behind the others, and takes their bytes from these charges.
+    /// Adds rows after the existing ones, and takes their bytes from these charges.
     pub(crate) fn push(
         &mut self,
         rows: RecordBatch,
@@ -157,8 +161,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the last segments are to become one: not if the first of them has most of the rows,
-    /// which would be copied again and again.
+    /// Returns whether the last segments should be combined. Segments are not combined if the first
+    /// of them has most of the rows, because these would be copied repeatedly.
     fn is_cut_up(&self) -> bool {
         let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
         let rows = |segment: &Segment| segment.len() - self.gone(segment);
@@ -167,8 +171,8 @@ impl Store {
         are_small && 2 * rows(&self.segments[from]) <= all
     }
 
-    /// Makes one segment of the last ones, unless a dictionary would have more values than its
-    /// indices can tell apart.
+    /// Combines the last segments into one, unless a dictionary would have more values than its
+    /// indices can distinguish.
     fn put_together(&mut self) -> Result<bool> {
         let from = self.segments.len() - TOGETHER;
         let first = self.segments[from].first + self.gone(&self.segments[from]) as u64;
@@ -182,14 +186,13 @@ impl Store {
         Ok(true)
     }
 
-    /// How many rows of a segment are not needed.
+    /// Returns the number of rows in a segment that are not needed.
     fn gone(&self, segment: &Segment) -> usize {
         self.first.saturating_sub(segment.first) as usize
     }
 
-    /// Gives back memory of the first segment that no needed row takes: that of rows which were
-    /// dropped, be they of the segment or of a push that it has rows of. The rows that stay are
-    /// copied, unless that is not worth it.
+    /// Releases the memory of dropped rows that the first segment still holds: its own rows, or
+    /// rows of the same push. The remaining rows are copied, unless that is not worthwhile.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let first = self.first;
         let Some(segment) = self.segments.front_mut() else { return Ok(()) };
@@ -211,7 +214,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops rows with smaller numbers, as far as they are in segments of their own.
+    /// Drops rows with smaller numbers, as far as they fill whole segments.
     pub(crate) fn drop_before(&mut self, number: u64) {
         let gone = number.min(self.end) - self.first.min(self.end);
         self.records.iter_mut().for_each(|(_, rows)| rows.drop_front(gone as usize));
@@ -221,8 +224,8 @@ impl Store {
         }
     }
 
-    /// Keeps the needed rows at these offsets alone, which have the numbers from the oldest one's on.
-    /// Memory of the others is given back.
+    /// Keeps only the needed rows at these offsets. The remaining rows are renumbered from the
+    /// number of the oldest one. The memory of all other rows is released.
     pub(crate) fn retain(&mut self, kept: &[u32]) -> Result<()> {
         let (first, mut left) = (self.first, kept);
         let (mut segments, mut end) = (VecDeque::new(), first);
@@ -243,7 +246,7 @@ impl Store {
             let before = |number: u64| {
                 here.partition_point(|&offset| first + u64::from(offset) < number) as u64
             };
-            // Neighbouring rows may have several charges.
+            // Adjacent rows can have several charges.
             let share = |held: ChargedRows| {
                 let ChargedRows { rows: all, bytes, charge } = held;
                 let rows = end + before(all.start)..end + before(all.end);
@@ -267,12 +270,12 @@ impl Store {
         Ok(())
     }
 
-    /// The rows that are needed.
+    /// Returns the needed rows.
     pub(crate) fn rows(&self) -> Result<RecordBatch> {
         concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())
     }
 
-    /// The rows at these offsets from the oldest one that is needed.
+    /// Returns the rows at these offsets, counted from the oldest row that is needed.
     pub(crate) fn rows_at(&self, offsets: &[u32]) -> Result<RecordBatch> {
         let rows = self.rows()?;
         if offsets.len() == rows.num_rows() {
@@ -283,12 +286,12 @@ impl Store {
         Ok(take_record_batch(&rows, &places)?)
     }
 
-    /// Rows of a piece that is not put together with others, at most.
+    /// Returns the maximum number of rows in a piece that is not combined with others.
     pub(crate) fn piece_rows(&self) -> usize {
         self.large
     }
 
-    /// The rows that are needed, in pieces.
+    /// Returns the needed rows, in pieces.
     pub(crate) fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
         self.segments.iter().map(|segment| {
             let gone = self.gone(segment);
@@ -296,21 +299,22 @@ impl Store {
         })
     }
 
-    /// A column of the rows that are needed.
+    /// Returns a column of the needed rows.
     pub(crate) fn column(&self, column: usize) -> Column {
         let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
         Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
     }
 }
 
-/// Adds values of columns to those that lie row by row.
+/// Adds the values of columns to the values that are stored row by row.
 fn add(records: &mut Rows, columns: &[usize], rows: &RecordBatch) {
     let values: Vec<Buffer> =
         columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
     records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
 }
 
-/// The columns that are kept row by row together. One by itself is no worse off where it lies.
+/// Returns the groups of columns that are stored together, row by row. A single column gains
+/// nothing from being stored row by row.
 fn groups(longs: &[usize]) -> impl Iterator<Item = &[usize]> {
     longs.chunks(COLUMNS).filter(|columns| columns.len() > 1)
 }
@@ -325,7 +329,7 @@ mod tests {
     use super::*;
     use crate::stream::memory::Memory;
 
-    /// Rows `from..to`, of which some values are null; with text or without.
+    /// Returns rows `from..to` with some nulls, optionally with a string column.
     fn rows(from: u64, to: u64, has_text: bool) -> RecordBatch {
         let numbers =
             Int64Array::from_iter((from..to).map(|row| (row % 7 != 3).then_some(row as i64)));
@@ -348,7 +352,7 @@ mod tests {
         store.push(rows(20, 40, true), vec![(200, charge)]).unwrap();
         store.drop_before(19);
         store.shrink().unwrap();
-        assert_eq!(memory.held(), 400, "the other segment's rows are of the same push");
+        assert_eq!(memory.held(), 400, "the other segment's rows belong to the same push");
         store.drop_before(38);
         store.shrink().unwrap();
         assert_eq!(memory.held(), 20);
@@ -370,7 +374,7 @@ mod tests {
             let mut store = Store::new(schema.clone(), &[]);
             let (mut first, mut end) = (0_u64, 0_u64);
             for (added, dropped) in pushes {
-                // A slice, so that values do not begin where their memory does.
+                // Use a slice, so that values do not start at the beginning of their memory.
                 let batch = rows(end.saturating_sub(1), end + added, has_text);
                 let skipped = (end > 0) as usize;
                 store.push(batch.slice(skipped, added as usize), Vec::new()).unwrap();

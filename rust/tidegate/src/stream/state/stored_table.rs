@@ -1,8 +1,9 @@
-//! Tables in snapshots: an Arrow IPC stream of a schema and one record batch, without dictionaries.
+//! Tables in snapshots: an Arrow IPC stream that contains a schema and one record batch, without
+//! dictionaries.
 //!
-//! The reader of a table knows its schema. So the schema in the stream is passed over, and columns
-//! may be nested to any depth; the content is checked against the known schema. No memory is taken
-//! for a length before its bytes are seen.
+//! The reader of a table knows the table's schema. The schema in the stream is therefore skipped,
+//! and columns can be nested to any depth. The content is checked against the known schema. No
+//! memory is allocated for a length before its bytes have been read.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,13 +24,13 @@ use crate::Result;
 use crate::columns::nested::children;
 use crate::columns::table::batch_bytes;
 
-/// Before each message: that there is one, and the length of its description.
+/// Precedes each message: a marker that a message follows, and the length of its description.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
-/// The stream of rows, such that equal rows are equal bytes: without what slices leave in a
-/// bitmap's last bits, and without dictionaries.
+/// Writes rows in such a way that equal rows have equal bytes: without dictionaries, and without
+/// the bits that slices leave at the end of a bitmap.
 pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
-    // The rows are copied column by column, then as a stream.
+    // The rows are copied twice: column by column, and then as a stream.
     memory::check();
     memory::demand(batch_bytes(rows).saturating_mul(2));
     let all = UInt32Array::from_iter_values(0..rows.num_rows() as u32);
@@ -42,11 +43,11 @@ pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
     Ok(stream.into_inner()?)
 }
 
-/// The rows of a stream; `Err` says what is wrong with it.
+/// Returns the rows of a stream, or an error that describes what is wrong with the stream.
 pub(crate) fn read(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String> {
     memory::check();
     memory::demand(stream.len());
-    // Some lengths that do not fit each other are met with a panic by arrow-rs.
+    // arrow-rs panics on some inconsistent lengths.
     let read = catch_unwind(AssertUnwindSafe(|| read_stream(stream, schema)));
     read.unwrap_or_else(|panic| match panic.is::<OutOfMemory>() {
         true => resume_unwind(panic),
@@ -78,7 +79,7 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
         .map_err(|error| error.to_string())
 }
 
-/// The description of the next message, and what follows it.
+/// Returns the description of the next message, and the bytes after it.
 fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
     let rest = stream.strip_prefix(&CONTINUES).ok_or("a message does not begin like one")?;
     let (length, rest) = rest.split_first_chunk().ok_or("it ends early")?;
@@ -88,8 +89,8 @@ fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
         .ok_or_else(|| "it ends early".to_owned())
 }
 
-/// Whether a record batch is as [`write`] writes a batch of this schema, and its buffers lie within
-/// its body.
+/// Checks that a record batch has the form in which [`write`] writes a batch of this schema, and
+/// that its buffers lie within its body.
 fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
     let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
@@ -104,7 +105,7 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
         return Err("a buffer ends beyond its rows".to_owned());
     }
     let nodes = rows.nodes().ok_or("it has no columns")?;
-    // Nulls and runs take no bytes of their own.
+    // Nulls and runs take no bytes themselves.
     let most = i64::from(i32::MAX).saturating_add(8 * body as i64);
     let is_length =
         |length: i64, nulls: i64| (0..=most).contains(&length) && (0..=length).contains(&nulls);
@@ -131,8 +132,7 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     Ok(())
 }
 
-/// The parts of a message that have not been looked at yet: columns, buffers, and how many buffers
-/// columns of views have.
+/// The unread parts of a message: columns, buffers, and the numbers of buffers in view columns.
 struct Parts<N, B, V> {
     nodes: N,
     buffers: B,
@@ -145,8 +145,9 @@ where
     B: Iterator<Item = &'a arrow_ipc::Buffer>,
     V: Iterator<Item = i64>,
 {
-    /// Whether the next column is of this type, and its buffers are as long as it is; likewise the
-    /// columns in it. `None` if not. That offsets are in order is for arrow-rs to check.
+    /// Checks that the next column has this type and that its buffers match its length, and does
+    /// the same for its child columns. Returns `None` if a check fails. Offsets are not checked
+    /// here, because arrow-rs checks that they are in order.
     fn has_whole(&mut self, data_type: &DataType) -> Option<()> {
         let node = self.nodes.next()?;
         let (rows, layout) = (i128::from(node.length()), layout(data_type));
@@ -169,14 +170,14 @@ where
     }
 }
 
-/// The schema without dictionaries.
+/// Returns the schema without dictionaries.
 fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let plain =
         |field: &Arc<Field>| Field::clone(field).with_data_type(plain_type(field.data_type()));
     Arc::new(Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
-/// A batch, which may be without columns.
+/// Creates a batch, which can have no columns.
 pub(crate) fn batch(
     schema: &SchemaRef,
     columns: Vec<ArrayRef>,
@@ -214,7 +215,7 @@ mod tests {
             for extreme in [0, 1, u64::MAX, 1 << 31, 1 << 62, i64::MAX.cast_unsigned()] {
                 let mut damaged = stream.clone();
                 damaged[at..at + 8].copy_from_slice(&extreme.to_le_bytes());
-                // Whatever is read can be used; and arrow-rs does not panic.
+                // Everything that is read can be used, and arrow-rs does not panic.
                 let _ = read_stream(&damaged, &rows.schema()).map(|rows| write(&rows).unwrap());
             }
         }

@@ -1,4 +1,4 @@
-//! Rows that are kept, with their times.
+//! The kept rows, with their times.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct TimedRows {
     store: Store,
     /// The time of each row.
     ts: VecDeque<i64>,
-    /// The number in the store of the first row.
+    /// The number of the first row in the store.
     first: u64,
 }
 
@@ -40,32 +40,32 @@ impl TimedRows {
         self.ts.len()
     }
 
-    /// Bytes that are kept beside the rows.
+    /// Returns the number of bytes kept in addition to the rows.
     pub(crate) fn memory(&self) -> usize {
         self.ts.capacity() * size_of::<i64>()
     }
 
-    /// The time of a row.
+    /// Returns the time of a row.
     pub(crate) fn ts(&self, row: usize) -> i64 {
         self.ts[row]
     }
 
-    /// The time of the first row.
+    /// Returns the time of the first row.
     pub(crate) fn first_ts(&self) -> Option<i64> {
         self.ts.front().copied()
     }
 
-    /// How many rows are below a time.
+    /// Returns the number of rows below a time.
     pub(crate) fn before(&self, time: i64) -> usize {
         self.while_ts(|ts| ts < time)
     }
 
-    /// How many rows come before the first whose time is not `wanted`.
+    /// Returns the number of rows before the first row whose time is not `wanted`.
     pub(crate) fn while_ts(&self, wanted: impl Fn(i64) -> bool) -> usize {
         self.ts.partition_point(|&ts| wanted(ts))
     }
 
-    /// Adds rows behind the others, and takes their bytes from these charges.
+    /// Adds rows after the existing ones, and takes their bytes from these charges.
     pub(crate) fn push(
         &mut self,
         ts: impl IntoIterator<Item = i64>,
@@ -87,13 +87,14 @@ impl TimedRows {
         self.drop_first(self.len());
     }
 
-    /// Gives back memory of rows that were dropped.
+    /// Releases the memory of dropped rows.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         self.ts.shrink_to(2 * self.ts.len());
         self.store.shrink()
     }
 
-    /// Keeps these rows alone, which ascend. Each takes `row_bytes` bytes beside its own.
+    /// Keeps only these rows, which are in ascending order. Each row takes `row_bytes` bytes in
+    /// addition to its own size.
     pub(crate) fn keep(
         &mut self,
         rows: &[u32],
@@ -116,7 +117,7 @@ impl TimedRows {
         Ok(())
     }
 
-    /// The first rows, as a table of this name in messages.
+    /// Returns the first rows as a table; messages refer to it by this name.
     pub(crate) fn table(&self, name: &str, rows: usize) -> Result<Table> {
         let mut left = rows;
         let pieces = self.store.kept().map(|piece| {
@@ -127,7 +128,7 @@ impl TimedRows {
         Table::of_valid(name, self.schema().clone(), pieces.collect())
     }
 
-    /// All rows as one batch.
+    /// Returns all rows as one batch.
     pub(crate) fn batch(&self) -> Result<RecordBatch> {
         self.store.rows()
     }

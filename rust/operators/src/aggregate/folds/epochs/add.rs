@@ -1,4 +1,4 @@
-//! Adds the rows of an epoch to the states of partials, whichever function it is.
+//! Adds the rows of an epoch to the states of partials, for functions of any type.
 
 use tidegate_structures::memory;
 
@@ -12,13 +12,13 @@ use crate::aggregate::states::words::{StateWords, StoredFunction};
 
 /// The steps of the pass over epochs, for a function and its input.
 pub(in crate::aggregate) trait AddRows: Send + Sync {
-    /// States for `sources` sources, without rows.
+    /// Creates states for `sources` sources, without rows.
     fn lane(&self, sources: usize) -> Box<dyn Lane>;
 
-    /// Whether the rows of all sources have to come in merged order.
+    /// Returns whether the rows of all sources must be in merged order.
     fn needs_order(&self) -> bool;
 
-    /// Appends the work of adding rows to the partials that `open` has found, source by source.
+    /// Appends tasks that add rows to the partials that `open` has found, source by source.
     fn add<'a>(
         &'a self,
         lane: &'a mut dyn Lane,
@@ -26,9 +26,8 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
         tasks: &mut Vec<Task<'a>>,
     );
 
-    /// The work of adding rows of any sources, in the order in which they are given, to the states
-    /// of the source `at`, which then has as many as `states`; `partial_of` tells the state of each
-    /// row.
+    /// Returns a task that adds rows of any source, in the given order, to the states of the source
+    /// `at`. The source then has `states` states, and `partial_of` contains the state of each row.
     fn add_in_order<'a>(
         &'a self,
         lane: &'a mut dyn Lane,
@@ -38,13 +37,13 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
         places: &'a [Place],
     ) -> Task<'a>;
 
-    /// The state after a row of a source.
+    /// Returns the state after adding a row of a source.
     fn added(&self, place: Place, state: StateWords) -> StateWords;
 }
 
-/// The states of a function.
+/// Returns the states of a function.
 fn states<F: StoredFunction>(lane: &mut dyn Lane) -> &mut States<F> {
-    lane.as_any().downcast_mut().expect("an aggregate computes the same in every epoch")
+    lane.as_any().downcast_mut().expect("an aggregate has the same function in every epoch")
 }
 
 impl<F: StoredFunction, G: FunctionInput<F>> AddRows for WithInput<'_, F, G> {

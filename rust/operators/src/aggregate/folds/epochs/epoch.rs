@@ -1,9 +1,10 @@
-//! Another way from the rows of an epoch to partials than that by slices.
+//! An alternative to slices for turning the rows of an epoch into partials.
 //!
-//! The way by slices is `add.rs` and `lane.rs`: each function goes through the rows of a source by
-//! itself. Another way gets the rows of an epoch, and the partials with which they go on. It adds
-//! each row to its partial, in which order and by which thread it likes, and gives all partials
-//! back. The results are the same, if the rows of a source are added in their order.
+//! The default method, by slices, is in `add.rs` and `lane.rs`, where each function processes the
+//! rows of a source separately. An alternative method receives the rows of an epoch, and the
+//! partials before it. The method adds each row to its partial, in any order and on any thread, and
+//! returns all partials. The results are the same, provided that the rows of a source are added in
+//! order.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::driver::{Driver, Stopped};
 
 /// A way to add the rows of an epoch to partials.
 pub trait AddEpoch: Send + Sync {
-    /// The partials after the rows of an epoch; `open` are the partials before it.
+    /// Returns the partials after the rows of an epoch, given the partials `open` before it.
     fn add(
         &self,
         epoch: &Epoch<'_>,
@@ -29,8 +30,8 @@ pub trait AddEpoch: Send + Sync {
 /// The value that a function adds to a state for each row.
 pub struct Adder<'a> {
     function: &'a dyn AddRows,
-    /// The source that has the rows of all others in merged order, and where they are; it alone
-    /// counts for functions that need this order, and it does not for the others.
+    /// The source that contains the rows of all others in merged order, and the positions of its
+    /// rows. Functions that need this order use only this source, and the others ignore it.
     merged: Option<(usize, &'a [Place])>,
 }
 
@@ -49,7 +50,7 @@ impl<'a> Adder<'a> {
         Adder { function, merged: merged.map(|places| (sources, places)) }
     }
 
-    /// The state after a row of a source.
+    /// Returns the state after adding a row of a source.
     #[inline]
     pub fn add(&self, source: usize, row: usize, state: StateWords) -> StateWords {
         match self.merged {
@@ -63,20 +64,21 @@ impl<'a> Adder<'a> {
     }
 }
 
-/// The rows of an epoch, and what is made of them.
+/// The rows of an epoch, and the functions to apply to them.
 #[derive(Debug)]
 pub struct Epoch<'a> {
-    /// The rows of each source; if some functions need merged order, those of all follow.
+    /// The rows of each source. If some functions need merged order, the rows of all sources follow
+    /// in that order.
     pub rows: &'a [Stream<'a>],
     pub(in crate::aggregate) windows: &'a Windows,
-    /// One for each function.
+    /// One adder per function.
     pub adders: Vec<Adder<'a>>,
     /// The states of no rows.
     pub empty: Vec<u64>,
 }
 
 impl Epoch<'_> {
-    /// Where a row goes: its slice, unless that is a gap, and its key.
+    /// Returns the destination of a row: its slice and key, or `None` if the slice is a gap.
     #[inline]
     pub fn place(&self, source: usize, row: usize) -> Option<(Slice, u32)> {
         let Stream { ts, keys } = self.rows[source];

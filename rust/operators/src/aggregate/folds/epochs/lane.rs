@@ -1,4 +1,5 @@
-//! The states of one function: of partials, of cells, and of the suffixes and prefixes of windows.
+//! The states of one function: those of partials, of cells, and of the suffixes and prefixes of
+//! windows.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,25 +14,24 @@ use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::states::functions::Function;
 use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, StoredFunction};
 
-/// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
-/// over.
+/// The minimum number of closed slices in a task; fewer are not worth passing to another thread.
 const TASK_SLICES: usize = 8;
 
 /// Independent work.
 pub(in crate::aggregate) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// The states of one function, whichever it is.
+/// The states of one function of any type.
 pub(in crate::aggregate) trait Lane: Send + Sync {
-    /// Combines the partials of closed slices to cells, in source order.
+    /// Combines the partials of closed slices into cells, in source order.
     fn close<'a>(&'a mut self, closing: &'a [ClosingSlice]) -> Vec<Task<'a>>;
 
-    /// Forgets the first partials of each source but for the one that is none.
+    /// Drops the first partials of each source, except for the placeholder.
     fn forget(&mut self, partials: &[usize]);
 
-    /// Forgets the cells of the first slices.
+    /// Drops the cells of the first slices.
     fn drop_slices(&mut self, slices: usize);
 
-    /// The results of the next windows, page by page.
+    /// Computes the results of the next windows, page by page.
     fn write(
         &mut self,
         pages: &[WindowSteps],
@@ -39,51 +39,52 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
         keys: usize,
     ) -> Vec<OutputColumn>;
 
-    /// Puts the partials of each source, and the cells of each slice that is kept, into another
-    /// order: where each was.
+    /// Reorders the partials of each source and the cells of each kept slice. The arguments contain
+    /// the former positions.
     fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]);
 
     /// Calls `visit` with the row of every partial and cell that has chosen one.
     fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// As [`rows`](Self::rows), for some partials of a source, in their order.
+    /// Calls `visit` like [`rows`](Self::rows), for some partials of a source, in order.
     fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
 
-    /// As [`rows`](Self::rows), for the suffixes and prefixes of windows, which may have rows that
-    /// no cell has any more.
+    /// Calls `visit` like [`rows`](Self::rows), for the suffixes and prefixes of windows. The
+    /// suffixes and prefixes can contain rows that are no longer in any cell.
     fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Calls `visit` with the value of every partial and cell that has chosen one.
     fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// As [`values`](Self::values), for the suffixes and prefixes of windows, which may have values
-    /// that no cell has any more.
+    /// Calls `visit` like [`values`](Self::values), for the suffixes and prefixes of windows. The
+    /// suffixes and prefixes can contain values that are no longer in any cell.
     fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// Makes partials, of no rows, up to those that each source has.
+    /// Creates states without rows for the new partials of each source.
     fn make_room(&mut self, open: &[SourcePartials]);
 
-    /// Takes out the results of some partials of a source, which then have no rows.
+    /// Removes and returns the results of some partials of a source, whose states are reset.
     fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn;
 
-    /// The bytes of a state.
+    /// Returns the size of a state in bytes.
     fn state_bytes(&self) -> usize;
 
-    /// The words that a snapshot has of a state.
+    /// Returns the number of words per state in a snapshot.
     fn saved_words(&self) -> usize;
 
-    /// The state of a partial, and that of no rows.
+    /// Returns the state of a partial as words; [`empty`](Self::empty) returns the state of no
+    /// rows.
     fn words(&self, source: usize, partial: usize) -> StateWords;
     fn empty(&self) -> StateWords;
 
-    /// Replaces the partials of a source by the states of the function of this number.
+    /// Replaces the partials of a source with the states of the function that has this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
-    /// Appends the states of all partials, source by source, then the states of all cells.
+    /// Appends the states of all partials, source by source, and then the states of all cells.
     fn save(&self, words: &mut Vec<u64>);
 
-    /// Takes back the words that [`save`](Self::save) gave, given the number of partials of each
-    /// source and of cells of each slice.
+    /// Restores the words that [`save`](Self::save) wrote, given the number of partials per source
+    /// and of cells per slice.
     fn restore(
         &mut self,
         partials: &[usize],
@@ -91,16 +92,16 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
         words: &mut dyn Iterator<Item = u64>,
     );
 
-    /// Whether rows within bounds can have brought about a state of these words.
+    /// Returns whether rows within `bounds` can produce a state with these words.
     fn is_state(&self, words: StateWords, bounds: &StateBounds) -> bool;
 
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
 pub(in crate::aggregate) struct States<F: Function> {
-    /// For each source, the states of its partials.
+    /// The states of each source's partials.
     pub(in crate::aggregate) open: Vec<Vec<F::State>>,
-    /// For each slice that is kept, the states of its cells.
+    /// The states of each kept slice's cells.
     cells: VecDeque<Vec<F::State>>,
     suffix_prefix: SuffixPrefix<F>,
 }
@@ -115,7 +116,7 @@ impl<F: StoredFunction> States<F> {
     }
 }
 
-/// The cells of the slices that are kept.
+/// The cells of the kept slices.
 struct KeptCells<'a, F: Function> {
     cells: &'a VecDeque<Vec<F::State>>,
     kept: &'a VecDeque<ClosedSlice>,
@@ -297,14 +298,14 @@ impl<F: StoredFunction> Lane for States<F> {
     }
 }
 
-/// The cells of a closed slice.
+/// Returns the cells of a closed slice.
 fn combined<F: Function>(closing: &ClosingSlice, open: &[Vec<F::State>]) -> Vec<F::State> {
     let partials = |run: &SourceRun| &open[run.source][run.partials.clone()];
     let Some(cell_of) = &closing.cell_of else { return partials(&closing.runs[0]).to_vec() };
     let mut cells = vec![F::EMPTY; closing.keys.len()];
     let states = closing.runs.iter().flat_map(partials);
     for (&state, &cell) in states.zip(cell_of) {
-        // They are numbered from 1 on.
+        // Cells are numbered from 1.
         let cell = &mut cells[cell as usize - 1];
         *cell = F::combine(*cell, state);
     }

@@ -1,11 +1,12 @@
-//! One function of rows that come epoch by epoch: states that are kept from one epoch to the next.
+//! Computes one function over rows that arrive epoch by epoch, with states that are kept from one
+//! epoch to the next.
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `open.rs` | the slices that may get more rows, and those that close |
+//! | `open.rs` | the slices that can still receive rows, and those that close |
 //! | `lane.rs` | the states of a function: of partials, of cells, and of windows |
-//! | `add.rs` | rows are added to partials, for a function and its input |
-//! | `epoch.rs` | another way from the rows of an epoch to partials |
+//! | `add.rs` | adds rows to partials, for a function and its input |
+//! | `epoch.rs` | a trait for other ways to turn the rows of an epoch into partials |
 
 pub(in crate::aggregate) mod add;
 pub(in crate::aggregate) mod epoch;

@@ -1,11 +1,11 @@
-//! The slices that still get rows: the partials of each source, by slice and key.
+//! The slices that still receive rows, as partials of each source by slice and key.
 
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from, number_rows};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// The partials of one source in a slice: their keys, and the states of all functions, one after
-/// the other.
+/// The partials of one source in a slice: their keys, and the states of all functions one after the
+/// other.
 pub type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 
 /// The partials of each source, by slice.
@@ -14,11 +14,11 @@ pub type OpenPartials = Vec<Vec<SlicePartials>>;
 /// The partials of one source, without their states.
 #[derive(Debug)]
 pub(in crate::aggregate) struct SourcePartials {
-    /// By key: the partial that it had last.
+    /// The last partial of each key.
     slots: Vec<u32>,
-    /// The key of each partial; the first partial is none.
+    /// The key of each partial. The first partial is a placeholder.
     pub(in crate::aggregate) keys: Vec<u32>,
-    /// Which partials are of which slice, in time order. Between epochs there is one run at most.
+    /// The partials of each slice, in time order. Between epochs, there is at most one run.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The partial of each row of the epoch.
     pub(in crate::aggregate) partial_of: Vec<u32>,
@@ -36,7 +36,7 @@ impl Default for SourcePartials {
 }
 
 impl SourcePartials {
-    /// Finds the partials of the rows of an epoch. Keys are less than `keys`.
+    /// Assigns the rows of an epoch to partials. Keys must be less than `keys`.
     pub(in crate::aggregate) fn number(
         &mut self,
         source: usize,
@@ -50,7 +50,7 @@ impl SourcePartials {
         number_rows(rows, source, windows, slots, known, runs, partial_of);
     }
 
-    /// Forgets the partials of slices before `upto`; how many they are.
+    /// Drops the partials of slices before `upto`, and returns their number.
     pub(in crate::aggregate) fn forget(&mut self, upto: Slice) -> usize {
         let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
         let Some(last) = self.runs[..closed].last() else { return 0 };
@@ -67,7 +67,7 @@ impl SourcePartials {
         count
     }
 
-    /// Replaces all partials. Keys are less than `keys`.
+    /// Replaces all partials. Keys must be less than `keys`.
     pub(in crate::aggregate) fn load(
         &mut self,
         source: usize,
@@ -88,9 +88,10 @@ impl SourcePartials {
         }
     }
 
-    /// Puts the partials, which are of one slice, into the order of their keys; where each was.
+    /// Sorts the partials, which must belong to one slice, by key, and returns their former
+    /// positions.
     pub(in crate::aggregate) fn arrange(&mut self, ranks: &[u32]) -> Vec<usize> {
-        debug_assert!(self.runs.len() <= 1, "between epochs, the partials are of one slice");
+        debug_assert!(self.runs.len() <= 1, "between epochs, all partials belong to one slice");
         let was = arrange(&mut self.keys[1..], ranks);
         for (partial, key) in (0..).zip(&self.keys).skip(1) {
             self.slots[*key as usize] = partial;
@@ -103,7 +104,7 @@ impl SourcePartials {
     }
 }
 
-/// Puts keys into an order, in which each has a rank of its own; where each was.
+/// Sorts keys by their distinct ranks, and returns their former positions.
 pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usize> {
     let rank = |key: u32| ranks[key as usize];
     let mut was: Vec<usize> = (0..keys.len()).collect();
@@ -112,7 +113,7 @@ pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usiz
     was
 }
 
-/// A slice that gets no more rows.
+/// A slice that receives no more rows.
 #[derive(Debug)]
 pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) slice: Slice,
@@ -120,8 +121,8 @@ pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,
-    /// The cell of each partial, run after run; `None` where there is one run, of which the cells
-    /// are the partials.
+    /// The cell of each partial, run after run. `None` if there is a single run, whose partials are
+    /// the cells.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
 
@@ -133,8 +134,8 @@ pub(in crate::aggregate) struct ClosedSlice {
     pub(in crate::aggregate) keys: Vec<u32>,
 }
 
-/// Finds the cells of a slice from the partials of its runs. `slots` has a slot for each key, and
-/// is left as it was.
+/// Finds the cells of a slice from the partials of its runs. `slots` must have one slot per key,
+/// and is restored before the function returns.
 pub(in crate::aggregate) fn close(
     runs: &[SourceRun],
     open: &[SourcePartials],
@@ -152,7 +153,7 @@ pub(in crate::aggregate) fn close(
     }
     let most = runs.iter().map(|run| open[run.source].slots.len()).max().unwrap_or(0);
     slots.resize(most.max(slots.len()), NOWHERE);
-    // Cells are numbered from 1 on, since a slot of 0 is none.
+    // Cells are numbered from 1, since 0 marks an empty slot.
     let (mut keys, mut cell_of) =
         (vec![0], vec![0; runs.iter().map(|run| run.partials.len()).sum()]);
     let mut out = &mut cell_of[..];

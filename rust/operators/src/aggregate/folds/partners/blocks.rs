@@ -1,4 +1,4 @@
-//! The results of functions, block by block of left rows.
+//! Computes the results of functions over partners, block by block of left rows.
 
 use std::ops::Range;
 
@@ -7,35 +7,35 @@ use tidegate_structures::memory::pages::{Pages, UnwrittenPages};
 use super::runs::Runs;
 use crate::aggregate::output::{OutputColumn, OutputValue};
 
-/// Neighbouring left rows.
+/// A block of adjacent left rows.
 pub(in crate::aggregate) struct PartnerBlock<'a> {
     pub(in crate::aggregate) left: Range<usize>,
-    /// Their partners, if a function is folded in panes.
+    /// The partners of the left rows, if a function is folded in panes.
     pub(in crate::aggregate) runs: Option<Runs<'a>>,
-    /// What passes have folded.
+    /// The words that passes have folded.
     pub(in crate::aggregate) words: &'a [FoldedWord],
 }
 
 impl<'a> PartnerBlock<'a> {
-    /// The partners, for functions that are folded in panes.
+    /// Returns the partners, for functions that are folded in panes.
     pub(super) fn runs(&self) -> &Runs<'a> {
-        self.runs.as_ref().expect("the partners of a function that is folded in panes")
+        self.runs.as_ref().expect("a function that is folded in panes has partners")
     }
 }
 
-/// One function, whichever it is, whose right rows were folded.
+/// A function of any type whose right rows have been folded.
 pub(in crate::aggregate) trait OfBlocks: Send + Sync {
-    /// The results of a number of left rows, none of which is there yet.
+    /// Returns an empty column for the results of `rows` left rows.
     fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_>;
 }
 
-/// The results of a function, which grow by the results of some left rows.
+/// The results of a function, which are appended block by block.
 pub(in crate::aggregate) trait PartnerResults {
     fn add(&mut self, block: &PartnerBlock<'_>);
     fn finish(self: Box<Self>) -> OutputColumn;
 }
 
-/// A column of results that grows.
+/// A growing column of results.
 pub(super) struct ResultColumn<'a, F, T> {
     pub(super) function: &'a F,
     values: UnwrittenPages<T>,
@@ -65,7 +65,7 @@ impl<'a, F, T: OutputValue> ResultColumn<'a, F, T> {
     }
 }
 
-/// A word of the suffix and of the prefix of each left row's partners.
+/// For each left row, one word of the suffix and of the prefix of its partners.
 #[derive(Default)]
 pub(in crate::aggregate) struct FoldedWord {
     pub(super) suffixes: Pages<u64>,
@@ -73,7 +73,7 @@ pub(in crate::aggregate) struct FoldedWord {
 }
 
 impl FoldedWord {
-    /// The words of some left rows.
+    /// Returns the folded words for some left rows.
     pub(super) fn of(
         &self,
         left: &Range<usize>,

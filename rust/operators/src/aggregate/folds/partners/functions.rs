@@ -1,5 +1,5 @@
-//! Functions as panes have them: with the states of tables, or with smaller ones where all rows
-//! count.
+//! Functions in the form that panes use: with the same states as for tables, or with smaller ones
+//! if all rows count.
 
 use std::marker::PhantomData;
 
@@ -17,15 +17,15 @@ use crate::aggregate::states::functions::{
 use crate::aggregate::states::words::StoredFunction;
 use crate::driver::Stopped;
 
-/// A function of partners, with its input.
+/// A function over partners, with its input.
 pub(in crate::aggregate) trait OfPartners {
-    /// The function of any run, after all right rows were folded.
+    /// Returns the function for any run, after folding all right rows.
     fn panes(&self, folding: &mut PaneFold<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
 
-    /// The function by its words, if its states are words.
+    /// Returns the function in terms of words, if its states are words.
     fn in_words(&self) -> Option<WordFunction<'_>>;
 
-    /// The function of each list.
+    /// Returns the result of the function for each list.
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
 }
 
@@ -43,9 +43,9 @@ impl<F: InPanes, G: FunctionInput<F>> OfPartners for WithInput<'_, F, G> {
     }
 }
 
-/// A function that is folded in panes.
+/// A function that can be folded in panes.
 pub(in crate::aggregate) trait InPanes: StoredFunction {
-    /// Functions of one family have the same states of the same rows.
+    /// Functions of one family have the same states for the same rows.
     type Family: 'static;
 
     fn panes<G: FunctionInput<Self>>(
@@ -62,7 +62,7 @@ pub(in crate::aggregate) trait InPanes: StoredFunction {
         folding.fold::<AsWords<Self>, Self::Family>(input.memory(), value)
     }
 
-    /// The function by its words, if its states are words.
+    /// Returns the function in terms of words, if its states are words.
     fn in_words<G: FunctionInput<Self>>(_input: &G) -> Option<WordFunction<'_>>
     where
         Self: Sized,
@@ -71,8 +71,8 @@ pub(in crate::aggregate) trait InPanes: StoredFunction {
     }
 }
 
-/// A function whose states are written as words: the first is 0 for the state of no rows, whatever
-/// the others, and there are as many others as the state has.
+/// A function whose states are stored as words. The first word is 0 if and only if the state is
+/// that of no rows, and the state's own words follow.
 struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 
 impl<F: StoredFunction, const LEN: usize> AsWords<F, LEN> {
@@ -121,7 +121,7 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
     }
 }
 
-/// A function of values that all count: how many they are is known from elsewhere.
+/// A function over values that all count, so that their number is known without counting.
 struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction
@@ -152,7 +152,7 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T
     }
 }
 
-/// Folds values, without a count beside them if all rows count.
+/// Folds values, without storing their number if all rows count.
 fn fold_values<T: OutputValue + Send + Sync, F, G: FunctionInput<F>>(
     input: &G,
     folding: &mut PaneFold<'_>,
@@ -172,7 +172,7 @@ where
     }
 }
 
-/// Functions whose state is a value, which is a word, too.
+/// Implements functions whose state is a single value, which is also a word.
 macro_rules! of_values {
     ($($function:ty, $family:ty $(, $number:ident)?;)*) => {$(
         impl $(<$number: Addition>)? InPanes for $function {

@@ -14,7 +14,7 @@ use crate::matches::{Matches, Run};
 
 /// The partners of some left rows, in their order.
 pub(in crate::aggregate) struct Lists<'a> {
-    /// The right rows by place; `None` where a row's place is its number.
+    /// The right row at each position. `None` if positions are row numbers.
     rows: Option<RowNumbers<'a>>,
     runs: Cow<'a, [Run]>,
 }
@@ -25,8 +25,8 @@ enum RowNumbers<'a> {
 }
 
 impl<'a> Lists<'a> {
-    /// The partners of some left rows, which are places of `matches`, by their times, if there are
-    /// any, and their numbers.
+    /// Lists the partners of some left rows, ordered by time, if times are given, and by number.
+    /// The left rows are positions in `matches`.
     pub(in crate::aggregate) fn new(
         matches: &'a Matches,
         left: Range<usize>,
@@ -51,7 +51,7 @@ impl<'a> Lists<'a> {
         Lists { rows: Some(RowNumbers::Sorted(sorted)), runs }
     }
 
-    /// The right rows of each left row.
+    /// Returns the right rows of each left row.
     pub(in crate::aggregate) fn rows_of_each(
         &self,
     ) -> impl ExactSizeIterator<Item = impl Iterator<Item = u32> + '_> {
@@ -60,7 +60,7 @@ impl<'a> Lists<'a> {
         self.runs.iter().map(move |run| (run.start..run.end).map(row))
     }
 
-    /// The right rows by place; `None` where a row's place is its number.
+    /// Returns the right row at each position, or `None` if positions are row numbers.
     fn rows(&self) -> Option<&[u32]> {
         match &self.rows {
             None => None,
@@ -69,14 +69,14 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// How many right rows each left row has.
+    /// Returns the number of right rows of each left row.
     pub(in crate::aggregate) fn lengths(&self) -> OutputColumn {
         let lengths = self.runs.iter().map(|run| run.len() as i64);
         let values = OutputValues::Integers(Pages::collect(lengths));
         OutputColumn { values, missing: Vec::new() }
     }
 
-    /// The value of a function for each left row.
+    /// Returns the value of a function for each left row.
     pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
         &self,
         input: &G,

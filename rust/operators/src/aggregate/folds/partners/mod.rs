@@ -1,14 +1,14 @@
-//! One function of the partners of each left row, in suffixes and prefixes of panes.
+//! Computes one function over the partners of each left row, from suffixes and prefixes of panes.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `runs.rs` | partners as the ends of runs |
 //! | `blocks.rs` | the results of functions, block by block of left rows |
 //! | `words.rs` | functions whose states are words |
-//! | `passes.rs` | suffixes and prefixes of words, where both sides are in time order |
+//! | `passes.rs` | suffixes and prefixes of words, if both sides are in time order |
 //! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
-//! | `listed.rs` | partners one by one |
-//! | `functions.rs` | the functions as each of these has them; small states where all rows count |
+//! | `listed.rs` | partners that are added one by one |
+//! | `functions.rs` | the functions in each of these forms; small states if all rows count |
 
 pub(in crate::aggregate) mod blocks;
 pub(in crate::aggregate) mod functions;

@@ -1,4 +1,4 @@
-//! The suffixes and prefixes of panes, as one function has them.
+//! The suffixes and prefixes of panes, as stored by one function.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{self, PartnerColumns, Partners};
 
-/// The fewest right rows that are folded together: their values and states fit a second-level
-/// cache.
+/// The minimum number of right rows that are folded together. The values and states of this many
+/// rows fit in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
-/// A function as panes have it: states that can be written down as they are.
+/// A function in the form that panes use, with states that can be stored unchanged.
 pub(super) trait PaneFunction: Send + Sync + 'static {
     type Input: Copy;
     type State: AnyBitPattern + NoUninit + Send + Sync;
@@ -33,20 +33,21 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
 
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// The state of the rows of both; the rows of `earlier` come first.
+    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
+    /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
-    /// The result of this number of partners, be they counted or not.
+    /// Returns the result for this number of partners, including those that are not counted.
     fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
 }
 
-/// The states of a function, each column with one more place, for no rows.
+/// The states of a function. Each column has an additional entry for an empty set of rows.
 struct PaneStates<S> {
-    /// From the first row of a pane to each row.
+    /// The states from the first row of a pane to each row.
     prefixes: Pages<S>,
-    /// From each row to the last row of its pane.
+    /// The states from each row to the last row of its pane.
     suffixes: Pages<S>,
-    /// Of each row by itself, where rows prevail.
+    /// The state of each single row, if rows prevail.
     alone: Option<Pages<S>>,
 }
 
@@ -56,12 +57,12 @@ struct FunctionPanes<P: PaneFunction> {
     function: PhantomData<P>,
 }
 
-/// The right rows that functions fold, and the states that there are.
+/// The right rows that functions fold, and the states that exist so far.
 pub(in crate::aggregate) struct PaneFold<'a> {
     partners: &'a Partners,
     columns: PartnerColumns<'a>,
     driver: &'a Driver,
-    /// By the functions that have the same states, the states, and the rows' values.
+    /// The states and the rows' values, by the functions that share them.
     states: HashMap<(TypeId, TypeId, Memory), Arc<dyn Any + Send + Sync>>,
 }
 
@@ -74,8 +75,9 @@ impl<'a> PaneFold<'a> {
         PaneFold { partners, columns, driver, states: HashMap::new() }
     }
 
-    /// Folds the right rows; `value` gives what a row adds, if it counts. Functions of one family
-    /// have the same states of the same `memory`, so that these are folded once.
+    /// Folds the right rows; `value` returns the value that a row adds if the row counts. Functions
+    /// of one family share their states if they use the same `memory`, so that these are folded
+    /// once.
     pub(super) fn fold<P: PaneFunction, Family: 'static>(
         &mut self,
         memory: Option<Memory>,
@@ -121,7 +123,7 @@ impl<'a> PaneFold<'a> {
                 fold_places::<P>(starts, own, of_prefixes, of_suffixes, self.driver)?;
             }
             interval::Panes::OfRows(borders) => {
-                let keys = self.columns.right.keys.expect("keys of rows that are folded by key");
+                let keys = self.columns.right.keys.expect("rows that are folded by key have keys");
                 let rows = RowsOfPanes { borders, keys, key_count: self.columns.key_count };
                 rows.fold::<P>(own, of_prefixes, of_suffixes, self.driver)?;
             }
@@ -139,7 +141,7 @@ impl<'a> PaneFold<'a> {
     }
 }
 
-/// Folds rows key by key; `own` gives the state of the row at a place.
+/// Folds rows key by key; `own` returns the state of the row at a position.
 fn fold_places<P: PaneFunction>(
     pane_starts: &[u32],
     own: impl Fn(usize) -> P::State + Sync,
@@ -149,8 +151,8 @@ fn fold_places<P: PaneFunction>(
 ) -> Result<(), Stopped> {
     let mut parts = Vec::new();
     for part in cut(pane_starts) {
-        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("a state a place");
-        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("a state a place");
+        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("one state per position");
+        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("one state per position");
         parts.push((part, of_prefixes, of_suffixes));
     }
     driver.map_with(parts, Vec::new, |alone: &mut Vec<P::State>, (part, prefixes, suffixes)| {
@@ -162,9 +164,9 @@ fn fold_places<P: PaneFunction>(
     Ok(())
 }
 
-/// Right rows in time order, with the pane that each is in.
+/// Right rows in time order, with the pane that contains each row.
 struct RowsOfPanes<'a> {
-    /// The first row of each pane, then the number of rows.
+    /// The first row of each pane, followed by the number of rows.
     borders: &'a [u32],
     keys: &'a [u32],
     key_count: usize,
@@ -210,14 +212,14 @@ impl RowsOfPanes<'_> {
         Ok(())
     }
 
-    /// The state of a row's key. Rows without a key share one that nobody reads.
+    /// Returns the state of a row's key. Rows without a key share one state that is never read.
     #[inline]
     fn state<S>(key: u32, states: &mut [S]) -> &mut S {
         let without_key = states.len() - 1;
         &mut states[(key as usize).min(without_key)]
     }
 
-    /// Empties the states of all keys that some rows have.
+    /// Resets the states of all keys that occur in these rows.
     fn reset<P: PaneFunction>(&self, rows: &Range<usize>, states: &mut [P::State]) {
         if rows.len() >= states.len() {
             states.fill(P::EMPTY);
@@ -257,8 +259,8 @@ impl RowsOfPanes<'_> {
     }
 }
 
-/// Folds the rows at places from `first` on, which begin with a pane and end with one. Whether a
-/// pane begins at a place is no branch, for short panes cannot be foreseen.
+/// Folds the rows at positions from `first` on, which must consist of whole panes. There is no
+/// branch on whether a pane begins at a position, because that is unpredictable if panes are short.
 fn fold_part<P: PaneFunction>(
     first: usize,
     pane_starts: &[u32],
@@ -283,7 +285,7 @@ fn fold_part<P: PaneFunction>(
     }
 }
 
-/// Cuts the places where panes begin.
+/// Divides the positions at which panes begin into parts.
 fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = 0;

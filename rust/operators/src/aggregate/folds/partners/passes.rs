@@ -1,9 +1,9 @@
 //! Passes over the rows of both sides in time order.
 //!
 //! A pass goes through a pane with the rows of both sides merged by time. A right row changes the
-//! state of its key. A left row stands where its interval ends: it takes down the state that its key
-//! has there, which is a prefix of the pane. Another pass goes backwards, with left rows where
-//! their intervals begin, and gives the suffixes.
+//! state of its key. A left row is placed at the end of its interval. The left row copies the state
+//! that its key has there, which is a prefix of the pane. Another pass goes backward, with left
+//! rows at the starts of their intervals, and yields the suffixes.
 //!
 //! ```text
 //!   right rows of a key      a   b     c   d │   e   f           panes
@@ -12,9 +12,9 @@
 //!   forward                                  │  ─────▶ l: e
 //! ```
 //!
-//! A row costs the same however many partners it has. The rows that a pass reads and writes follow
-//! each other in memory; only states are looked up, one for each key. No branch depends on which side
-//! the next row is of, for no processor can foresee that.
+//! The cost of a row does not depend on the number of its partners. The rows that a pass reads and
+//! writes are adjacent in memory. Only states are looked up, one per key. No branch depends on
+//! which side the next row is from, because that is unpredictable.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -32,38 +32,40 @@ use crate::order::{JoinColumns, are_sorted, gallop};
 use crate::rows::NO_KEY;
 use crate::rows::interval::LeftReach;
 
-/// About how many rows of both sides are a task.
+/// The approximate number of rows from both sides in a task.
 const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
-/// How many right rows have their words written before they are merged: these stay in a cache.
+/// The number of right rows whose words are written before they are merged, so that the words stay
+/// in a cache.
 const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
-/// The most words that a pass folds: more of them would not stay in registers.
+/// The maximum number of words that a pass folds; more would not stay in registers.
 const MOST_WORDS: usize = 3;
 
-/// How many rows ahead states are asked for, where they do not fit a second-level cache.
+/// The number of rows for which states are prefetched in advance if the states do not fit in a
+/// second-level cache.
 const AHEAD: usize = 16;
 
-/// The bytes of states from which on they are asked for ahead.
+/// The size of the states, in bytes, from which they are prefetched.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
-/// Times and distances beyond this might overflow when they are added up.
+/// Sums of larger times and distances can overflow.
 const FAR: u64 = 1 << 61;
 
-/// Both sides, in time order and with keys, and the panes of the right rows.
+/// The rows of both sides, in time order and with keys, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
     left: SideRows<'a>,
     right: SideRows<'a>,
     key_count: usize,
-    /// How far a left row's interval begins and ends behind its time.
+    /// The distances from a left row's time to the start and the end of its interval.
     ends: (i64, i64),
     /// The length of intervals and of panes.
     length: u64,
-    /// The first right row of each pane that has rows, then their number.
+    /// The first right row of each nonempty pane, followed by the number of right rows.
     borders: Vec<u32>,
 }
 
-/// Rows of one side.
+/// The rows of one side.
 #[derive(Clone, Copy)]
 struct SideRows<'a> {
     ts: &'a [i64],
@@ -83,14 +85,14 @@ impl<'a> SideRows<'a> {
         self.ts.len()
     }
 
-    /// Whether no time is far.
+    /// Returns whether all times are small enough for sums not to overflow.
     fn are_near(self) -> bool {
         [self.ts.first(), self.ts.last()].into_iter().flatten().all(|ts| ts.unsigned_abs() <= FAR)
     }
 }
 
 /// Panes whose rows one thread folds in one direction, and the left rows whose intervals begin or
-/// end there.
+/// end in them.
 struct PaneTask {
     is_forward: bool,
     panes: Range<usize>,
@@ -98,8 +100,8 @@ struct PaneTask {
 }
 
 impl<'a> Passes<'a> {
-    /// Passes over rows in time order. `None` where they are in another order, have no keys, or where
-    /// intervals have no bound or might leave 64 bits.
+    /// Prepares passes over rows in time order. Returns `None` if rows are in another order or have
+    /// no keys, or if intervals are unbounded or can exceed 64 bits.
     pub(in crate::aggregate) fn new(
         columns: PartnerColumns<'a>,
         driver: &Driver,
@@ -154,7 +156,7 @@ impl<'a> Passes<'a> {
                         let merges = Merges::of::<{ code(OPERATIONS) }>();
                         self.fold_group::<{ OPERATIONS.len() }>(words, merges, driver)
                     })*
-                    _ => unreachable!("at least one word and at most MOST_WORDS, in order"),
+                    _ => unreachable!("there are 1 to MOST_WORDS words, in order"),
                 }
             };
         }
@@ -203,22 +205,22 @@ impl<'a> Passes<'a> {
         Ok(written.collect())
     }
 
-    /// How far behind its time a left row stands in a pass.
+    /// Returns the distance from a left row's time to its position in a pass.
     fn reach(&self, is_forward: bool) -> i64 {
         if is_forward { self.ends.1 } else { self.ends.0 }
     }
 
-    /// Whether a left row stands before a pane that begins at a time. An interval that is a whole
-    /// pane is a prefix of it, and no suffix.
+    /// Returns whether a left row's position is before a pane that begins at a given time. An
+    /// interval that covers a whole pane is a prefix of the pane, and not a suffix.
     fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
         let reach = self.reach(is_forward);
         move |ts| if is_forward { ts + reach < begin } else { ts + reach <= begin }
     }
 
-    /// Cuts the work of one direction.
+    /// Divides the work of one direction into tasks.
     fn cut(&self, is_forward: bool) -> Vec<PaneTask> {
         let (left, right) = (self.left.len(), self.right.len());
-        // A task has about its share of the rows of both sides.
+        // The number of right rows that a task has if the rows of both sides are divided evenly.
         let enough = (TASK as u64 * right as u64 / (left + right).max(1) as u64).max(1) as u32;
         let panes = self.borders.len() - 1;
         let (mut tasks, mut pane, mut first) = (Vec::new(), 0, 0);
@@ -238,18 +240,18 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// Where the words of neighbouring left rows are written.
+/// The destination of the words of adjacent left rows.
 type LeftWords<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
 
-/// The places of the first rows, which are no longer among the others then.
+/// Splits off and returns the destinations of the first rows.
 fn split_off<'a, const WORDS: usize>(
     found: &mut LeftWords<'a, WORDS>,
     rows: usize,
 ) -> LeftWords<'a, WORDS> {
-    found.each_mut().map(|found| found.split_off_mut(..rows).expect("rows that are there"))
+    found.each_mut().map(|found| found.split_off_mut(..rows).expect("at least this many rows"))
 }
 
-/// Operations as a number, which the compiler can have at hand.
+/// Encodes operations as a number that the compiler can use as a constant.
 const fn code(operations: &[Operation]) -> u8 {
     let (mut code, mut at) = (0, 0);
     while at < operations.len() {
@@ -259,26 +261,26 @@ const fn code(operations: &[Operation]) -> u8 {
     code
 }
 
-/// The operation of a word.
+/// Returns the operation of a word.
 #[inline(always)]
 const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
     const ALL: [Operation; 3] = [Operation::Add, Operation::AddFloats, Operation::Greatest];
     ALL[(OPERATIONS >> (2 * word) & 3) as usize]
 }
 
-/// The loop over neighbouring rows for some operations. Only this is compiled for each group of
-/// operations: all else runs once for a pane, or for some thousand rows of it.
+/// The loop over adjacent rows for some operations. Only this loop is compiled for each group of
+/// operations. The rest of the code runs once per pane or per few thousand rows.
 type Merge<const WORDS: usize> =
     fn(&PassRows<'_, WORDS>, &mut [[u64; WORDS]], LeftWords<'_, WORDS>) -> usize;
 
-/// This loop in both directions.
+/// The loops for both directions.
 #[derive(Clone, Copy)]
 struct Directions<const WORDS: usize> {
     forward: Merge<WORDS>,
     backward: Merge<WORDS>,
 }
 
-/// These loops for states that fit a second-level cache, and for more of them.
+/// The loops for states that fit in a second-level cache, and those for more states.
 #[derive(Clone, Copy)]
 struct Merges<const WORDS: usize> {
     few: Directions<WORDS>,
@@ -300,16 +302,16 @@ impl<const WORDS: usize> Merges<WORDS> {
     }
 }
 
-/// What a thread folds with.
+/// The data that a thread needs for folding.
 struct PassFold<'a, const WORDS: usize> {
     passes: &'a Passes<'a>,
     words: &'a [&'a Word<'a>],
     merge: Merge<WORDS>,
     /// The state of no rows.
     empty: [u64; WORDS],
-    /// The state of each key, see [`state_of`]. All are empty between two panes.
+    /// The state of each key; see [`state_of`]. Between two panes, all states are empty.
     states: &'a mut [[u64; WORDS]],
-    /// What neighbouring right rows add.
+    /// The words that adjacent right rows add.
     own: &'a mut [[u64; WORDS]],
     driver: &'a Driver,
 }
@@ -341,14 +343,14 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         Ok(())
     }
 
-    /// Writes the state of no rows everywhere.
+    /// Writes the state of no rows for all left rows in `found`.
     fn fill_empty(&self, found: LeftWords<'_, WORDS>) {
         for (found, word) in found.into_iter().zip(self.empty) {
             Slot::fill(found, word);
         }
     }
 
-    /// Empties the states that some right rows have changed.
+    /// Resets the states that some right rows have changed.
     fn make_empty(&mut self, rows: Range<usize>) {
         let empty = self.empty;
         if rows.len() >= self.states.len() {
@@ -358,7 +360,8 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         keys.iter().for_each(|&key| self.states[state_of(key)] = empty);
     }
 
-    /// Folds the right rows of a pane, and writes the states of the left rows that stand in it.
+    /// Folds the right rows of a pane, and writes the states of the left rows whose positions are
+    /// in it.
     fn fold<const FORWARD: bool>(
         &mut self,
         rows: Range<usize>,
@@ -379,7 +382,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
                 (word.write)(block.clone(), words, WORDS);
             }
             own[taken] = self.empty;
-            // The state of rows without a key stays empty.
+            // The state of rows without a key remains empty.
             if right.keys.contains(&NO_KEY) {
                 let without = own.iter_mut().zip(right.keys).filter(|(_, key)| **key == NO_KEY);
                 without.for_each(|(own, _)| *own = self.empty);
@@ -398,7 +401,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
                 (rest.end, waiting.end) = (rest.end - taken, waiting.end - done);
             }
         }
-        // No right row comes any more.
+        // There are no more right rows.
         for row in waiting {
             let state = self.states[state_of(left.keys[row])];
             found.iter_mut().zip(state).for_each(|(found, word)| found[row].set(word));
@@ -407,18 +410,19 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
     }
 }
 
-/// Neighbouring rows of both sides.
+/// Adjacent rows of both sides.
 struct PassRows<'a, const WORDS: usize> {
     right: SideRows<'a>,
-    /// What each right row adds, and last, what a left row adds: nothing.
+    /// The words that each right row adds. The last entry is for left rows, which add nothing.
     own: &'a [[u64; WORDS]],
     left: SideRows<'a>,
-    /// How far behind its time a left row stands.
+    /// The distance from a left row's time to its position.
     reach: i64,
 }
 
-/// Takes the rows in their order until one side has none any more. Right rows change the state of
-/// their key; the states of left rows' keys are written. Returns how many left rows were taken.
+/// Processes the rows in order until one side has no more rows. Right rows change the state of
+/// their key; for left rows, the state of the key is written. Returns the number of left rows that
+/// were processed.
 fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
     rows: &PassRows<'_, WORDS>,
     states: &mut [[u64; WORDS]],
@@ -429,7 +433,7 @@ fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MA
     let (left_ts, left_keys) = (rows.left.ts, &rows.left.keys[..lefts]);
     let (own, reach) = (&rows.own[..=rights], rows.reach);
     let found = found.map(|found| &mut found[..lefts]);
-    // Backwards, a row is the one before the number that is counted down.
+    // In the backward direction, the next row is the one before the counter.
     let (mut right, mut left) = if FORWARD { (0, 0) } else { (rights, lefts) };
     let row = |counted: usize| if FORWARD { counted } else { counted.wrapping_sub(1) };
     while row(right) < rights && row(left) < lefts {
@@ -464,7 +468,7 @@ fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MA
     if FORWARD { left } else { lefts - left }
 }
 
-/// The place of the state of a key. Rows without a key have the first one.
+/// Returns the position of a key's state. Rows without a key use the first state.
 #[inline(always)]
 fn state_of(key: u32) -> usize {
     const { assert!(NO_KEY == u32::MAX) };

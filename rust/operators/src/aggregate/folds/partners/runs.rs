@@ -1,4 +1,4 @@
-//! The partners of left rows as the ends of runs: where their suffixes begin, and their prefixes end.
+//! The partners of left rows as ends of runs: where their suffixes begin and their prefixes end.
 
 use std::ops::Range;
 
@@ -8,17 +8,18 @@ use tidegate_structures::memory::gather::prefetch;
 use crate::interval::{self, PartnerColumns, Partners};
 use crate::rows::NO_ROW;
 
-/// How many left rows ahead states are asked for: the states of neighbours lie far apart.
+/// The number of left rows for which states are prefetched in advance, since the states of adjacent
+/// rows are far apart in memory.
 pub(super) const AHEAD: usize = 64;
 
-/// The partners of a left row as indices of states. An index behind all states stands for no rows.
+/// The partners of a left row as indices of states. An index past the last state means no rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunEnds {
     /// The row that prevails before the interval.
     pub(super) before: u32,
-    /// Where the suffix begins.
+    /// The start of the suffix.
     pub(super) suffix: u32,
-    /// Where the prefix ends.
+    /// The end of the prefix.
     pub(super) prefix: u32,
     /// The number of partners.
     pub(super) partners: u32,
@@ -58,7 +59,8 @@ impl<'a> Runs<'a> {
                 if run.len() > 0 {
                     let last = run.end - 1;
                     let start = starts[last as usize];
-                    // A run in one pane has all rows from its start, or all to its end, or both.
+                    // A run within one pane contains all rows from its start, all rows to its end,
+                    // or both.
                     (suffix, prefix) = match start > run.start {
                         true => (run.start, last),
                         false if cursor.covers_start(row, row_at(run.start)) => (none, last),
@@ -92,7 +94,7 @@ impl<'a> Runs<'a> {
         Runs { ends, partners, left }
     }
 
-    /// The first and the last partner of each left row, if it has partners.
+    /// Returns the first and last partner of each left row that has partners.
     pub(super) fn edges(&self) -> impl ExactSizeIterator<Item = Option<(u32, u32)>> {
         let run = self.partners.whole_runs();
         let rows = self.partners.rows();
@@ -104,7 +106,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// The pane of the latest row: rows of neighbours are often in the same.
+/// The pane of the most recent row. Adjacent rows are often in the same pane.
 struct Pane<'a> {
     borders: &'a [u32],
     rows: Range<u32>,
@@ -120,7 +122,7 @@ impl Pane<'_> {
     }
 }
 
-/// How many right rows have states.
+/// Returns the number of right rows that have states.
 pub(super) fn states(partners: &Partners) -> usize {
     match partners.panes() {
         interval::Panes::OfPlaces(starts) => starts.len(),

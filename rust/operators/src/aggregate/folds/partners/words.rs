@@ -1,4 +1,4 @@
-//! Functions whose states are a few words: all of them are folded in one pass.
+//! Functions whose states consist of a few words and are all folded in one pass.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -14,20 +14,20 @@ use crate::aggregate::states::functions::{
 };
 use crate::aggregate::states::words::Words;
 
-/// What is done to a word of a state when a row comes, or the word of a later state.
+/// The operation that combines a word of a state with that of a new row or of a later state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::aggregate) enum Operation {
-    /// Whole numbers are added up, modulo 2^64.
+    /// Adds integers modulo 2^64.
     Add,
-    /// Floats are added up.
+    /// Adds floats.
     AddFloats,
-    /// The larger whole number stays.
+    /// Keeps the larger integer.
     Greatest,
 }
 
 impl Operation {
-    /// The word of no rows. Applied to the word of any rows, it changes nothing: a sum of floats that
-    /// begins with 0.0 is never -0.0.
+    /// Returns the word for no rows. Combining this word with the word of any rows changes nothing:
+    /// a sum of floats that begins with 0.0 is never -0.0.
     #[inline]
     pub(super) const fn empty(self) -> u64 {
         match self {
@@ -37,7 +37,8 @@ impl Operation {
         }
     }
 
-    /// The word of the rows of both. Which of them come first shows nowhere: all NaN become one.
+    /// Returns the word for the rows of both. The result does not depend on the order of the
+    /// arguments, because all NaN values become the same one.
     #[inline(always)]
     pub(super) fn apply(self, one: u64, other: u64) -> u64 {
         match self {
@@ -48,44 +49,47 @@ impl Operation {
     }
 }
 
-/// The most words of a function's state, beside the number of its rows.
+/// The maximum number of words in a function's state, apart from the number of its rows.
 const WORDS: usize = 2;
 
-/// A function whose state is the number of rows that count, and words with operations of their own.
+/// A function whose state consists of the number of rows that count, and of words with their own
+/// operations.
 pub(in crate::aggregate) trait OfWords: Function {
     /// The operation of each word.
     const OPERATIONS: &[Operation];
 
-    /// The words that a row adds.
+    /// Returns the words that a row adds.
     fn words(value: Self::Input) -> [u64; WORDS];
 
-    /// The state of the words of some rows.
+    /// Returns the state for the words of some rows.
     fn state(words: [u64; WORDS], rows: u64) -> Self::State;
 }
 
-/// One word of all states, for each right row.
+/// One word of every state, for each right row.
 pub(in crate::aggregate) struct Word<'a> {
     pub(super) operation: Operation,
-    /// Functions of one family have the same words of the same memory.
+    /// Functions of one family have the same words for the same memory.
     source: Option<(TypeId, Memory, usize)>,
     pub(super) write: Box<Write<'a>>,
 }
 
-/// Writes what neighbouring rows add, each a number of words behind the one before it.
+/// Writes the words that adjacent rows add. The last argument is the distance between the words of
+/// two rows.
 type Write<'a> = dyn Fn(Range<usize>, &mut [u64], usize) + Sync + 'a;
 
-/// A function, by the words that it needs.
+/// A function, described by the words that it needs.
 pub(in crate::aggregate) struct WordFunction<'a> {
     words: Vec<Word<'a>>,
     rows: Word<'a>,
     make: Make,
 }
 
-/// Makes a function of the places of its words among all; the number of rows is last.
+/// Creates a function from the indices of its words among all words; the number of rows is the last
+/// word.
 type Make = fn(Vec<usize>) -> Box<dyn OfBlocks>;
 
 impl<'a> WordFunction<'a> {
-    /// The words of a function. Functions of one family have the same words of the same memory.
+    /// The words of a function. Functions of one family have the same words for the same memory.
     pub(super) fn new<F: OfWords, Family: 'static, G: FunctionInput<F>>(input: &'a G) -> Self {
         let mask = input.mask(0);
         let word = |(at, &operation): (usize, &Operation)| Word {
@@ -107,7 +111,7 @@ impl<'a> WordFunction<'a> {
         }
     }
 
-    /// The same function, by the places of its words among all.
+    /// Returns the same function, with the indices of its words among all words.
     pub(in crate::aggregate) fn place(self, all: &mut Vec<Word<'a>>) -> Box<dyn OfBlocks> {
         let place = |word: Word<'a>| {
             let is_same = |known: &Word<'_>| known.source.is_some() && known.source == word.source;
@@ -120,7 +124,7 @@ impl<'a> WordFunction<'a> {
     }
 }
 
-/// Writes a word of each row; that of no rows where a row does not count.
+/// Writes a word for each row; rows that do not count get the word for no rows.
 fn write(
     rows: Range<usize>,
     words: &mut [u64],
@@ -138,7 +142,7 @@ fn write(
 }
 
 fn write_all(rows: Range<usize>, words: &mut [u64], step: usize, value: impl Fn(usize) -> u64) {
-    // In loops that know how far words are from each other.
+    // The loops are compiled for fixed distances between words.
     match step {
         1 => rows.zip(words).for_each(|(row, word)| *word = value(row)),
         2 => rows.zip(words.chunks_mut(2)).for_each(|(row, words)| words[0] = value(row)),
@@ -147,7 +151,7 @@ fn write_all(rows: Range<usize>, words: &mut [u64], step: usize, value: impl Fn(
     }
 }
 
-/// A function of words.
+/// A function that is computed from words.
 struct PassFunction<F> {
     places: Vec<usize>,
     function: PhantomData<F>,
@@ -193,9 +197,10 @@ impl OfWords for Count {
     }
 }
 
-/// How the words of numbers are added up.
+/// Adds numbers that are represented as words.
 pub(in crate::aggregate) trait Addition: Words {
-    /// The operation; none for numbers of two words: the second word takes the carry of the first.
+    /// The operation. The list is empty for numbers of two words, because the second word takes the
+    /// carry of the first.
     const OPERATIONS: &[Operation];
 }
 
@@ -211,7 +216,7 @@ impl Addition for i128 {
     const OPERATIONS: &[Operation] = &[];
 }
 
-/// Sums of numbers.
+/// Implements sums of numbers.
 macro_rules! sums {
     ($($function:ident),*) => {$(
         impl<T: Addition> OfWords for $function<T> {
@@ -232,7 +237,7 @@ macro_rules! sums {
 
 sums!(Sum, Mean);
 
-/// A whole number, such that the one to be chosen is the greatest.
+/// Returns an integer that is greatest for the value to be chosen.
 fn ranked(value: i64, is_largest_chosen: bool) -> i64 {
     if is_largest_chosen { value } else { !value }
 }
@@ -266,7 +271,8 @@ impl OfWords for WeightedMean {
     }
 }
 
-/// Rows come in time order, so that the first has the least number, and the last the greatest.
+/// Rows arrive in time order, so the first row has the smallest number and the last row has the
+/// greatest.
 impl<const LAST: bool> OfWords for Pick<LAST> {
     const OPERATIONS: &[Operation] = &[Operation::Greatest];
 

@@ -1,5 +1,5 @@
-//! The states of the cells of a part: rows are added to partials, and the partials of a cell combined
-//! in source order.
+//! Computes the states of the cells of a part. Rows are added to partials, and the partials of a
+//! cell are combined in source order.
 
 use std::ops::Range;
 
@@ -13,14 +13,15 @@ use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::each;
 use crate::aggregate::states::functions::{Function, RowOrder};
 
-/// The states of the cells of a part, of any function of what is given.
+/// Returns the states of the cells of a part, for any function over the given input.
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],
     part: &TimePart,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
-    // A constant, so that this is compiled only for functions of merged order.
+    // A constant condition, so that this branch is compiled only for functions that need merged
+    // order.
     if const { matches!(F::ORDER, RowOrder::Merged) } && streams.len() > 1 {
         return in_order::cells::<F, G>(input, streams, part, belongs);
     }
@@ -48,8 +49,8 @@ fn of_partials<F: Function, G: FunctionInput<F>>(
     cells
 }
 
-/// The states of partials: which rows of a source count, and what they add, is what `mask` and
-/// `values` say.
+/// Returns the states of partials. `mask` selects the rows of a source that count, and `values`
+/// contains the values that they add.
 pub(in crate::aggregate) fn add_to_partials<'a, F: Function, V: Iterator<Item = F::Input>>(
     of: &Partials<'_>,
     mask: impl Fn(usize) -> Mask<'a>,

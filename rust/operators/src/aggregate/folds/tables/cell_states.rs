@@ -1,4 +1,5 @@
-//! The states of cells, by the input of a function: some inputs have a shorter way to them.
+//! The states of cells, computed from the input of a function. For some inputs, there is a faster
+//! way to compute the states.
 
 use std::ops::Range;
 
@@ -17,11 +18,11 @@ use crate::aggregate::states::functions::{ByValue, Count, Edge, Function, NO_ROW
 pub(in crate::aggregate) trait CellStates<F: Function>:
     FunctionInput<F>
 {
-    /// The function that combines the cells of tables to windows: the same, unless cells need to
-    /// know less than rows.
+    /// The function that combines the cells of tables into windows. This is the input function
+    /// itself, unless cells need less information than rows.
     type OfCells: Function<Output = F::Output>;
 
-    /// The states of the cells of a part of the tables.
+    /// Returns the states of the cells of one part of the tables.
     fn cells(
         &self,
         streams: &[Stream<'_>],
@@ -74,7 +75,7 @@ impl CellStates<Count> for CountedRows<'_> {
 
     fn cells(&self, streams: &[Stream<'_>], part: &TimePart, belongs: &Belongs<'_>) -> Vec<u64> {
         match belongs {
-            // They were counted to find the cells.
+            // The rows were counted when the cells were found.
             Belongs::Keys(dense) if self.0.iter().all(Option::is_none) => dense.rows.clone(),
             _ => cells::<Count, _>(self, streams, part, belongs),
         }
@@ -82,11 +83,11 @@ impl CellStates<Count> for CountedRows<'_> {
 }
 
 impl RowCandidates<'_> {
-    /// The rows of cells. A source's rows come in time order, so the number alone says which is
-    /// better: a partial has 4 bytes instead of 16, and only the times of the rows that partials
-    /// have chosen are read.
+    /// The chosen row of each cell. A source's rows arrive in time order, so the row number alone
+    /// decides between two rows. A partial therefore takes 4 bytes instead of 16, and times are
+    /// read only for the rows that partials have chosen.
     fn of_partials<const LAST: bool>(&self, part: &TimePart, of: &Partials<'_>) -> Vec<(i64, u32)> {
-        // Numbers within the source, by which their times are found.
+        // Row numbers within the source, which are used to look up times.
         let numbers = |_: usize, rows: Range<usize>| rows.start as u32..rows.end as u32;
         let partials = add_to_partials::<Edge<LAST>, _>(of, |source| self.masks[source], numbers);
         let mut cells = memory::filled(part.keys.len(), Pick::<LAST>::EMPTY);
@@ -103,7 +104,7 @@ impl RowCandidates<'_> {
 }
 
 impl<const LAST: bool> CellStates<Pick<LAST>> for RowCandidates<'_> {
-    /// Cells follow each other in time, so windows are made of 4 bytes a cell instead of 16.
+    /// Cells are in time order, so windows are computed from 4 bytes per cell instead of 16.
     type OfCells = Edge<LAST>;
 
     fn cells(&self, streams: &[Stream<'_>], part: &TimePart, belongs: &Belongs<'_>) -> Vec<u32> {

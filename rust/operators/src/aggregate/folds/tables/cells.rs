@@ -1,4 +1,4 @@
-//! Which rows go together: the slices of time, and the keys of each slice.
+//! Groups rows into cells by the slice of their time and by their key.
 
 use std::ops::Range;
 
@@ -11,41 +11,44 @@ use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from,
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};
 
-/// About how many rows a part has: what is gathered from them should fit a second-level cache.
+/// The approximate number of rows in a part. The data gathered from a part should fit in a
+/// second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
-/// At one row in this number, the time is looked at to find where to cut a source.
+/// The distance between the rows whose times are read to find where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
-/// Where each row of a part belongs.
+/// The partial or cell to which each row of a part belongs.
 #[derive(Debug)]
 pub(in crate::aggregate) enum Belongs<'a> {
-    /// To a partial.
+    /// Rows belong to partials.
     Partials(Partials<'a>),
-    /// To the cell of its slice and key.
+    /// Rows belong directly to the cell of their slice and key.
     Keys(Dense),
 }
 
 /// The partials of a part and its rows.
 ///
-/// A *partial* is what one source has of one key in one slice. Partials are numbered source by
-/// source, cells slice by slice, both from 1. With one source they are the same.
+/// A *partial* covers the rows of one source that have the same key and are in the same slice.
+/// Partials are numbered source by source, and cells slice by slice, both from 1. With a single
+/// source, partials and cells are the same.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Partials<'a> {
     /// The rows of each source.
     rows: Vec<Range<usize>>,
-    /// The partial of each row, source after source; [`NOWHERE`] for a row that no window covers.
+    /// The partial of each row, source after source. [`NOWHERE`] marks rows that are not in any
+    /// window.
     partial_of: &'a [u32],
-    /// One more than the largest partial.
+    /// One more than the largest partial number.
     pub(in crate::aggregate) count: usize,
-    /// The sources' runs of partials, by slice, then source.
+    /// The runs of partials, sorted by slice and then by source.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
-    /// The cell of each partial; `None` where it has the same number.
+    /// The cell of each partial. `None` if every partial has the same number as its cell.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
 
 impl Partials<'_> {
-    /// The rows of each source, with their partials.
+    /// Returns the rows of each source, with their partials.
     pub(in crate::aggregate) fn sources(
         &self,
     ) -> impl Iterator<Item = (usize, Range<usize>, &[u32])> {
@@ -58,8 +61,8 @@ impl Partials<'_> {
     }
 }
 
-/// Finds slices and cells of all rows, part by part. `fold` gets each part, and where its rows
-/// belong.
+/// Finds the slices and cells of all rows, part by part. `fold` receives each part, and the
+/// partials or cells of its rows.
 pub(in crate::aggregate) fn parts<R: Send>(
     streams: &[Stream<'_>],
     key_count: usize,
@@ -68,7 +71,7 @@ pub(in crate::aggregate) fn parts<R: Send>(
     fold: impl Fn(&TimePart, &Belongs<'_>) -> R + Sync,
 ) -> Result<Vec<(TimePart, R)>, Stopped> {
     let cuts = cuts(streams, windows);
-    // Where the parts end in each source.
+    // The ends of the parts in each source.
     let ends: Vec<Vec<usize>> = streams
         .iter()
         .map(|stream| {
@@ -106,7 +109,8 @@ pub(in crate::aggregate) fn parts<R: Send>(
     )
 }
 
-/// The last slices of parts but for the last one, such that parts have about [`PART_ROWS`] rows.
+/// Returns the last slice of every part except the last one, chosen so that parts have about
+/// [`PART_ROWS`] rows.
 fn cuts(streams: &[Stream<'_>], windows: &Windows) -> Vec<Slice> {
     let samples = |stream: &Stream<'_>| {
         stream.ts.iter().skip(SAMPLE_ROWS - 1).step_by(SAMPLE_ROWS).copied().collect()
@@ -121,7 +125,7 @@ fn cuts(streams: &[Stream<'_>], windows: &Windows) -> Vec<Slice> {
     cuts
 }
 
-/// For each key, the number it had last, in partials and in cells.
+/// The last number of each key, for partials and for cells.
 #[derive(Debug)]
 struct Slots {
     partials: Vec<u32>,
@@ -159,7 +163,7 @@ impl<'a> Builder<'a> {
     ) -> Self {
         partial_of.resize(rows.iter().map(ExactSizeIterator::len).sum(), NOWHERE);
         let one_source = rows.len() == 1;
-        // The key of the partial that is none.
+        // The key of the placeholder for no partial.
         let keys = vec![0];
         Builder {
             windows,
@@ -173,7 +177,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the rows of the next source, in time order.
+    /// Adds the rows of the next source, which must be in time order.
     fn add(&mut self, ts: &[i64], keys: Option<&[u32]>) {
         let out = &mut self.partial_of[self.filled..][..ts.len()];
         self.filled += ts.len();
@@ -186,8 +190,7 @@ impl<'a> Builder<'a> {
     fn finish(mut self, rows: Vec<Range<usize>>) -> (TimePart, Partials<'a>) {
         let count = self.keys.len();
         clear(&mut self.slots.partials, &self.keys);
-        // A source's runs are in time order, so this merges as many sorted runs as there are
-        // sources.
+        // The runs of each source are in time order, so this merges one sorted sequence per source.
         self.runs.sort_by_key(|run| run.slice);
         let by_slice = self.runs.chunk_by(|a, b| a.slice == b.slice);
         if self.one_source {

@@ -1,10 +1,10 @@
-//! Cells of few keys. Every key has a state, and the key of a row is the number of the state that
-//! the row is added to.
+//! Cells for small numbers of keys. Every key has a state, and a row is added to the state at the
+//! index given by its key.
 //!
-//! Where each source's rows of a slice are not far fewer than there are keys, nothing is gained by
-//! numbering the keys that occur ([`cells`](super::cells)). All sources' rows of a slice go one
-//! after the other into states that stay in the first cache. The states of the keys that occurred
-//! become the slice's cells.
+//! If a source has nearly as many rows per slice as there are keys, or more, numbering the keys
+//! that occur ([`cells`](super::cells)) has no advantage. The rows of all sources in a slice are
+//! added, one source after the other, to states that stay in the first-level cache. The states of
+//! the keys that occurred become the cells of the slice.
 
 use std::ops::Range;
 
@@ -19,23 +19,23 @@ use crate::aggregate::slices::partials::slice_runs;
 use crate::aggregate::slices::windows::Windows;
 use crate::aggregate::states::functions::{Function, RowOrder};
 
-/// The most keys whose states stay in a near cache.
+/// The maximum number of keys whose states stay in a near cache.
 const MOST_KEYS: usize = 1 << 13;
 
-/// How many states of absent keys may be combined in vain for each row: a combination costs a tenth
-/// of adding a row.
+/// The number of unneeded combinations, with states of absent keys, that is acceptable per row. A
+/// combination costs a tenth of adding a row.
 const KEYS_A_ROW: usize = 4;
 
-/// The rows of a part, by slice, then source.
+/// The rows of a part, sorted by slice and then by source.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Dense {
     /// One more than the largest key.
     pub(in crate::aggregate) key_count: usize,
-    /// The rows of a source in a slice.
+    /// The rows of each source in a slice.
     runs: Vec<RowRun>,
-    /// Which runs are of which slice.
+    /// The runs of each slice.
     slices: Vec<Range<usize>>,
-    /// How many rows each cell has.
+    /// The number of rows in each cell.
     pub(in crate::aggregate) rows: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ struct RowRun {
 }
 
 impl Dense {
-    /// The cells of the rows of each source, if they are best found so.
+    /// Returns the cells of each source's rows, if finding them by key is the best method.
     pub(in crate::aggregate) fn new(
         streams: &[Stream<'_>],
         rows: &[Range<usize>],
@@ -69,8 +69,7 @@ impl Dense {
         if !enough(runs.len()) {
             return None;
         }
-        // A source's runs are in time order, so this merges as many sorted runs as there are
-        // sources.
+        // The runs of each source are in time order, so this merges one sorted sequence per source.
         runs.sort_by_key(|run| run.slice);
         let mut part = TimePart { keys: Vec::new(), slices: Vec::new() };
         let mut slices = Vec::new();
@@ -81,7 +80,8 @@ impl Dense {
                 done += 1;
                 match streams[run.source].keys {
                     Some(keys) => {
-                        // Later runs are of other sources, where no processor expects them.
+                        // The next run is from another source, so the processor cannot prefetch it
+                        // on its own.
                         if let Some(next) = runs.get(done)
                             && let Some(keys) = streams[next.source].keys
                         {
@@ -104,7 +104,7 @@ impl Dense {
         Some((part, Dense { key_count, runs, slices, rows: rows_of }))
     }
 
-    /// The rows of each slice, source by source.
+    /// Returns the rows of each slice, source by source.
     pub(in crate::aggregate) fn runs(
         &self,
     ) -> impl Iterator<Item = impl Iterator<Item = (usize, Range<usize>)>> {
@@ -113,7 +113,7 @@ impl Dense {
             .map(|runs| self.runs[runs.clone()].iter().map(|run| (run.source, run.rows.clone())))
     }
 
-    /// The states of the part's cells.
+    /// Computes the states of the part's cells.
     pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
         &self,
         input: &G,
@@ -121,7 +121,7 @@ impl Dense {
         streams: &[Stream<'_>],
     ) -> Vec<F::State> {
         let mut states = memory::vec(part.keys.len());
-        // The state of rows that do not count is behind the states of the keys.
+        // The state for rows that do not count follows the states of the keys.
         let mut cells = memory::filled(self.key_count + 1, F::EMPTY);
         let mut partials = cells.clone();
         for (slice, runs) in part.slices.iter().zip(&self.slices) {
@@ -172,7 +172,7 @@ impl Dense {
                 }
             }
             (None, _) => {
-                // One state, which stays in registers.
+                // A single state stays in registers.
                 let mut state = states[0];
                 for (_, value) in values.enumerate().filter(|(row, _)| counts(*row)) {
                     F::add(&mut state, value);

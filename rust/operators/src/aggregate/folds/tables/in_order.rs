@@ -1,8 +1,8 @@
-//! Functions that need the rows of all sources in merged order: there is nothing to combine of what
-//! one source has.
+//! Functions that need the rows of all sources in merged order, so that partial states of single
+//! sources cannot be combined.
 //!
-//! The rows of a part are put in order, which are as many sorted runs as there are sources, and
-//! added to cells at once.
+//! The rows of a part, which consist of one sorted run per source, are merged and added directly to
+//! cells.
 
 use tidegate_structures::memory;
 
@@ -14,7 +14,7 @@ use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::states::functions::Function;
 
-/// As [`cells`](super::add::cells), in merged order.
+/// Computes the states of cells like [`cells`](super::add::cells), in merged order.
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],
@@ -22,7 +22,7 @@ pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
     let mut add = |mut rows: Vec<(Place, usize)>, states: &mut [F::State]| {
-        // They come source by source.
+        // The rows are listed source by source before this stable sort.
         rows.sort_by_key(|(place, _)| streams[place.source].ts[place.row]);
         for (place, state) in rows {
             if input.counts(place) {
@@ -44,7 +44,7 @@ fn of_partials<F: Function>(
     of: &Partials<'_>,
     add: &mut Add<'_, F>,
 ) -> Vec<F::State> {
-    let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
+    let cell_of = of.cell_of.as_ref().expect("with several sources, partials and cells differ");
     let mut rows = Vec::new();
     for (source, range, partial_of) in of.sources() {
         let cell = |(row, &partial): (usize, &u32)| {

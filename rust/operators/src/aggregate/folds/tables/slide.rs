@@ -1,7 +1,7 @@
-//! From cells to windows: two runs of states that meet at fixed borders.
+//! Combines cells into windows: each window is two runs of states that meet at a fixed border.
 //!
-//! A window is a run of slices of fixed length. Time is cut into *blocks* of as many slices, so
-//! that a window is the end of one block and the beginning of the next:
+//! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* of the
+//! same number of slices. A window then consists of the end of one block and the start of the next:
 //!
 //! ```text
 //!   slices    │ 0  1  2  3  4 │ 5  6  7  8  9 │          size = 5 slices
@@ -11,15 +11,16 @@
 //!             folded backwards  folded forwards
 //! ```
 //!
-//! The suffixes of a block are all made once, from its end, and remembered; then slices leave the
-//! suffix and come to the prefix one by one. So a cell is combined twice, a result costs one
-//! combination whatever the size of the window, and no function needs an inverse. This is the
-//! method of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
-//! octagonal kernels" (1992), over whole columns of keys. Which states are combined, and in which
-//! order, follows from the numbers of the slices alone; so do the bits of floating-point results.
+//! All suffixes of a block are computed once, starting from its end, and kept. Slices then move
+//! from the suffix to the prefix one by one. A cell is therefore combined twice, a result costs one
+//! combination regardless of the window size, and no function needs an inverse. The method is that
+//! of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
+//! octagonal kernels" (1992), applied to whole columns of keys. The numbers of the slices alone
+//! determine which states are combined and in which order. The bits of floating-point results are
+//! therefore always the same.
 //!
-//! Windows of a block are made by themselves from the cells of two blocks, so threads share nothing
-//! that is written.
+//! The windows of a block are computed independently from the cells of two blocks, so threads do
+//! not share any data that is written.
 
 use std::ops::Range;
 
@@ -33,17 +34,17 @@ use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::aggregate::states::functions::Function;
 
-/// About how many rows a page has: 2 MiB for a column of 8 bytes, which is one huge page.
+/// The approximate number of rows per page: 2 MiB for a column of 8 bytes, which is one huge page.
 pub(in crate::aggregate) const PAGE_ROWS: usize = 1 << 18;
 
-/// About how many result rows a task should have at least.
+/// The approximate minimum number of result rows per task.
 const TASK_ROWS: u128 = 1 << 16;
 
-/// The windows that begin in a range of slices of one block, one at least.
+/// The windows that begin in a nonempty range of slices in one block.
 #[derive(Clone, Debug)]
 pub(in crate::aggregate) struct Piece {
     windows: Range<Slice>,
-    /// Where the next block begins.
+    /// The start of the next block.
     end: Slice,
 }
 
@@ -85,8 +86,8 @@ impl<'a> CellSlices<'a> {
             .sum()
     }
 
-    /// All windows that hold rows, in tasks of some size each. Tasks follow from the data, not from
-    /// the threads.
+    /// Returns all windows that contain rows, in tasks of a certain size. Tasks depend only on the
+    /// data, not on the number of threads.
     pub(in crate::aggregate) fn tasks(
         &self,
         windows: &Windows,
@@ -97,7 +98,7 @@ impl<'a> CellSlices<'a> {
         let mut blocks: Vec<i64> = Vec::new();
         for (_, cells) in &self.all {
             let block = cells.slice.div_euclid(length);
-            // A window that begins in the block before may reach into this one.
+            // A window that begins in the previous block can extend into this one.
             blocks.extend((length > 1).then(|| block - 1).into_iter().chain([block]));
         }
         blocks.sort_unstable();
@@ -113,7 +114,8 @@ impl<'a> CellSlices<'a> {
             let cells = self.cells(start..end.saturating_add(length));
             let count = (length + stride - 1) / stride;
             let rows = count as u128 * cells.min(key_count) as u128;
-            // Each piece folds the cells of both blocks, which should be little beside its results.
+            // Each piece folds the cells of both blocks. This cost should be small compared to the
+            // results of the piece.
             let piece_count =
                 (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
             for number in 0..piece_count {
@@ -143,11 +145,11 @@ impl<'a> CellSlices<'a> {
     }
 }
 
-/// Keys in use and their places among these, for one thread.
+/// The keys in use and their indices, as scratch space for one thread.
 pub(in crate::aggregate) struct Scratch {
-    /// A bit for each key.
+    /// One bit per key.
     used: Vec<u64>,
-    /// A bit for each word of `used`.
+    /// One bit per word of `used`.
     summary: Vec<u64>,
     local: Vec<u32>,
 }
@@ -168,7 +170,7 @@ impl Scratch {
         self.summary[word / 64] |= 1 << (word % 64);
     }
 
-    /// Takes the keys out, ascending, and numbers them.
+    /// Removes the keys in ascending order and numbers them.
     fn drain(&mut self) -> Vec<u32> {
         let mut keys = Vec::new();
         for (at, summary) in self.summary.iter_mut().enumerate() {
@@ -185,7 +187,7 @@ impl Scratch {
     }
 }
 
-/// The places of the bits that are set, ascending.
+/// Returns the positions of the set bits in ascending order.
 fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
@@ -200,9 +202,9 @@ pub(in crate::aggregate) struct CellBlock {
     /// in this list.
     keys: Vec<u32>,
     slices: Vec<SlicePlace>,
-    /// The key of each cell, slice after slice.
+    /// The key index of each cell, slice by slice.
     locals: Vec<u32>,
-    /// How many of the slices are of the first of the two blocks.
+    /// The number of slices that belong to the first of the two blocks.
     suffix: usize,
 }
 
@@ -252,13 +254,13 @@ impl CellBlock {
     }
 }
 
-/// Makes the pages of a task.
+/// Writes the pages of a task.
 pub(in crate::aggregate) struct Writer<'a> {
     sliders: Vec<Box<dyn Slide + 'a>>,
     windows: Vec<Window>,
     keys: UnwrittenPages<u32>,
     filled: usize,
-    /// The most rows that are yet to come.
+    /// The maximum number of rows that remain to be written.
     rows: u128,
 }
 
@@ -292,7 +294,7 @@ impl<'a> Writer<'a> {
         present.make_room(block.keys.len());
         let mut new_suffix = Some(0..block.suffix);
         block.slices[..block.suffix].iter().for_each(|slice| present.insert(block.locals(slice)));
-        // The slices of the window: the ones that are left of the suffix, and the prefix.
+        // The slices of the window: the rest of the suffix, and the prefix.
         let (mut begin, mut end) = (0, block.suffix);
         let mut steps = WindowSteps::default();
         let mut start = (piece.windows.start + stride - 1).div_euclid(stride) * stride;
@@ -312,7 +314,7 @@ impl<'a> Writer<'a> {
             let following = if present.cells > 0 {
                 start.saturating_add(stride)
             } else if let Some(slice) = block.slices.get(end) {
-                // On to the first window that reaches the next slice.
+                // Continue with the first window that reaches the next slice.
                 (slice.slice - length + stride).div_euclid(stride) * stride
             } else {
                 break;
@@ -329,7 +331,7 @@ impl<'a> Writer<'a> {
         self.apply(&mut steps, block, announce)
     }
 
-    /// Writes the results of the steps behind those that are written.
+    /// Writes the results of further steps, after those that have been written.
     fn apply<E>(
         &mut self,
         steps: &mut WindowSteps,
@@ -347,7 +349,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Hands out the rows that are written.
+    /// Hands out the rows that have been written.
     pub(in crate::aggregate) fn flush<E>(
         &mut self,
         take: &mut impl FnMut(Page) -> Result<(), E>,
@@ -365,7 +367,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Makes room for a page of at least `rows`.
+    /// Allocates a page with room for at least `rows` rows.
     fn open(&mut self, rows: usize) {
         let room = self.rows.min(PAGE_ROWS as u128) as usize;
         self.keys = Pages::unwritten(room.max(rows));
@@ -375,17 +377,17 @@ impl<'a> Writer<'a> {
 
 /// Computes the results of one function, piece by piece.
 pub(in crate::aggregate) trait Slide {
-    /// Makes room for a page.
+    /// Allocates a page.
     fn open(&mut self, rows: usize);
 
-    /// Writes the results of the next windows from row `first` of the page on.
+    /// Writes the results of the next windows, starting at row `first` of the page.
     fn write(&mut self, block: &CellBlock, steps: &WindowSteps, first: usize);
 
     /// Hands out the page.
     fn take(&mut self, rows: usize) -> OutputColumn;
 }
 
-/// The states of one function, whichever it is.
+/// The states of one function of any type.
 pub(in crate::aggregate) trait FunctionStates: Send + Sync {
     fn slider(&self) -> Box<dyn Slide + '_>;
 }
@@ -413,7 +415,7 @@ struct Slider<'a, F: Function> {
     missing: Vec<usize>,
 }
 
-/// The cells of a block, as one function has them.
+/// The cells of a block, as stored by one function.
 struct BlockCells<'a, F: Function> {
     states: &'a [Vec<F::State>],
     block: &'a CellBlock,

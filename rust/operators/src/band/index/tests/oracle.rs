@@ -1,5 +1,6 @@
-//! Index-based joins against a loop over all pairs. The tests of the published ones, which are in
-//! another crate, use this file, too: the module around it says where the names come from.
+//! Checks index-based joins against a loop over all pairs. The tests of the published joins, which
+//! are in another crate, include this file as well. The enclosing module imports the names that it
+//! uses.
 
 use proptest::prelude::*;
 
@@ -8,18 +9,19 @@ use super::{
     Retention, RowJoin, SavedRows, Side, Stop,
 };
 
-/// Its time, its side, and its values in two columns, of which any may be missing.
+/// A row: its time, its side, and its values in two columns, each of which can be missing.
 pub(crate) type Row = (i64, Side, [Option<i64>; 2]);
 
-/// The order of result rows: by time, pairs first, and by the positions of rows at equal times.
+/// The sort key of result rows: by time, pairs before unmatched rows, then by the positions of the
+/// rows.
 type Order = (i64, u8, usize, usize);
 
-/// Below and above: the right value less the left one lies between the two.
+/// For each column, the lower and upper bound of the right value minus the left value.
 pub(crate) type Within = [(i64, i64); 2];
 
 pub(crate) const NUMBERS: [Side; 2] = [Side::Left, Side::Right];
 
-/// Whether the values let two rows match.
+/// Returns whether two rows match by their values.
 fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
     (0..columns).all(|column| {
         let (Some(l), Some(r)) = (l.2[column], r.2[column]) else { return false };
@@ -28,8 +30,8 @@ fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
     })
 }
 
-/// Whether the window lets an earlier row, the `nth` of its side, match one at `ts` before which
-/// its side had `came` rows.
+/// Returns whether an earlier row, the `nth` of its side, is still in the window of a row at `ts`,
+/// which was preceded by `came` rows of that side.
 fn meets(
     window: Retention,
     side: Side,
@@ -45,7 +47,7 @@ fn meets(
     }
 }
 
-/// Result rows in the contract's order, as numbers of left and right rows.
+/// Returns the result rows in the specified order, as numbers of left and right rows.
 fn oracle(
     rows: &[Row],
     window: Retention,
@@ -55,7 +57,7 @@ fn oracle(
     keep: &dyn Fn(u32, u32) -> bool,
 ) -> Vec<(u32, u32)> {
     let mut found: Vec<(Order, (u32, u32))> = Vec::new();
-    // For each row its number within its side, and how many rows of each side came before.
+    // The number of each row within its side, and the number of rows of each side before it.
     let mut came = [0; 2];
     let before: Vec<[usize; 2]> = rows
         .iter()
@@ -118,7 +120,7 @@ fn oracle(
     rows
 }
 
-/// The columns of some rows of a side, as codes and ranges.
+/// The columns of some rows on each side, as codes and ranges.
 pub(crate) struct Columns([[Vec<i64>; 3]; 2]);
 
 impl Columns {
@@ -126,7 +128,7 @@ impl Columns {
         let mut columns = Columns(Default::default());
         for (_, side, values) in rows {
             for ((column, value), &(below, above)) in columns.0.iter_mut().zip(values).zip(within) {
-                // A right row looks for left ones the other way round.
+                // A right row searches for left rows with the bounds reversed.
                 let (below, above) =
                     if *side == Side::Left { (below, above) } else { (-above, -below) };
                 let (code, low, high) = match value {
@@ -154,15 +156,16 @@ impl Columns {
     }
 }
 
-/// How rows are cut, and by whom they are joined.
+/// The division of the rows into epochs, and the joins that process them.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     epochs: Vec<usize>,
     pub(crate) threads: usize,
     ordered: bool,
-    /// After how many epochs another join goes on from what this one has kept,
+    /// The number of epochs after which another join continues with the rows that this one has
+    /// kept.
     restores: usize,
-    /// and the other one of two columns is indexed.
+    /// The number of epochs after which the other of the two columns is indexed.
     exchanges: usize,
 }
 
@@ -180,13 +183,14 @@ pub(crate) fn manner() -> impl Strategy<Value = Manner> {
     )
 }
 
-/// Makes what finds the matches of a join of so many sides.
+/// Creates the index that finds matches for a join with this many sides.
 pub(crate) type Finder<'a> = &'a dyn Fn(usize) -> Box<dyn Find>;
 
 type Join = IndexJoin<Box<dyn Find>>;
 type Keep<'a> = Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>;
 
-/// Joins an epoch, and gives its results as numbers of rows, to which `base` is added by side.
+/// Joins an epoch, and returns its results as row numbers, which are offset by each side's entry in
+/// `base`.
 pub(crate) fn epoch<F: Find>(
     join: &mut IndexJoin<F>,
     rows: &[Row],
@@ -295,7 +299,7 @@ fn run(
     found
 }
 
-/// Another join with what `join` has kept of the rows that came; `base` becomes the numbers of its
+/// Returns another join with the rows that `join` has kept. `base` is set to the numbers of its
 /// first rows.
 fn restored(
     join: &Join,
@@ -338,7 +342,7 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
         let side = |left| if left { Side::Left } else { Side::Right };
         let mut rows: Vec<Row> =
             rows.into_iter().map(|(ts, left, x, y)| (ts, side(left), [x, y])).collect();
-        // Merged order: left sources come first.
+        // In merged order, left rows precede right rows with the same time.
         rows.sort_by_key(|&(ts, side, _)| (ts, side as usize));
         rows
     })
@@ -357,8 +361,8 @@ pub(crate) fn within() -> impl Strategy<Value = Within> {
     (band(), band()).prop_map(|(one, other)| [one, other])
 }
 
-/// Asserts that a join of two streams gives the rows that the loop finds; in any order, unless it
-/// is ordered.
+/// Asserts that a join of two streams returns the same rows as the loop, in any order unless the
+/// join is ordered.
 pub(crate) fn assert_right(
     rows: &[Row],
     window: Retention,
@@ -381,7 +385,7 @@ pub(crate) fn assert_right(
     Ok(())
 }
 
-/// Asserts that the join of a stream with itself gives the rows that a loop finds.
+/// Asserts that the join of a stream with itself returns the same rows as a loop.
 pub(crate) fn assert_self_join_right(
     mut rows: Vec<Row>,
     window: Retention,
@@ -416,7 +420,7 @@ pub(crate) fn assert_self_join_right(
     Ok(())
 }
 
-/// Asserts that a join that was asked to stop ends with that.
+/// Asserts that a join returns `Stopped` after a stop request.
 pub(crate) fn assert_stops(finder: Box<dyn Find>) {
     let rows: Vec<Row> = (0..300).map(|n| (n, NUMBERS[n as usize % 2], [Some(1), None])).collect();
     let window = Retention::Rows { left: 10, right: 10 };

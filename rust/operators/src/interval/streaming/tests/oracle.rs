@@ -1,5 +1,5 @@
-//! Joins by key against a loop over all pairs. The tests of the published join, which is in another
-//! crate, use this file, too: the module around it says where the names come from.
+//! Checks joins by key against a loop over all pairs. The tests of the published join, which are in
+//! another crate, include this file as well. The enclosing module imports the names that it uses.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,11 @@ use super::{
 
 pub(crate) type Row = (i64, Side, Option<u32>);
 
-/// The order of result rows: by time, pairs first, and by the positions of rows at equal times.
+/// The sort key of result rows: by time, pairs before unmatched rows, then by the positions of the
+/// rows.
 type Order = (i64, u8, usize, usize);
 
-/// Result rows in the contract's order, as numbers of left and right rows.
+/// Returns the result rows in the specified order, as numbers of left and right rows.
 fn oracle(
     rows: &[Row],
     interval: &Interval,
@@ -68,12 +69,12 @@ fn oracle(
     rows
 }
 
-/// How a run is cut and done.
+/// The division of the rows into epochs, and the way in which they are processed.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     epochs: Vec<usize>,
     threads: usize,
-    /// After how many epochs another join goes on, if any.
+    /// The number of epochs after which another join continues, if any.
     restart: Option<usize>,
 }
 
@@ -103,7 +104,7 @@ fn run(
     let mut join = make();
     let driver = Driver::new(manner.threads, Stop::default());
     let mut found = Vec::new();
-    // The number of the first row that the join has ever had.
+    // The number of the first row that the current join has received.
     let mut base = [0; 2];
     let mut add = |join: &dyn KeyedJoin, base: [u32; 2], results: Results| {
         let number = |side, offset| match offset {
@@ -169,7 +170,7 @@ fn run(
     found
 }
 
-/// Another join that has taken in the rows that one has kept, and the numbers of their first rows.
+/// Returns another join with the rows that this one has kept, and the numbers of their first rows.
 fn restarted(
     join: &dyn KeyedJoin,
     base: [u32; 2],
@@ -201,7 +202,7 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
         let side = |left| if left { Side::Left } else { Side::Right };
         let mut rows: Vec<Row> =
             rows.into_iter().map(|(ts, left, key)| (ts, side(left), key)).collect();
-        // Merged order: left sources come first.
+        // In merged order, left rows precede right rows with the same time.
         rows.sort_by_key(|&(ts, side, _)| (ts, side as usize));
         rows
     })
@@ -224,7 +225,7 @@ pub(crate) fn interval() -> impl Strategy<Value = Interval> {
 pub(crate) const HOWS: [How; 6] =
     [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
 
-/// Asserts that a join gives the rows that the loop finds; in any order, unless it is `ordered`.
+/// Asserts that a join returns the same rows as the loop, in any order unless it is `ordered`.
 pub(crate) fn assert_right(
     rows: &[Row],
     interval: &Interval,

@@ -1,25 +1,25 @@
-//! The blocks of eight keys at a time, with wide instructions.
+//! Computes the blocks of eight keys at a time, with wide instructions.
 
 use std::arch::x86_64::*;
 
 use super::{Address, Cell, Directory, EVEN, Pair, is_vague};
 use crate::index::{Entry, Probe};
 
-/// Keys that are looked up together.
+/// The number of keys that are looked up together.
 const LANES: usize = 8;
 
-/// Where eight keys are, by cells of the root; zeros for keys beyond.
+/// The positions of eight keys, by cells of the root, or zeros for keys beyond all cells.
 struct Spots {
-    /// The number of the cell, and what it has.
+    /// The numbers of the cells, and their contents.
     at: __m512i,
     extents: __m512i,
-    /// The block, if the cell divides its keys evenly, and the code of the key.
+    /// The blocks, if the cells divide their keys evenly, and the codes of the keys.
     blocks: __m512i,
     codes: __m512i,
 }
 
 impl Directory {
-    /// What [`address`](Self::address) gives for each row.
+    /// Does the same as [`address`](Self::address) for each row.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     pub(in super::super) fn addresses_avx512(&self, rows: &[Entry], addresses: &mut [Address]) {
@@ -29,14 +29,14 @@ impl Directory {
         let (eights, rest) = rows.as_chunks::<LANES>();
         for (rows, addresses) in eights.iter().zip(addresses.chunks_exact_mut(LANES)) {
             let from = rows.as_ptr().cast::<__m512i>();
-            // SAFETY: eight entries are 128 bytes. What is behind a row's number is not looked at.
+            // SAFETY: eight entries have 128 bytes. The bytes after a row's number are not used.
             let (a, b) = unsafe { (_mm512_loadu_si512(from), _mm512_loadu_si512(from.add(1))) };
             let distances = self.distances_avx512(_mm512_permutex2var_epi64(a, keys_of, b));
             let inside = _mm512_cmple_epu64_mask(distances, self.span_avx512());
             let spots = self.spots(distances, inside);
             let written = _mm512_or_si512(spots.blocks, _mm512_slli_epi64::<32>(spots.codes));
-            // SAFETY: eight addresses are 64 bytes, numbers of 32 and 16 bits and nothing in the
-            // last 16.
+            // SAFETY: eight addresses have 64 bytes: numbers of 32 and 16 bits, and unused bytes in
+            // the last 16 bits.
             unsafe { _mm512_storeu_si512(addresses.as_mut_ptr().cast(), written) };
             for lane in lanes(_mm512_test_epi64_mask(spots.extents, _mm512_set1_epi64(3))) {
                 addresses[lane] = self.address(&rows[lane]);
@@ -47,7 +47,7 @@ impl Directory {
         }
     }
 
-    /// What [`pair`](Self::pair) gives for each probe.
+    /// Does the same as [`pair`](Self::pair) for each probe.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     pub(in super::super) fn pairs_avx512(&self, probes: &[Probe], pairs: &mut [Pair]) {
@@ -63,7 +63,7 @@ impl Directory {
         let (eights, rest) = probes.as_chunks::<LANES>();
         for (probes, pairs) in eights.iter().zip(pairs.chunks_exact_mut(LANES)) {
             let from = probes.as_ptr().cast::<__m512i>();
-            // SAFETY: eight probes are 192 bytes. What is behind a probe's ends is not looked at.
+            // SAFETY: eight probes have 192 bytes. The bytes after a probe's ends are not used.
             let parts = unsafe {
                 [
                     _mm512_loadu_si512(from),
@@ -91,8 +91,8 @@ impl Directory {
                 _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4),
             );
             let to = pairs.as_mut_ptr().cast::<__m512i>();
-            // SAFETY: eight pairs are 128 bytes, their numbers and 0 or 1 in the bytes that say
-            // whether.
+            // SAFETY: eight pairs have 128 bytes: their numbers, and 0 or 1 in the bytes of their
+            // flags.
             unsafe {
                 _mm512_storeu_si512(to, _mm512_permutex2var_epi64(blocks, front, others));
                 _mm512_storeu_si512(to.add(1), _mm512_permutex2var_epi64(blocks, back, others));
@@ -119,11 +119,11 @@ impl Directory {
         _mm512_set1_epi64(self.span.cast_signed())
     }
 
-    /// The spots at those distances that are within the span.
+    /// Returns the spots at the distances that are within the span.
     ///
     /// # Panics
     ///
-    /// When there is no cell for a distance within the span, or none at all.
+    /// Panics if there is no cell for a distance within the span, or no cell at all.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
@@ -131,19 +131,19 @@ impl Directory {
         let at = _mm512_srl_epi64(distances, _mm_cvtsi32_si128(self.shift.cast_signed()));
         let cells =
             _mm512_maskz_mov_epi64(inside, self.cells_at(_mm512_maskz_mov_epi64(inside, at)));
-        // As `code`.
+        // The same as in `code`.
         let up = _mm_cvtsi32_si128((u64::BITS - 1 - self.shift).cast_signed());
         let codes = _mm512_sll_epi64(_mm512_slli_epi64::<1>(distances), up);
         let codes = _mm512_maskz_srli_epi64::<48>(inside, codes);
-        // As `Cell::nth`.
+        // The same as in `Cell::nth`.
         let extents = _mm512_srli_epi64::<32>(cells);
         let nth = _mm512_srli_epi64::<16>(_mm512_mul_epu32(codes, _mm512_srli_epi64::<2>(extents)));
         let base = _mm512_and_si512(cells, _mm512_set1_epi64(i64::from(u32::MAX)));
         Spots { at, extents, blocks: _mm512_add_epi64(base, nth), codes }
     }
 
-    /// The cells of eight numbers, what each has above its base. A gather instruction is slow where
-    /// [`gather`](crate::memory::gather) says.
+    /// Loads the cells with eight numbers, and what each has above its base. There is no gather
+    /// instruction, for the reason given in [`gather`](crate::memory::gather).
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn cells_at(&self, numbers: __m512i) -> __m512i {
@@ -158,7 +158,7 @@ impl Directory {
     }
 }
 
-/// Of 24 numbers each third one, beginning with the first or the second one.
+/// Returns every third of 24 numbers, beginning with the first or the second one.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn thirds<const FROM: i64>([a, b, c]: [__m512i; 3]) -> __m512i {
@@ -169,7 +169,7 @@ fn thirds<const FROM: i64>([a, b, c]: [__m512i; 3]) -> __m512i {
     _mm512_mask_permutexvar_epi64(_mm512_permutex2var_epi64(a, front, b), in_back, back, c)
 }
 
-/// The numbers of the bits that are set.
+/// Returns the numbers of the bits that are set.
 #[inline(always)]
 fn lanes(mut mask: __mmask8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -185,8 +185,8 @@ mod tests {
     use super::super::{Maker, Margins};
     use super::*;
 
-    /// Keys in clusters of different density, so that some cells have cells of their own and others
-    /// one key.
+    /// Keys in clusters with different densities, so that some cells have child cells and others
+    /// have a single key.
     fn keys() -> Vec<i64> {
         let spread = (0..4_000).map(|nth| nth * 1_000_003);
         let dense = (0..4_000).map(|nth| 1_000_000_000 + nth * nth % 2_003);

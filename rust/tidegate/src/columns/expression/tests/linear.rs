@@ -1,4 +1,4 @@
-//! Linear forms of both sides that are scanned, against the evaluation of every pair.
+//! Compares scanned linear forms over both sides with the evaluation of every pair.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Numbers whose sums round, cancel, overflow or are no number.
+/// Numbers whose sums are rounded, cancel out, overflow or are NaN.
 const FLOATS: [f64; 22] = [
     0.0,
     -0.0,
@@ -70,7 +70,7 @@ fn some<T: std::fmt::Debug>(
 fn side() -> impl Strategy<Value = RecordBatch> {
     let narrow = prop_oneof![9 => -4..4_i32, 1 => select(vec![i32::MIN, i32::MAX])];
     let whole = prop_oneof![9 => -4..4_i64, 1 => (0..4_i64).prop_map(|n| n + (1 << 53))];
-    // Of some tables no pair overflows.
+    // In some tables, no pair overflows.
     let big = prop_oneof![
         some(-4..4_i64),
         some(select(vec![i64::MIN / 2, -1, 0, 7, i64::MAX / 2])),
@@ -120,7 +120,7 @@ fn column() -> impl Strategy<Value = String> {
     (select(vec!["left", "right"]), names).prop_map(|(side, name)| format!("{side}.{name}"))
 }
 
-/// A linear form, and a few that are not.
+/// Generates linear forms, and a few nonlinear ones.
 fn form() -> impl Strategy<Value = String> {
     column().prop_recursive(4, 8, 2, |inner| {
         prop_oneof![
@@ -136,8 +136,8 @@ fn form() -> impl Strategy<Value = String> {
     })
 }
 
-/// A sum of a number of each side, with what does not make it another form, and sometimes with
-/// another number.
+/// Generates a sum of one number per side, with additions that keep its form, and sometimes with a
+/// further number.
 fn simple() -> impl Strategy<Value = String> {
     let names = || select(vec!["i", "n", "big", "f", "d", "e"]);
     let core = (names(), select(vec!["+", "-"]), names(), any::<bool>());
@@ -188,7 +188,7 @@ fn condition() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The pairs that meet a predicate; `None` if one is an error.
+/// Returns the pairs that satisfy a predicate, or `None` if a pair causes an error.
 fn evaluated(predicate: &Predicate, sides: [&RecordBatch; 2]) -> Option<Vec<(usize, usize)>> {
     let [left, right] = sides.map(RecordBatch::num_rows);
     let pairs: Vec<_> = (0..left).flat_map(|l| (0..right).map(move |r| (l, r))).collect();
@@ -212,8 +212,8 @@ fn columns(predicate: &Predicate, side: Origin, batch: &RecordBatch) -> SideColu
     SideColumns { arrays: arrays.collect(), rows: batch.num_rows() }
 }
 
-/// The pairs that a scan of one side's rows finds for those of the other; none if some rows cannot
-/// be told apart from rows without a number.
+/// Returns the pairs that a scan finds between rows of one side and those of the other. Returns
+/// `None` if some rows cannot be distinguished from rows without a number.
 fn scanned(terms: &[Term], news: Side) -> Option<Vec<(usize, usize)>> {
     let window = ScanColumns::new(terms, news.other(), None, ROWS)?;
     let ranges = Ranges::new(&window, terms, news, 0..ROWS);
@@ -231,7 +231,7 @@ fn scanned(terms: &[Term], news: Side) -> Option<Vec<(usize, usize)>> {
 
 fn check(text: &str, left: &RecordBatch, right: &RecordBatch) -> Result<(), TestCaseError> {
     let expr = parse_sql(text).map_err(|error| TestCaseError::fail(error.to_string()))?;
-    // Not every decimal goes with every number.
+    // Not every decimal can be combined with every number.
     let Ok(predicate) = Predicate::bind(&expr, &schema(), &schema()) else { return Ok(()) };
     let of_left = columns(&predicate, Origin::Left, left);
     let of_right = columns(&predicate, Origin::Right, right);
@@ -274,7 +274,7 @@ fn longest_forms_fit_the_stack_of_a_thread() {
     let chains = ["left.d + right.d{} > 5", "left.n + right.n{} > 5"].map(|chain| {
         [" + 1", " - left.n", " + left.d"].map(|more| chain.replace("{}", &more.repeat(198)))
     });
-    // Half of what Rust gives to its threads.
+    // This is half the stack size of a Rust thread.
     let run = move || {
         for chain in chains.iter().flatten() {
             check(chain, &rows(), &rows()).expect("the same pairs");

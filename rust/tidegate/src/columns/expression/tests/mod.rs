@@ -1,14 +1,13 @@
-//! How the expressions are known to be right.
+//! Tests that verify the expressions.
 //!
-//! - `text`: trees against their text, both ways, over random trees; catches precedence and
-//!   quoting.
-//! - `rows`: small tables with the matches written out, one test a rule of the module's *Meaning*,
-//!   and every error.
-//! - `oracle`: random trees over random columns against an evaluation row by row in plain Rust,
-//!   nulls, NaN, extremes and errors included; catches kernels, casts, scalars and the order of
-//!   evaluation.
-//! - `linear`: random linear forms of two sides, scanned, against the evaluation of every pair; catches
-//!   rounding, infinities, and overflow that is not noticed.
+//! - `text`: converts random trees to text and back; catches errors of precedence and quoting.
+//! - `rows`: small tables with explicit matches, one test per rule of the module's *Meaning*
+//!   section, and every error.
+//! - `oracle`: compares random trees over random columns with a row-by-row evaluation in plain
+//!   Rust, including nulls, NaN, extremes and errors; catches errors in kernels, casts, scalars and
+//!   the order of evaluation.
+//! - `linear`: compares scans of random linear forms over two sides with the evaluation of every
+//!   pair; catches errors in rounding, infinities, and undetected overflow.
 
 mod linear;
 mod oracle;

@@ -18,7 +18,7 @@ enum Cell {
     Boolean(bool),
     /// Computed in `int64`.
     Whole(i64),
-    /// Computed in `decimal128`: a decimal or a `uint64`.
+    /// A value computed in `decimal128`: a decimal or a `uint64`.
     Decimal(i128, u32),
     Float(f64),
     Text(String),
@@ -28,12 +28,13 @@ enum Cell {
 
 use Cell::{Float, Null, Span, Text, Time, Whole};
 
-/// Why a row has no value.
+/// The reason why a row has no value.
 #[derive(Debug, PartialEq)]
 enum Failure {
     /// Overflow or division by zero.
     Error,
-    /// Not decided by the rules: beyond 38 digits `decimal128` may or may not hold a value.
+    /// Not determined by the rules: `decimal128` may or may not be able to hold a value beyond 38
+    /// digits.
     Unknown,
 }
 
@@ -41,7 +42,7 @@ type Outcome = Result<Cell, Failure>;
 
 const SECOND: i128 = 1_000_000_000;
 
-// The data: both sides have the same columns, of which each type has its own extremes.
+// The data. Both sides have the same columns, and each type has its own extremes.
 
 fn types() -> Vec<(&'static str, DataType)> {
     use DataType::*;
@@ -116,7 +117,7 @@ fn cell(data_type: &DataType) -> BoxedStrategy<Cell> {
             select(vec![-9_999, -1_500, 0, 100, 1000]).prop_map(|x| Cell::Decimal(x, 3)).boxed()
         }
         DataType::Boolean => any::<bool>().prop_map(Cell::Boolean).boxed(),
-        // Far from overflow, for that depends on the unit.
+        // The values are far from overflow, because overflow depends on the unit.
         DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
             let (size, is_time) =
                 (nanoseconds(*unit), matches!(data_type, DataType::Timestamp(..)));
@@ -158,8 +159,8 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 /// The cells of one side, column by column.
 type Cells = Vec<Vec<Cell>>;
 
-/// A condition, and rows for it. A column that it does not read has no cells: to draw all columns
-/// takes several times as long as the rest of the test.
+/// Generates a condition, and rows for it. A column that the condition does not read has no cells,
+/// because generating all columns takes several times as long as the rest of the test.
 fn condition_and_rows() -> impl Strategy<Value = (Expr, usize, Cells, Cells)> {
     (condition(), 0..150_usize).prop_flat_map(|(expr, rows)| {
         let mut read = [Vec::new(), Vec::new()];
@@ -218,7 +219,8 @@ fn array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
         }
     };
     if matches!(data_type, DataType::Timestamp(..)) {
-        // Not cast, which would take the numbers as local time in the zone.
+        // The array is not cast, because a cast would treat the numbers as local time in the time
+        // zone.
         let data = array.to_data().into_builder().data_type(data_type.clone()).build();
         return make_array(data.expect("a timestamp is an int64"));
     }
@@ -227,7 +229,7 @@ fn array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
     array
 }
 
-// The expressions: of the right types, for the wrong ones have tests of their own.
+// The expressions. Their types are valid, because invalid ones have separate tests.
 
 fn column(names: &'static [&'static str]) -> impl Strategy<Value = Expr> {
     let side = prop_oneof![Just(Origin::Left), Just(Origin::Right)];
@@ -314,7 +316,8 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
-/// One of several values of one kind, by conditions that may fail, or the first that is there.
+/// Generates a choice between values of one kind: by conditions that can fail, or the first that is
+/// not null.
 fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     let condition = (number(1), number(0))
         .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
@@ -327,7 +330,7 @@ fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
         .boxed()
 }
 
-/// A comparison of values of one kind, or a ratio of spans.
+/// Generates a comparison of values of one kind, or a ratio of durations.
 fn comparison(plain: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     let operand = prop_oneof![5 => plain.clone(), 1 => chosen(plain)].boxed();
@@ -494,7 +497,8 @@ fn constant(literal: &Literal) -> Cell {
     }
 }
 
-/// By the types alone, for a null float makes its whole comparison one of floats.
+/// Returns whether an expression is a float. The result depends only on types, because even a null
+/// float makes its whole comparison a float comparison.
 fn is_float(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_, name) => name == "f32" || name == "f64",

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::columns::cast::cast;
 use crate::columns::expression::{Expr, Literal, Origin, Predicate, parse_sql};
 
-/// A table of one row for each value, of named columns.
+/// A table of named columns, with one row per value.
 type Table = Vec<(&'static str, ArrayRef)>;
 
 fn schema(table: &Table) -> Schema {
@@ -22,7 +22,7 @@ fn evaluate(text: &str, left: &Table, right: &Table) -> Result<Vec<bool>> {
     evaluate_tree(&parse_sql(text)?, left, right)
 }
 
-/// Row i of the left table with row i of the right.
+/// Evaluates a tree on pairs of rows with the same position in both tables.
 fn evaluate_tree(expr: &Expr, left: &Table, right: &Table) -> Result<Vec<bool>> {
     let predicate = Predicate::bind(expr, &schema(left), &schema(right))?;
     let gathered = |side, table: &Table| -> Vec<ArrayRef> {
@@ -138,7 +138,7 @@ fn integers_of_any_width_and_sign_compare_exactly() {
                 matches(&format!("left.x >= {right_value}"), &left, &right),
                 [left_value >= right_value]
             );
-            // No wrapping on the way, whatever the widths.
+            // No intermediate result wraps, regardless of the widths.
             let difference = left_value - right_value;
             if i64::try_from(difference).is_ok() {
                 assert_eq!(
@@ -427,7 +427,7 @@ fn longest_chains_fit_the_stack_of_a_thread() {
         format!("coalesce(left.x{}) = 1", ", null".repeat(99)),
         format!("case{} end = 1", " when left.x is null then left.x".repeat(40)),
     ];
-    // Half of what Rust gives to its threads.
+    // This is half the stack size of a Rust thread.
     let run = move || {
         for chain in chains {
             assert_eq!(matches(&chain, &one_row(int64(&[Some(1), Some(2)])), &vec![]).len(), 2);
@@ -456,7 +456,7 @@ fn columns_are_those_that_are_read_each_once_in_schema_order() {
     assert!(other_length.is_bug(), "{other_length}");
 }
 
-/// The values of `left.x` that are equal to `right.x` by a function of either, row by row.
+/// Checks that a function of `left.x` returns `right.x`, row by row.
 fn check_function(function: &str, given: ArrayRef, expected: ArrayRef) {
     let (left, right) = (one_row(given), one_row(expected.clone()));
     let text = format!("{function} = right.x or {function} is null and right.x is null");

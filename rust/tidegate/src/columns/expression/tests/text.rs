@@ -64,7 +64,7 @@ fn chosen(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
     })
 }
 
-/// A function, a cast or a part of a time.
+/// Generates a function, a cast or a part of a time.
 fn called(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
     use CastType::{
         BigInt, Boolean, Date, Decimal, Double, Integer, Real, SmallInt, Text, Timestamp, TinyInt,
@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Each text, and how it is displayed once parsed.
+/// Checks how each text is displayed after it has been parsed.
 #[test]
 fn text_is_read_as_sql() {
     for (text, shown) in [
@@ -189,7 +189,7 @@ fn text_is_read_as_sql() {
     ] {
         let expr = parse_sql(text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(expr.to_string(), shown, "{text}");
-        // By their debug form, in which NaN equals itself.
+        // Compare the debug form, in which NaN equals itself.
         assert_eq!(
             format!("{:?}", parse_sql(shown)),
             format!("{:?}", Ok::<_, crate::Error>(expr)),

@@ -1,5 +1,5 @@
-//! Changes to a source. All that may fail happens while a change is prepared; applying it cannot
-//! fail.
+//! Changes to a source. Everything that can fail happens while a change is prepared; applying it
+//! cannot fail.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::stream::intake::late::Late;
 use crate::stream::intake::rows::{SourceRun, gather_timed};
 use crate::stream::memory::Charge;
 
-/// Rows as they were pushed.
+/// Rows, as they were pushed.
 #[derive(Clone, Debug)]
 pub(super) struct Push {
     pub(super) ts: ScalarBuffer<i64>,
@@ -45,7 +45,7 @@ impl Push {
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) draft: Draft<Push>,
-    /// Rows for the gate, or for its replacement, in order.
+    /// Rows for the gate or for the arrivals that replace it, in order.
     pub(super) runs: Vec<Push>,
     pub(super) late: Vec<Aside>,
 }
@@ -89,7 +89,7 @@ fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     Ok(take_record_batch(batch, rows)?)
 }
 
-/// The rows of a push without the late ones.
+/// Returns the rows of a push, without the late ones.
 pub(super) fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     if late.is_empty() {
         return Ok(push);
@@ -109,7 +109,7 @@ impl Source {
         }
     }
 
-    /// The part of what is held that stands for `bytes`.
+    /// Splits off the part of the charge that accounts for `bytes`.
     fn let_go(&mut self, bytes: usize) -> Charge {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
@@ -196,7 +196,7 @@ impl Source {
         gate.push(run).expect("released rows are in order and above what was promised");
     }
 
-    /// Rows with what is held for them.
+    /// Returns rows together with their memory charge.
     pub(super) fn charged(&mut self, push: Push) -> SourceRun {
         let Push { ts, batch, pushed } = push;
         let bytes = batch_bytes(&batch) + ts.len() * self.shared.row_bytes;

@@ -1,5 +1,5 @@
-//! A source that follows another operator: its rows are the results of that operator, and its
-//! promises come from there, too.
+//! A source that follows another operator: its rows are that operator's results, and the operator
+//! also determines its promises.
 
 use arrow_schema::Schema;
 use tidegate_operators::rows::Reorder;
@@ -10,9 +10,9 @@ use crate::stream::times::{LedSource, ResultTime, ResultTimes, led};
 use crate::{Error, Result};
 
 impl Source {
-    /// From now on the rows are the results of an operator with these times, and its promises are the
-    /// source's. Returns the columns of which the source's time is to be made, by `of`; none if its
-    /// time is one of them.
+    /// Makes the source follow an operator with these result times: its rows will be the operator's
+    /// results, and its promises the operator's promises. Returns the columns from which `of`
+    /// computes the source's time, or no columns if the time is one of the result columns.
     pub fn follow(
         &mut self,
         times: &ResultTimes,
@@ -32,7 +32,7 @@ impl Source {
         if lateness.is_none() && self.shared.memory.limit().is_some() {
             return Err(Error::argument(named(
                 "memory_limit: results with ordered=False wait here until the operator before promises \
-                 a time, so a limit could be full for ever; leave it out, or write ordered=True there",
+                 a time, so a limit could be full forever; leave it out, or write ordered=True there",
             )));
         }
         self.stream.lateness = lateness;
@@ -41,7 +41,8 @@ impl Source {
         Ok(columns)
     }
 
-    /// The operator before has no result to come whose place is below `place`, in its unit.
+    /// Promises that the followed operator will return no result whose place is below `place`, in
+    /// its unit.
     pub fn promise_of_results(&mut self, place: i64) -> Result<()> {
         self.check_open()?;
         let lead = self.lead.ok_or_else(|| Error::bug("the source follows an operator"))?;

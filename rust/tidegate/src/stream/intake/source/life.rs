@@ -1,4 +1,4 @@
-//! The life cycle of a source: its promises, times when it is idle, and the ways in which it ends.
+//! The life cycle of a source: its promises, its idle times, and the ways in which it ends.
 
 use tidegate_operators::rows::Reorder;
 use tidegate_structures::gate::{BlockSource, Tier};
@@ -11,7 +11,7 @@ use crate::stream::intake::rows::SourceRun;
 use crate::{Error, Result, shown};
 
 impl Source {
-    /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
+    /// Promises that no later row is below `ts`, in steps of the time column's unit.
     pub fn advance(&mut self, ts: i64) -> Result<()> {
         self.check_open()?;
         self.check_goes_on()?;
@@ -20,7 +20,7 @@ impl Source {
         self.promise(ts.saturating_mul(scale))
     }
 
-    /// As [`advance`](Self::advance), in steps of the stream's unit.
+    /// Like [`advance`](Self::advance), but takes `ts` in steps of the stream's unit.
     pub(crate) fn promise(&mut self, ts: i64) -> Result<()> {
         let change = self.promise_of(ts)?;
         if self.is_idle {
@@ -39,8 +39,8 @@ impl Source {
         Ok(change)
     }
 
-    /// Says that nothing is promised to come until the next push of rows: the others go on without
-    /// the source. Rows that come later and are before what they have come to are late.
+    /// Marks the source as idle: until its next push, the other sources proceed without it. Rows
+    /// that arrive later and lie below the watermark that the others have reached are late.
     pub fn idle(&mut self) -> Result<()> {
         self.check_open()?;
         if !self.is_idle {
@@ -51,7 +51,7 @@ impl Source {
         Ok(())
     }
 
-    /// Goes with the others as far as `ts`, unless the source has gone on itself.
+    /// Raises the promise of an idle source to `ts`, as far as the other sources have advanced.
     pub(crate) fn go_with(&mut self, ts: i64) -> Result<()> {
         if self.is_idle && self.gate.is_some() && ts > self.reorder.watermark() {
             let change = self.promise_of(ts)?;
@@ -60,15 +60,15 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a source to the gate. Its rows must not be earlier than `since`. Returns `None` if this
-    /// source is closed.
+    /// Adds a source to the gate. The rows of the new source must not be earlier than `since`.
+    /// Returns `None` if this source is closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Says that rows are missing that will not come, for a reason. Rows that are final without them
-    /// are handed out, and then a poll of the operator is an error. Nothing happens to a source that
-    /// is closed or abandoned already.
+    /// Records that some rows are missing and will never arrive, with the reason. Rows that are
+    /// final without the missing ones are still returned; after that, polling the operator is an
+    /// error. Does nothing if the source is already closed or abandoned.
     pub fn abandon(&mut self, reason: &str) {
         if self.gate.is_none() || self.abandoned.is_some() {
             return;
@@ -77,7 +77,7 @@ impl Source {
             "" => "no reason was given".to_owned(),
             reason => shown(reason).into_owned(),
         };
-        // Of several, the first one is told.
+        // If several sources are abandoned, the first one is reported.
         self.shared.broken.get_or_init(|| {
             Error::data(format!(
                 "{} was abandoned before its end ({reason}): rows are missing, so nothing more is \
@@ -107,7 +107,7 @@ impl Source {
         self.leave();
     }
 
-    /// Leaves the gate. Takes no memory.
+    /// Removes the source from the gate. This allocates no memory.
     fn leave(&mut self) {
         self.gate = None;
         self.held = None;
@@ -127,7 +127,7 @@ impl Source {
         Ok(change)
     }
 
-    /// Closes the source and drops what it holds back.
+    /// Closes the source and drops the rows that it holds back.
     pub(crate) fn drop_rows(&mut self) {
         self.reorder = Reorder::new(Some(0));
         if self.gate.is_some() {

@@ -1,5 +1,4 @@
-//! A source checks the rows that are pushed, puts them in time order as far as the lateness asks
-//! for, and feeds the gate.
+//! Checks pushed rows, sorts them by time within the limits of `lateness`, and feeds the gate.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -41,20 +40,21 @@ pub(crate) struct IntakeState {
     pub(crate) late: LateRows,
     pub(crate) news: Arc<News>,
     pub(crate) memory: Memory,
-    /// Bytes that are charged for a row beside the row.
+    /// The bytes charged per row, in addition to the row itself.
     pub(crate) row_bytes: usize,
-    /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
+    /// The reason why no further rows become final: the first abandoned source, or a failure of the
     /// operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
     /// The reason the operator rejects rows, if it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
-    /// The way of rows that are wanted as they are pushed; others go through the gate.
+    /// Receives the rows if the operator processes them in arrival order; otherwise, rows go
+    /// through the gate.
     pub(crate) arrivals: Option<Arrivals>,
 }
 
-/// A feeder of an operator.
+/// An object into which rows are pushed for an operator.
 #[derive(Debug)]
 pub struct Source {
     name: Arc<str>,
@@ -64,44 +64,44 @@ pub struct Source {
     gate: Option<BlockSource<SourceRun>>,
     number: u16,
     reorder: Reorder<Push>,
-    /// The charge of the rows held back.
+    /// The memory charge for the rows held back.
     held: Option<Charge>,
     rows_in: u64,
     rows_late: u64,
-    /// Why no more rows come, though it was not closed.
+    /// The reason why no more rows arrive even though the source is not closed.
     abandoned: Option<String>,
-    /// Whether the last push was refused for lack of room that there may be later.
+    /// True if the last push was refused for lack of memory that may become available later.
     is_full: bool,
-    /// Whether a push was refused since rows were taken last.
+    /// True if a push has been refused since rows were last accepted.
     was_refused: bool,
-    /// Whether the others go on without it until rows come.
+    /// True while the other sources proceed without this source, until it receives rows.
     is_idle: bool,
-    /// When rows or a promise came last.
+    /// The time when rows or a promise last arrived.
     told: Instant,
-    /// The operator whose results are pushed, if one's are.
+    /// The operator whose results are pushed, if the source follows one.
     lead: Option<Lead>,
 }
 
-/// Numbers that describe a source.
+/// The statistics of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceStats {
-    /// The name of the source in messages.
+    /// The source's name, as shown in messages.
     pub name: Arc<str>,
-    /// Rows pushed.
+    /// The number of rows that have been pushed.
     pub rows_in: u64,
-    /// Rows of them that were set aside: late ones, and rows whose intervals are too wide.
+    /// The number of rows that were set aside: late rows, and rows whose intervals are too wide.
     pub rows_late: u64,
-    /// No row below it is taken any more; none before the first promise.
+    /// The time below which rows are no longer accepted, or `None` before the first promise.
     pub watermark: Option<i64>,
-    /// Whether there are no more rows.
+    /// True if no more rows will arrive.
     pub closed: bool,
-    /// Whether the others go on without it until rows come.
+    /// True while the other sources proceed without this source, until it receives rows.
     pub idle: bool,
-    /// Why no more rows come, though the source was not closed.
+    /// The reason why no more rows arrive even though the source was not closed.
     pub abandoned: Option<String>,
-    /// Bytes that are held of its rows.
+    /// The number of bytes held for the source's rows.
     pub memory: usize,
-    /// Seconds since rows or a promise came.
+    /// The number of seconds since rows or a promise last arrived.
     pub silent: f64,
 }
 
@@ -131,7 +131,7 @@ impl Source {
         }
     }
 
-    /// The schema that pushed rows must have.
+    /// Returns the schema that pushed rows must have.
     pub fn schema(&self) -> &SchemaRef {
         self.stream.given()
     }
@@ -147,7 +147,7 @@ impl Source {
         self.stream.given = Some(other.stream.schema.clone());
     }
 
-    /// The time column's field; times and promises are steps of its unit.
+    /// Returns the time column's field, whose unit applies to times and promises.
     pub fn time_field(&self) -> &Field {
         self.stream.schema.field(self.stream.on)
     }
@@ -157,23 +157,23 @@ impl Source {
         self.number
     }
 
-    /// How far rows may be out of order, in steps of the stream's unit.
+    /// Returns how far out of order rows can be, in steps of the stream's unit.
     pub(crate) fn lateness(&self) -> Option<i64> {
         self.stream.lateness
     }
 
-    /// The signal that wakes a caller who waits for the operator's sources.
+    /// Returns the signal that wakes a caller who waits for the operator's sources.
     pub fn news(&self) -> Arc<News> {
         self.shared.news.clone()
     }
 
-    /// Whether the last push was refused by the memory limit, and may fit once polls have let go of
-    /// rows.
+    /// Returns whether the last push was refused by the memory limit and may fit once polls have
+    /// released rows.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Numbers that describe the source.
+    /// Returns statistics about the source.
     pub fn stats(&self) -> SourceStats {
         SourceStats {
             name: self.name.clone(),
@@ -188,7 +188,7 @@ impl Source {
         }
     }
 
-    /// Refuses a source that is closed or abandoned.
+    /// Returns an error if the source is closed or abandoned.
     fn check_open(&self) -> Result<()> {
         if let Some(reason) = &self.abandoned {
             return Err(Error::closed(format!(
@@ -205,7 +205,7 @@ impl Source {
         Ok(())
     }
 
-    /// Rejects rows while the operator is halted or has failed, because they would only pile up.
+    /// Rejects rows while the operator is halted or has failed, because they would only accumulate.
     fn check_goes_on(&self) -> Result<()> {
         let standing = self.shared.standing.lock().clone();
         match standing {
@@ -217,18 +217,19 @@ impl Source {
         }
     }
 
-    /// Rows that were set aside so far.
+    /// Returns the number of rows that have been set aside so far.
     pub fn rows_late(&self) -> u64 {
         self.rows_late
     }
 
-    /// Rows that wait until their source can bring none before them.
+    /// Returns the number of rows that are held back because the source may still receive earlier
+    /// rows.
     pub fn rows_held(&self) -> usize {
         self.reorder.rows()
     }
 }
 
-/// A source, which stays whole if a call panics.
+/// Locks a source, which remains consistent even if a call panics.
 pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
     source.lock()
 }

@@ -1,4 +1,4 @@
-//! Pushes: all rows are checked, and their memory is charged, before the source takes any of them.
+//! Pushes rows into a source, after checking all of them and charging their memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,15 +22,15 @@ use crate::stream::memory::Charge;
 use crate::{Error, Result};
 
 impl Source {
-    /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested
-    /// before the first is taken.
+    /// Adds rows. The call accepts either all rows or none. No rows are accepted if the call fails,
+    /// or if `stop` is requested before the first row is accepted.
     ///
-    /// Columns may be in another order, and of other types that hold the same values.
+    /// Columns can be in a different order, and can have other types that hold the same values.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
         self.push_fitting(schema, batches, Extra::Refuse, stop)
     }
 
-    /// As [`push`](Self::push), of rows that may have more columns.
+    /// Like [`push`](Self::push), but ignores additional columns.
     pub fn push_fitting(
         &mut self,
         schema: &Schema,
@@ -41,8 +41,8 @@ impl Source {
         self.is_full = false;
         self.check_open()?;
         self.check_goes_on()?;
-        // 1. Whatever can be wrong with the rows is found before the first of them counts. Values are
-        //    converted once they are known to be well formed.
+        // 1. Find all errors in the rows before counting the first row. Values are converted once
+        //    they are known to be well formed.
         let driver = Driver::new(1, stop.clone());
         let given = Table::new(self.name.clone(), Arc::new(schema.clone()), batches, &driver)?;
         let batches = given.batches().to_vec();
@@ -73,7 +73,7 @@ impl Source {
         if stop.is_requested() {
             return Err(Stopped.into());
         }
-        // 2. Nor is memory taken beyond the limit.
+        // 2. Check that the memory stays within the limit.
         let bytes = table.bytes() + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. Prepare the change before modifying anything, because memory may run out.
@@ -158,11 +158,11 @@ impl Source {
         Ok(late)
     }
 
-    /// Takes memory for rows, if the limit has room.
+    /// Charges the memory for rows, if the limit permits it.
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
         let IntakeState { news, memory, broken, late, watermarks, .. } = &self.shared;
-        // 1. Asked before memory is: from then on the operator lets go of nothing before there is
-        //    news, unless there are late rows that its driver fetches.
+        // 1. Check this before requesting memory. From then on, the operator releases nothing until
+        //    there is news, unless there are late rows that its driver fetches.
         let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);
         let is_settled =
             self.was_refused && news.is_settled() && (!is_fetched || late.bytes() == 0);
@@ -180,12 +180,12 @@ impl Source {
         if news.is_left() {
             return Err(Error::memory(refused.say_left(&rows)));
         }
-        // 2. Late rows stay until somebody fetches them.
+        // 2. Late rows stay until they are fetched.
         let late = if is_fetched { 0 } else { late.bytes() };
         if is_settled && news.is_settled() && watermarks.wait_for(self.number) {
             return Err(Error::memory(refused.say_for_ever(&rows, late)));
         }
-        // 3. The operator looks whether it can do without rows that it keeps. Then it is settled.
+        // 3. The operator checks whether it can drop rows that it keeps. It is settled afterwards.
         if !std::mem::replace(&mut self.was_refused, true) {
             news.tell();
         }

@@ -1,4 +1,4 @@
-//! A source in a snapshot: how it is written, read, and restored.
+//! A source in a snapshot: how its state is written, read and restored.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::stream::intake::stream::Stream;
 use crate::stream::memory::Charge;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
-/// The part of a snapshot that has a source.
+/// The part of a snapshot that contains a source.
 #[derive(Debug)]
 pub(crate) struct RestoredSource {
     watermark: i64,
@@ -29,33 +29,34 @@ pub(crate) struct RestoredSource {
     idle: Option<i64>,
     rows_in: u64,
     rows_late: u64,
-    /// Rows that no reader had taken.
+    /// The times of rows that no reader had taken.
     ts: ScalarBuffer<i64>,
     batch: RecordBatch,
-    /// The bytes that those rows are charged.
+    /// The number of bytes charged for these rows.
     pub(crate) bytes: usize,
 }
 
 impl RestoredSource {
-    /// No row that is not read yet is before it; none if there is none and comes none.
+    /// Returns the time below which no unread row can lie, or `None` if there are no unread rows
+    /// and the source is closed.
     pub(crate) fn next(&self) -> Option<i64> {
         let promised = (!self.closed).then_some(self.watermark);
         self.ts.first().copied().into_iter().chain(promised).min()
     }
 
-    /// The number of rows that have come, and of late rows among them.
+    /// Returns the number of rows that have arrived, and the number of late rows among them.
     pub(crate) fn rows(&self) -> (u64, u64) {
         (self.rows_in, self.rows_late)
     }
 
-    /// The rows that were at work.
+    /// Returns the number of rows whose processing had begun.
     pub(crate) fn begun(&self) -> u64 {
         self.rows_in - self.rows_late - self.ts.len() as u64
     }
 }
 
 impl Source {
-    /// Writes what the source has come to, with the rows that it has given the gate and no reader
+    /// Writes the source's state, including the rows that have reached the gate but that no reader
     /// has taken yet.
     pub(crate) fn write(&self, unread: Vec<RecordBatch>, writer: &mut Writer) -> Result<()> {
         let mut held = Change::of(&self.reorder);
@@ -76,7 +77,7 @@ impl Source {
         writer.table(&concat_batches(&self.stream.schema, &rows)?)
     }
 
-    /// The rows of pushes in time order, as one batch.
+    /// Returns the rows of several pushes in time order, as one batch.
     pub(crate) fn sorted(&self, runs: &[SourceRun]) -> Result<RecordBatch> {
         let mut rows: Vec<(i64, Place)> = memory::vec(runs.iter().map(|run| run.ts.len()).sum());
         for (push, run) in runs.iter().enumerate() {
@@ -93,12 +94,12 @@ impl Source {
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads the output of [`write`](Self::write).
     pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredSource> {
         self.stream.read(&self.name, self.shared.row_bytes, reader)
     }
 
-    /// Goes on from what was read; this source must not have been used. The charge is for its rows.
+    /// Restores the source's state; the source must be unused. The charge covers the restored rows.
     pub(crate) fn restore(&mut self, restored: RestoredSource, charge: Charge) -> Result<()> {
         let RestoredSource { watermark, closed, idle, rows_in, rows_late, ts, batch, .. } =
             restored;
@@ -129,7 +130,7 @@ impl Source {
 }
 
 impl Stream {
-    /// Reads what a source of the stream [has written](Source::write).
+    /// Reads a source of this stream from the bytes that [`Source::write`] wrote.
     pub(crate) fn read(
         &self,
         name: &Arc<str>,
@@ -147,11 +148,11 @@ impl Stream {
             .map_err(|error| damaged(error.message()))?
             .into_buffer();
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
-            return Err(damaged("rows of a source are out of order, or more than have come"));
+            return Err(damaged("rows of a source are out of order, or more than have arrived"));
         }
         if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark)
         {
-            return Err(damaged("a source has promised less than its rows do"));
+            return Err(damaged("a source has promised less than its rows imply"));
         }
         let bytes = batch_bytes(&batch) + rows * row_bytes;
         Ok(RestoredSource { watermark, closed, idle, rows_in, rows_late, ts, batch, bytes })
