@@ -100,6 +100,35 @@ def test_the_reference_has_the_docstrings(site):
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("OHLC", "how-to.html"),
+        ("fill", "how-to.html"),
+        ("dedupe", "how-to.html"),
+        ("last known value", "how-to.html"),
+        ("restart", "how-to.html"),
+        ("plot", "how-to.html"),
+        ("CSV delimiter", "how-to.html"),
+        ("merge_asof", "from-pandas.html"),
+        ("session window", "glossary.html"),
+        ("checkpoint", "glossary.html"),
+        ("wj", "glossary.html"),
+    ],
+)
+def test_the_search_finds_ordinary_words(site, words, page):
+    items = json.loads((site / "search.json").read_text("utf-8"))["items"]
+    found = {
+        item["location"].partition("#")[0]
+        for item in items
+        if all(
+            re.search(rf"\b{word}", f"{item['title']} {item['text']}", re.IGNORECASE)
+            for word in words.split()
+        )
+    }
+    assert page in found
+
+
 class Served(SimpleHTTPRequestHandler):
     """Serves a folder and notes each answer."""
 
