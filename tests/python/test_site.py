@@ -22,6 +22,7 @@ import tidegate
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CONFIG = (ROOT / "zensical.toml").read_text("utf-8")
+NAVIGATION = tomllib.loads(CONFIG)["project"]["nav"]
 NEEDED = ("black", "mkdocstrings_handlers", "zensical")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # What a browser fetches by itself; a reader follows other links, or does not.
@@ -36,7 +37,7 @@ def listed(entries: list[dict[str, object]]) -> Iterator[str]:
 
 
 def test_a_page_of_the_manual_is_in_the_navigation():
-    told = [*listed(tomllib.loads(CONFIG)["project"]["nav"])]
+    told = [*listed(NAVIGATION)]
     assert len(told) == len({*told})
     pages = {path.relative_to(DOCS) for kind in ("md", "ipynb") for path in DOCS.rglob(f"*.{kind}")}
     assert {Path("index.md"), Path("api/tables.md"), Path("papers/ppoij.md")} <= pages
@@ -58,7 +59,7 @@ def test_a_public_name_is_in_the_reference():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """The site, built beside the checkout as `make site` builds it in it."""
+    """The site, built outside the checkout as `make site` builds it in it."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"no {', '.join(missing)}: pip install --group docs")
@@ -98,6 +99,23 @@ def test_the_reference_has_the_docstrings(site):
     # A class is shown with the arguments of its call, and examples as code.
     assert "lateness" in before[before.rindex("IntervalJoin(") :]
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join
+
+
+def test_a_language_model_finds_the_pages(site):
+    head, *sections = (site / "llms.txt").read_text("utf-8").split("\n## ")
+    assert re.fullmatch(r"# tidegate\n\n> tidegate joins and aggregates events .*\n", head)
+    lines = [line for section in sections for line in section.splitlines()[1:] if line]
+    found = [re.fullmatch(r"- \[.+?\]\(([^)]+)\)(?:: (.*))?", line) for line in lines]
+    pages = {match[1]: match[2] for match in found if match}
+    assert len(pages) == len(lines)
+    assert len(pages) == len([*listed(NAVIGATION)]) - 1
+    assert [page for page in pages if not (site / page).is_file()] == []
+    assert pages["how-to.html"].startswith("forty common questions")
+    assert "`interval_join`" in pages["api/tables.html"]
+    text = (site / "llms-full.txt").read_text("utf-8")
+    assert text.startswith("# tidegate\n")
+    for title in ("How to", "Live sources", "What it means", "Trades and the order book"):
+        assert re.search(rf"^# {title}", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
