@@ -235,6 +235,34 @@ def test_a_copy_button_copies_code_that_runs(site, tmp_path, page):
     assert [code for code in copied if re.search(r"^(>>>|\.\.\.)", code, re.MULTILINE)] == []
 
 
+# Shows pages as wide as a phone, and notes by how much each is wider.
+PHONE = """<!doctype html><link rel="icon" href="data:,"><body><script>
+const wide = {};
+for (const page of PAGES) {
+  const frame = document.createElement("iframe");
+  frame.style.width = "390px";
+  frame.addEventListener("load", () => {
+    const root = frame.contentDocument.documentElement;
+    wide[page] = root.scrollWidth - root.clientWidth;
+    document.body.dataset.wide = JSON.stringify(wide);
+  });
+  frame.src = page;
+  document.body.append(frame);
+}
+</script>"""
+
+
+def test_a_page_fits_a_phone(site, tmp_path):
+    pages = ["index.html", "comparison.html", "reference.html", "benchmarks.html", "spark.html"]
+    phone = site / "phone.html"
+    phone.write_text(PHONE.replace("PAGES", json.dumps(pages)), "utf-8")
+    shown = opened(site, tmp_path, "phone.html")
+    phone.unlink()
+    found = re.search(r'data-wide="([^"]*)"', shown)
+    assert found is not None
+    assert json.loads(html.unescape(found[1])) == dict.fromkeys(pages, 0)
+
+
 # Marks each word of a drawing that leaves its frame, and notes how many were looked at.
 MEASURING = """<script>
 const seen = [...document.querySelectorAll("svg text")];
