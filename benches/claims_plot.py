@@ -59,7 +59,7 @@ def multiple(line: Line) -> str:
 
 
 def text(x: float, y: float, what: str, of: str = "", anchor: str = "start") -> str:
-    """Return a text element."""
+    """Return an SVG element with text."""
     return f'  <text x="{x:g}" y="{y:g}" class="{of}" text-anchor="{anchor}">{what}</text>'
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from tidegate.types import Algorithm, BandAlgorithm, Parallelism, WindowAlgorithm
 
-SECONDS = 0.4  # duration of a measurement that has no end of its own
+SECONDS = 0.4  # duration of a measurement without a natural end
 MINUTE_S = 60
 US = 1_000_000
 
@@ -272,7 +272,7 @@ def skewed(which: str, threads: int) -> tuple[list[float], list[float], list[flo
 
 def skew_over_time(which: str) -> Any:  # noqa: ANN401
     """Return rows, comparisons and deviations by second."""
-    series = ("rows, thousands", "comparisons a thread, millions", "deviation, %")
+    series = ("rows, thousands", "comparisons per thread, millions", "deviation, %")
 
     def points(threads: list[int]) -> Iterator[Point]:
         for second, (at, name) in itertools.product(range(SKEW_SECONDS), enumerate(series)):
@@ -531,7 +531,7 @@ FIGURES = [
         rows_by_algorithm(*HANDSHAKES, where=w3.EQUAL),
     ),
     Figure(
-        "IBWJ 8a", "one tree, a tree a thread, a shared tree", "rows of a window", RATE,
+        "IBWJ 8a", "one tree, one tree per thread, a shared tree", "rows of a window", RATE,
         band_points(
             lines("bplus-tree", "round-robin on all", "ibwj-bplus-tree on all", "ibwj on all"),
             "window", WINDOWS,
@@ -655,7 +655,7 @@ def markdown(points: list[dict[str, Any]]) -> str:
 
 def draw(data: dict[str, Any], out: Path) -> None:
     """Draw one panel per figure."""
-    import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
+    import matplotlib as mpl  # noqa: PLC0415 - needed only to draw
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "figures"  # equal data gives equal files

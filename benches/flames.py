@@ -30,10 +30,10 @@ from machine import machine
 from scaling import SCALES, WORKLOADS
 
 FLAMES = {
-    "w1": "W1 interval_join, 5M rows a side",
+    "w1": "W1 interval_join, 5M rows per side",
     "w1-batches": "W1 interval_join_batches",
     "w1s": "W1 streams, IntervalJoin, key",
-    "w2": "W2 band_join, 3M rows a side",
+    "w2": "W2 band_join, 3M rows per side",
     "w2-streams": "W2 streams, BandJoin, buckets",
     "w3": "W3 streams, WindowJoin, scalejoin",
     "w4": "W4 aggregate, 243 keys",
@@ -157,7 +157,7 @@ def main() -> None:
         return
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"{machine()}; {options.threads} threads\n")
-    print("| workload | a second | share of the samples |\n| --- | --: | --- |")
+    print("| workload | per second | share of the samples |\n| --- | --: | --- |")
     for name in options.only or FLAMES:
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "samples"

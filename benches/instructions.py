@@ -62,7 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     options.instructions = options.instructions.split(",")
     print(f"{machine()}; {options.threads} threads, {options.rounds} rounds\n")
-    print(f"| workload | a second | {' | '.join(options.instructions)} |")
+    print(f"| workload | per second | {' | '.join(options.instructions)} |")
     print("| --- | --- |" + " --: |" * len(options.instructions), flush=True)
     names = [name for name in scaling.WORKLOADS if name.startswith(tuple(options.only.split(",")))]
     for name in names:

@@ -71,8 +71,8 @@ def _leads(results: list[Result]) -> str:
         *("tidegate table, s", "batches, s", "batches summed, s"),
         *("fastest plain", "table ahead by", "fastest expert", "table ahead by"),
         *("batches ahead by", "fastest expert in batches", "batches ahead by"),
-        *("table 1 to n threads", "batches 1 to n threads"),
-        *("table: bytes a row beyond input and output", "batches: bytes a row beyond input"),
+        *("table, over one thread", "batches, over one thread"),
+        *("table: bytes per row beyond input and output", "batches: bytes per row beyond input"),
     )
     rows = [_lead(results, case, threads) for case, threads in _points(results)]
     return _table(header, rows)
@@ -98,7 +98,7 @@ def _all_forms(results: list[Result]) -> str:
     header = (
         *("rows", "keys", "skew", "threads", "system", "kind"),
         *("median s", "min s", "max s", "first s", "cpu s", "over tidegate table"),
-        "bytes a row beyond input and output",
+        "bytes per row beyond input and output",
     )
     return _table(header, [_detail(results, result) for result in results])
 

@@ -287,13 +287,13 @@ def overlap_join(form: str) -> Prepare:
 
 WORKLOADS: dict[str, tuple[str, Prepare]] = {
     "copying memory": ("GB", memory),
-    "W1 interval_join, 5M rows a side": ("M rows", interval_join),
+    "W1 interval_join, 5M rows per side": ("M rows", interval_join),
     "W1 interval_join_batches": ("M rows", interval_join_batches),
     **{
         f"W1 streams, IntervalJoin, {mode}": ("M rows", interval_join_streams(mode))
         for mode in w1s.MODES
     },
-    "W2 band_join, 3M rows a side": ("M rows", band_join),
+    "W2 band_join, 3M rows per side": ("M rows", band_join),
     **{
         f"W2 streams, BandJoin, {name}": ("M rows", band_join_streams(name))
         for name in ("buckets", "ibwj")
@@ -356,7 +356,7 @@ Rates = dict[str, dict[int, list[float]]]
 def markdown(rates: Rates, threads: list[int]) -> str:
     """Return the medians by number of threads, with ranges and multiples of the first."""
     lines = [
-        "| workload | a second | " + " | ".join(map(_threads, threads)) + " |",
+        "| workload | per second | " + " | ".join(map(_threads, threads)) + " |",
         "| --- | --- |" + " --: |" * len(threads),
     ]
     for name, by_threads in rates.items():
@@ -377,7 +377,7 @@ def _threads(count: int) -> str:
 
 def draw(rates: Rates, threads: list[int], on: str, out: Path) -> None:
     """Draw one panel per group of workloads: speedup by threads."""
-    import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
+    import matplotlib as mpl  # noqa: PLC0415 - needed only to draw
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "scaling"  # equal data gives equal files

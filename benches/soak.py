@@ -141,7 +141,7 @@ def fed(net: Net, rate: float, seconds: float, taken: Taken, each: Any) -> tuple
     def one(number: int) -> None:
         try:
             rows[number] = feed(net.sources[number], number, rate, until, paced)
-        except BaseException as error:  # noqa: BLE001 - told below
+        except BaseException as error:  # noqa: BLE001 - raised below
             errors.append(error)
 
     feeders = [threading.Thread(target=one, args=(number,)) for number in range(len(rows))]
@@ -227,7 +227,7 @@ def main() -> None:
 
 def draw(seen: list[dict[str, Any]], title: str, path: Path) -> None:
     """Draw memory and latency over time."""
-    import matplotlib as mpl  # noqa: PLC0415 - only where a picture is wanted
+    import matplotlib as mpl  # noqa: PLC0415 - needed only to draw
 
     mpl.use("svg")
     mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines

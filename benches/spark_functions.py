@@ -155,7 +155,7 @@ def main() -> None:
             ("interval join of both sides", interval_forms(left, right, half)),
         ):
             compared(forms)
-            print(f"\n{title}, {arguments.rows:,} rows a side, {arguments.keys:,} keys")
+            print(f"\n{title}, {arguments.rows:,} rows per side, {arguments.keys:,} keys")
             for name, cost in in_turns(forms, arguments.repeat).items():
                 print(f"  {name:<32}{cost}")
     session.stop()

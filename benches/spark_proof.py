@@ -265,7 +265,7 @@ HEADER = """\
 | case | tidegate, s (clock) | expert's forms | plain | expert / tidegate | aim | plain / tidegate |
 | --- | --: | --- | --: | --: | --- | --: |"""
 OF_STREAMS = """\
-| rows a side in a micro-batch | system | turn | a batch, s | CPU a batch, s | all, s | state, MB |
+| rows per side and batch | system | turn | batch, s | CPU per batch, s | all, s | state, MB |
 | --: | --- | --: | --: | --: | --: | --: |"""
 
 

@@ -102,7 +102,7 @@ def main() -> None:
     keys, tasks, drawn = int(arguments.keys), int(arguments.tasks), int(arguments.drawn)
     half = int(arguments.minutes * 60_000_000)
     reach = Reach.of(-half, half)
-    print(f"{arguments.rows:.0e} rows a side, {keys:,} keys, {tasks:,} tasks, {half:,} us a side\n")
+    print(f"{arguments.rows:.0e} rows per side, {keys:,} keys, {tasks:,} tasks, +-{half:,} us\n")
     heads = ("fullest task", "of the mean", "as sampled", "copies", "TB shuffled", "MB layout", "s")
     print(f"{'keys':<18}" + "".join(f"{head:>13}" for head in heads))
     for name, of_keys in DRAWN.items():

@@ -208,7 +208,7 @@ def measure_planned(
     )
 
     def native() -> DataFrame:
-        with mock.patch.object(Plan, "without_bins", "they are measured beside this"):
+        with mock.patch.object(Plan, "without_bins", "they are measured separately"):
             return tide(left, right, case)
 
     joins: dict[str, Callable[[], DataFrame]] = {

@@ -286,7 +286,7 @@ def run_stock(options: argparse.Namespace) -> list[Point]:
 
 
 HEADER = (
-    *("rows of both sides", "keys", "skew", "mode", "threads", "rows a piece"),
+    *("rows of both sides", "keys", "skew", "mode", "threads", "rows per push"),
     *("pairs", "M rows/s", "at best", "p50, ms", "p99, ms", "load factor"),
 )
 
@@ -336,15 +336,19 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("what", choices=["throughput", "latency", "load", "stock"], help="what to measure")
-    add("--rows", type=int, help="rows a side; 1,000,000")
+    add("--rows", type=int, help="rows per side; 1,000,000 by default")
     add("--keys", default="1,10,50,1000", help="numbers of keys, comma-separated")
     add("--skew", default="uniform", help="uniform, or the s of a self-similar law: 0.2 to 0.5")
     add("--modes", default=",".join(MODES), help="modes of parallelism, comma-separated")
-    add("--threads", help="comma-separated; 1,2, for load 2 to 8")
+    add("--threads", help="comma-separated; by default 1,2, or 2 to 8 for load")
     add("--stock", type=Path, default=STOCK, help="folder of the stock data")
-    add("--piece", type=int, help="rows pushed at a time; 10,000, for latency 1,000")
+    add("--piece", type=int, help="rows per push; by default 10,000, or 1,000 for latency")
     add("--late", action="store_true", help="1 %% of the rows are late by up to a second")
-    add("--repeat", type=int, help="timed runs; the median counts; 3, for load 1")
+    add(
+        "--repeat",
+        type=int,
+        help="timed runs, of which the median counts; by default 3, or 1 for load",
+    )
     add("--name", help="name of the files in benches/out")
     given = parser.parse_args()
     is_load = given.what == "load"

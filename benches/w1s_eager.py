@@ -107,7 +107,7 @@ def paced(rate: float, seconds: float, keys: int, seed: int) -> Paced:
 
 def latency(options: argparse.Namespace) -> None:
     """Return latencies of pairs from their later push in ms: median, p99 and maximum."""
-    print("| keys | rows/s of both sides | order | pairs | p50, ms | p99, ms | greatest, ms |")
+    print("| keys | rows/s of both sides | order | pairs | p50, ms | p99, ms | max, ms |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
     for keys in options.keys:
         for name, ordered in ORDERS.items():

@@ -11,7 +11,7 @@ on average. A latency is the time from the later push of a pair's rows until the
 the pair. Pairs are compared with the reference before figures are printed. All systems use one
 thread or a parallelism of one.
 
-Each system runs at `--rate`, and at half of its own peak. To find the peak, the rate is doubled
+Each system runs at `--rate`, and at half of its peak. To find the peak, the rate is doubled
 until the delay of pairs keeps growing.
 """
 
@@ -278,7 +278,7 @@ def flink_job(ports: list[int], buffer_ms: int) -> Any:  # noqa: ANN401 - a clas
     """)  # noqa: S608 - a query of numbers that are ours
     text = jvm.org.apache.flink.table.api.DataTypes.STRING()
     as_text = jvm.org.apache.flink.api.common.serialization.SimpleStringSchema()
-    found = session._j_tenv.toDataStream(pairs._j_table, text)  # noqa: SLF001 - likewise
+    found = session._j_tenv.toDataStream(pairs._j_table, text)  # noqa: SLF001 - as above
     found.writeToSocket("127.0.0.1", ports[2], as_text)
     return env.execute_async("w1s").get_job_execution_result()
 
@@ -359,7 +359,7 @@ def main() -> None:
     unknown = set(options.systems.split(",")) - set(SYSTEMS)
     if unknown:
         parser.error(f"--systems: expected some of {', '.join(SYSTEMS)}; found {unknown}")
-    print("| system | peak, rows/s | rows/s of both sides | pairs | p50, ms | p99, ms | most, ms |")
+    print("| system | peak, rows/s | rows/s of both sides | pairs | p50, ms | p99, ms | max, ms |")
     print("| --- | --: | --: | --: | --: | --: | --: |")
     for name in options.systems.split(","):
         most = peak(name, options.rate, options.seconds)

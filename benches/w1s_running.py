@@ -123,7 +123,7 @@ def rates(options: argparse.Namespace) -> None:
 
 def latency(options: argparse.Namespace) -> None:
     """Return latencies from a pair's later push to the sink in ms: medians and ranges."""
-    print("| keys | rows/s of both sides | who polls | pairs | p50, ms | p99, ms | greatest, ms |")
+    print("| keys | rows/s of both sides | who polls | pairs | p50, ms | p99, ms | max, ms |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
     for keys in options.keys:
         found: dict[str, list[tuple[float, ...]]] = {"busy poller": [], "running": []}

@@ -240,7 +240,7 @@ def cells_of_empty(turns: list[list[list[float]]]) -> list[str]:
 
 
 HEADS = {
-    False: "| system | a batch, s | CPU a batch, s | all, s | state, MB |\n"
+    False: "| system | batch, s | CPU per batch, s | all, s | state, MB |\n"
     "| --- | --: | --: | --: | --: |",
     True: "| system | empty batches | one, s | planning, s | running, s | logs, s |\n"
     "| --- | --: | --: | --: | --: | --: |",
@@ -255,7 +255,7 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
         case = make(rows * batches, keys, skewed=False, hot=arguments.hot, folder=folder)
         end = cut(folder, batches)
         print(
-            f"\n{rows:,} rows a side in each of {batches} micro-batches, {keys:,} keys"
+            f"\n{rows:,} rows per side in each of {batches} micro-batches, {keys:,} keys"
             f"{', half of the rows on one' if arguments.hot else ''}, interval "
             f"{2 * case.half / SPAN * batches:.3f} of a batch's time\n\n"
             f"{HEADS[arguments.empty]}",

@@ -32,7 +32,7 @@ AXES = {
     "depth": ("insertion depth", False),
     "merge-ratio": ("merge ratio", True),
     "matches": ("matches a row", True),
-    "drift": ("drift a window, part of the range", False),
+    "drift": ("drift per window, as a share of the range", False),
     "window": ("rows of a window", True),
     "memory": ("rows of a window", True),
     "task-size": ("rows of a task", True),

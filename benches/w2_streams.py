@@ -148,7 +148,7 @@ def measure(case: Case, options: argparse.Namespace) -> Row:
         "matches": round(found / rows, 3),
         "threads": case.threads,
         "M rows/s": round(statistics.median(rates), 2),
-        "p99 ms a piece": round(float(np.percentile(pieces, 99)) * 1000, 2),
+        "p99 ms per push": round(float(np.percentile(pieces, 99)) * 1000, 2),
         "bytes a kept row": round(stats["state_bytes"] / stats["state_rows"], 1),
         "merges": stats["merges"],
     }

@@ -100,7 +100,7 @@ def tables(options: argparse.Namespace) -> list[Row]:
             pairs = compared(rows, window, 1000)
             rate = pairs / statistics.median(seconds) / 1e9
             results.append(
-                {"conditions": kind, "rows a side": rows, "algorithm": algorithm}
+                {"conditions": kind, "rows per side": rows, "algorithm": algorithm}
                 | {"threads": count, "pairs": joined.num_rows, "G comparisons/s": round(rate, 2)}
             )
             print(results[-1], file=sys.stderr)

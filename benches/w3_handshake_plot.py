@@ -47,8 +47,8 @@ def main(source: str, target: str) -> None:
         (
             (rates, FORMS + LOOKED_UP, "rows/s", "rows/s of both sides (Figure 17, Table 2)"),
             (latencies, FORMS, "mean", "mean latency, ms (Figure 18)"),
-            (latencies, FORMS, "most", "greatest latency, ms (Figures 5 and 20)"),
-            (rates, (FORMS[1], FORMS[3]), "waiting", "most results that waited (Figure 21)"),
+            (latencies, FORMS, "most", "maximum latency, ms (Figures 5 and 20)"),
+            (rates, (FORMS[1], FORMS[3]), "waiting", "most waiting results (Figure 21)"),
         ),
         strict=True,
     ):

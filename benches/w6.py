@@ -292,8 +292,8 @@ def markdown(results: list[Result]) -> str:
     """Return a table with one row per system and case."""
     lines = [
         (
-            "| rows a side | keys | order | tolerance, us | system | warm, s | from | to | cold, s "
-            "| M input rows/s | over tidegate | bytes a row beyond input |"
+            "| rows per side | keys | order | tolerance, us | system | warm, s | from | to "
+            "| cold, s | M input rows/s | over tidegate | bytes per row beyond input |"
         ),
         "| --: | --: | --- | --: | --- | --: | --: | --: | --: | --: | --: | --: |",
     ]

@@ -208,7 +208,7 @@ def _wall(costs: list[Cost]) -> float:
 
 
 HEADER = """\
-| case | rows of the result | form | seconds of processors (range) | by the clock \
+| case | result rows | form | CPU s (range) | wall-clock s \
 | bins by hand / this |
 | --- | --: | --- | --: | --: | --: |"""
 

@@ -44,8 +44,10 @@ TURNS = {
 EXPRESSIONS = [
     (re.compile(rf"\b({turn})\b", re.IGNORECASE), instead) for turn, instead in TURNS.items()
 ]
-# Code, links and quotations are not prose.
-SKIPPED = re.compile(r"``.*?``|`[^`]*`|\]\([^)]*\)|https?://\S+|\*[A-Z][^*]*\*|[“\"][^”\"]*[”\"]")
+# Code, links, quotations and the fields of messages are not prose.
+SKIPPED = re.compile(
+    r"``.*?``|`[^`]*`|\{[^{}]*\}|\]\([^)]*\)|https?://\S+|\*[A-Z][^*]*\*|[“\"][^”\"]*[”\"]"
+)
 STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MESSAGE_WORDS = 6
 STRING_TOKENS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}

@@ -90,7 +90,7 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 
 def pages() -> dict[Path, str | None]:
-    """Return the content of the site's files: pages of docs/, and all files they link to."""
+    """Return the files of the site with their content: pages of docs/, and files they link to."""
     kinds = {".css", ".ipynb", ".js", ".md"}
     wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in kinds]
     found: dict[Path, str | None] = {}

@@ -1,8 +1,9 @@
-"""The compared systems: one module a system, one function in it for each form of the join.
+"""The compared systems: one module per system, with one function per form of the join.
 
-A form is a way to write the same join. *plain* is what a user writes first; *expert* is what
-someone writes who knows that plain forms visit every pair with equal keys. The list of forms is
-here and not in the modules, so that it can be read where a system is not installed.
+A form is a way to write the same join. A *plain* form is what most users write first. An *expert*
+form is written by someone who knows that plain forms visit every pair with equal keys. The forms
+are listed here rather than in the modules, so that the list can be read even if a system is not
+installed.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ Result = TypeVar("Result")
 
 @dataclasses.dataclass(frozen=True)
 class Query(Generic[Result]):
-    """A join that is ready to run: its inputs are in the system's own format."""
+    """A join that is ready to run, with its inputs in the system's own format."""
 
     run: Callable[[], Result]
-    """What is timed. The clock stops before the result is freed."""
+    """The timed function. The clock stops before the result is freed."""
 
     batches: Callable[[Result], Iterable[pa.RecordBatch]]
-    """The result of `run` as Arrow, for the check. Not timed."""
+    """Converts the result of `run` to Arrow for the check, untimed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +44,16 @@ class Form:
     name: str
     kind: Kind
     output: Output = "table"
-    visits: Visits = "matches"  # pairs it looks at: beyond matches, run only where that ends
-    single: bool = False  # has one thread, however many it may use
+    visits: Visits = "matches"  # visited pairs; if other than matches, it runs only for few pairs
+    single: bool = False  # uses one thread, regardless of the number allowed
 
     @property
     def title(self) -> str:
-        """How tables name it."""
+        """Return the name in tables."""
         return f"{self.system} {self.name}"
 
     def prepare(self, inputs: Inputs, threads: int) -> Query[Any]:
-        """Load the system and hand it the inputs."""
+        """Load the system, and pass the inputs to it."""
         module = importlib.import_module(f"systems.{_MODULES[self.system]}")
         query: Query[Any] = getattr(module, self.name.replace(" ", "_"))(inputs, threads)
         return query

@@ -1,7 +1,7 @@
-"""NumPy by hand, one thread: NumPy columns in and out.
+"""Joins with hand-written NumPy on one thread. Inputs and results are NumPy columns.
 
-Key and time as one number; both sides sorted by it, so that the searches and the copies run
-through memory in order.
+Key and time are combined into one number. Both sides are sorted by this number, so that searches
+and copies access memory sequentially.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Columns = list["NDArray[np.generic]"]
 
 
 def by_hand(inputs: Inputs, _threads: int) -> Query[Columns]:
-    """Sort both sides, search, repeat."""
+    """Sort both sides, search the right one, and repeat rows for each match."""
     left = [column.to_numpy() for column in inputs.left.columns]
     right = [column.to_numpy() for column in inputs.right.columns]
     return Query(
@@ -45,10 +45,10 @@ def _join(left: Columns, right: Columns, upper: int) -> Columns:
 
 
 def _sorted(columns: Columns) -> Columns:
-    """The rows by key, then time. Times already rise, so a stable sort by key is enough."""
+    """Sort rows by key and time. Times already ascend, so a stable sort by key is enough."""
     keys = columns[0]
     if keys.max() < 1 << 16:
-        keys = keys.astype(np.uint16)  # NumPy sorts 16 bits by radix
+        keys = keys.astype(np.uint16)  # NumPy uses a radix sort for 16-bit values
     order = np.argsort(keys, kind="stable")
     return [column.take(order) for column in columns]
 

@@ -1,7 +1,7 @@
-"""DuckDB: native in-memory tables in, an Arrow table (or its batches) out.
+"""Joins with DuckDB. Inputs are native in-memory tables, and results are Arrow data.
 
-Insertion order need not be preserved, which lets DuckDB write the result in parallel; an Arrow
-table was as fast to make as a native temporary table.
+Insertion order is not preserved, so that DuckDB can write results in parallel. Creating an Arrow
+table was as fast as creating a native temporary table.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ BATCH_ROWS = 1 << 16
 
 
 def plain(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """Hash join on the key, the rest as residual."""
+    """Use a hash join on the key, and filter its pairs by time."""
     return _table(inputs, threads, sql.plain(inputs.upper))
 
 
 def prefer_range_joins(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """The plain query with that setting: a range join on time, the key as residual."""
+    """Use the plain query with this setting: a range join on time, whose pairs are filtered."""
     return _table(inputs, threads, sql.plain(inputs.upper), prefer_range_joins=True)
 
 
 def range_join(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """IEJoin on key and time as one number."""
+    """Use IEJoin on key and time as one number."""
     return _table(inputs, threads, sql.range_join(inputs.upper))
 
 
 def neighbours(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """Time buckets, each joined with itself and its two neighbours."""
+    """Join each time bucket with the same bucket and its two neighbours."""
     return _table(inputs, threads, sql.neighbours(inputs.upper))
 
 
 def buckets(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """Time buckets as wide as the interval."""
+    """Use time buckets that are as wide as the interval."""
     return _table(inputs, threads, sql.buckets(inputs.upper, 1, "//"))
 
 
 def wide_buckets(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """Time buckets twice as wide: fewer copies of left rows, more pairs to filter."""
+    """Use time buckets twice as wide, with fewer copies of left rows and more pairs to filter."""
     return _table(inputs, threads, sql.buckets(inputs.upper, 2, "//"))
 
 
 def buckets_batches(inputs: Inputs, threads: int) -> Query[int]:
-    """Time buckets, the result taken as it comes and dropped."""
+    """Use time buckets, and drop each batch of the result on arrival."""
     connection = _connect(inputs, threads)
     query = sql.buckets(inputs.upper, 1, "//")
 

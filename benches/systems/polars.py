@@ -1,8 +1,10 @@
-"""Polars, streaming engine: lazy frames over Arrow memory in, a collected DataFrame out.
+"""Joins with the streaming engine of Polars.
 
-Expert form: a left row goes to each of the at most two buckets that its interval touches, a right
-row to its own; key and bucket packed into one integer join faster than two columns. The residual
-filter is fused into the join by the optimizer.
+Inputs are lazy frames over Arrow memory, and results are collected DataFrames.
+
+In the forms with buckets, a left row is in each of the at most two time buckets that its interval
+touches, and a right row is in one. Key and bucket are packed into one integer, which is faster to
+join than two columns. The optimizer fuses the filter by time into the join.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def plain(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
-    """Join on the key, then filter."""
+    """Join on the key, then filter by time."""
     left, right = _frames(inputs)
     pairs = left.join(right, left_on="k", right_on="k2", coalesce=False)
     return _collected(pairs.filter(_close(inputs.upper)))
 
 
 def join_where(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
-    """join_where with all three conditions."""
+    """Use `join_where` with all three conditions."""
     left, right = _frames(inputs)
     pairs = left.join_where(
         right,
@@ -41,7 +43,7 @@ def join_where(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
 
 
 def range_join(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
-    """join_where on key and time as one number, so that a range join alone finds the pairs."""
+    """Use `join_where` on key and time as one number, so that a range join finds only the pairs."""
     left, right = _frames(inputs)
     code = col("k") * (1 << KEY_SHIFT) + col("t")
     pairs = left.with_columns(low=code - inputs.upper, high=code + inputs.upper).join_where(
@@ -53,17 +55,17 @@ def range_join(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
 
 
 def buckets(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
-    """Time buckets as wide as the interval."""
+    """Use time buckets that are as wide as the interval."""
     return _collected(_bucketed(inputs, 1))
 
 
 def wide_buckets(inputs: Inputs, _threads: int) -> Query[pl.DataFrame]:
-    """Time buckets twice as wide: fewer copies of left rows, more pairs to filter."""
+    """Use time buckets twice as wide, with fewer copies of left rows and more pairs to filter."""
     return _collected(_bucketed(inputs, 2))
 
 
 def buckets_batches(inputs: Inputs, _threads: int) -> Query[int]:
-    """Time buckets, the result taken as it comes and dropped."""
+    """Use time buckets, and drop each batch of the result on arrival."""
     pairs = _bucketed(inputs, 1).select(COLUMNS)
 
     def stream() -> Iterator[pl.DataFrame]:

@@ -1,4 +1,7 @@
-"""polars-bio's overlap: Polars frames in, a collected Polars frame out; the key is the contig."""
+"""Joins with the `overlap` function of polars-bio, in which the key is the contig.
+
+Inputs are Polars frames, and results are collected Polars frames.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def overlap(inputs: Inputs, threads: int) -> Query[pl.DataFrame]:
-    """Overlap as documented: text contigs, the default index."""
+    """Use `overlap` as documented, with string contigs and the default index."""
     return _overlap(inputs, threads, contig=pl.String(), algorithm="Coitrees")
 
 
 def superintervals(inputs: Inputs, threads: int) -> Query[pl.DataFrame]:
-    """The fastest of three indexes here, and contigs that are hashed once."""
+    """Use the fastest of three indexes for this join, and contigs that are hashed once."""
     return _overlap(inputs, threads, contig=pl.Categorical(), algorithm="SuperIntervals")
 
 
@@ -34,7 +37,7 @@ def _overlap(
     pb.set_option("datafusion.execution.target_partitions", str(threads))
     left = _intervals(inputs.left, inputs.upper, contig)
     right = _intervals(inputs.right, 0, contig)
-    # Both suffixes are always added, so the columns are chosen and renamed by a projection.
+    # Both suffixes are always added, so a projection selects and renames the columns.
     columns = [col(f"{name}_l" if name in LEFT else f"{name}_r").alias(name) for name in COLUMNS]
 
     def run() -> pl.DataFrame:
@@ -46,7 +49,7 @@ def _overlap(
 
 
 def _intervals(table: pa.Table, reach: int, contig: pl.DataType) -> pl.DataFrame:
-    """The rows with `chrom`, `start` and `end` added, closed at both ends."""
+    """Add `chrom`, `start` and `end`, for intervals that are closed at both ends."""
     key, time = (col(name) for name in table.column_names[:2])
     return pl.DataFrame(table).with_columns(
         chrom=key.cast(pl.String).cast(contig), start=time - reach, end=time + reach

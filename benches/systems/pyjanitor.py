@@ -1,4 +1,4 @@
-"""pyjanitor's conditional_join: pandas frames in, a pandas frame out."""
+"""Joins with the `conditional_join` of pyjanitor. Inputs and results are pandas frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def conditional_join(inputs: Inputs, _threads: int) -> Query[pd.DataFrame]:
-    """conditional_join with all three conditions."""
+    """Use `conditional_join` with all three conditions."""
     left, right = inputs.left.to_pandas(), inputs.right.to_pandas()
     left["low"], left["high"] = left["t"] - inputs.upper, left["t"] + inputs.upper
     columns = {"left": list(LEFT), "right": list(RIGHT)}

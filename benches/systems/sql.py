@@ -1,4 +1,4 @@
-"""The join in SQL, as DuckDB and DataFusion share it: table `l` with `r`."""
+"""Joins tables `l` and `r` in SQL that DuckDB and DataFusion share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ SELECT = "select " + ", ".join(COLUMNS)
 
 
 def plain(upper: int) -> str:
-    """What a user writes first: equal keys, close times."""
+    """Join on equal keys and close times, as most users would first write it."""
     return f"{SELECT} from l join r on k = k2 and {close(upper)}"
 
 
 def range_join(upper: int) -> str:
-    """Key and time as one number, so that a range join alone finds the pairs."""
+    """Combine key and time into one number, so that a range join finds only the pairs."""
     code = f"* {1 << KEY_SHIFT} +"
     return (
         f"{SELECT} from (select *, k {code} t as code from l) x"  # noqa: S608  (numbers only)
@@ -23,10 +23,10 @@ def range_join(upper: int) -> str:
 
 
 def buckets(upper: int, widen: int, divide: str) -> str:
-    """A left row in each of the at most two buckets that its interval touches.
+    """Put a left row into each of the at most two time buckets that its interval touches.
 
-    Times are moved up by `upper`, so that no bucket is negative and division rounds down in
-    either system. Key and bucket packed into one integer join faster than two columns.
+    `upper` is added to times, so that no bucket is negative and division rounds down in both
+    systems. Key and bucket are packed into one integer, which is faster to join than two columns.
     """
     width = 2 * upper * widen + 1
     first = f"t {divide} {width}"
@@ -44,7 +44,7 @@ def buckets(upper: int, widen: int, divide: str) -> str:
 
 
 def neighbours(upper: int) -> str:
-    """A left row stays in its bucket and is joined with three: before, same and next."""
+    """Join each left row with the right rows in its time bucket, the previous and the next one."""
     width = 2 * upper + 1
     return " union all ".join(
         f"{SELECT} from l join r on k = k2 and t // {width} + ({step}) = t2 // {width}"
@@ -54,7 +54,7 @@ def neighbours(upper: int) -> str:
 
 
 def close(upper: int) -> str:
-    """The condition on time."""
+    """Return the condition on times."""
     return f"t2 between t - {upper} and t + {upper}"
 
 

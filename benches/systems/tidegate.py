@@ -1,4 +1,8 @@
-"""tidegate: Arrow tables in; one table, or batches that are dropped or summed as they come."""
+"""Joins with tidegate.
+
+Inputs are Arrow tables. The result is one Arrow table, or batches, each of which is dropped or
+summed on arrival.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def table(inputs: Inputs, threads: int) -> Query[pa.Table]:
-    """interval_join."""
+    """Use `interval_join`."""
     arguments = _arguments(inputs, threads)
 
     def run() -> pa.Table:
@@ -26,7 +30,7 @@ def table(inputs: Inputs, threads: int) -> Query[pa.Table]:
 
 
 def batches(inputs: Inputs, threads: int) -> Query[int]:
-    """interval_join_batches, each batch dropped."""
+    """Use `interval_join_batches`, and drop each batch."""
 
     def run() -> int:
         return sum(batch.num_rows for batch in _batches(inputs, threads))
@@ -35,7 +39,7 @@ def batches(inputs: Inputs, threads: int) -> Query[int]:
 
 
 def batches_summed(inputs: Inputs, threads: int) -> Query[list[Any]]:
-    """interval_join_batches, every column of every batch summed."""
+    """Use `interval_join_batches`, and sum every column of every batch."""
 
     def run() -> list[Any]:
         return [

@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def send(self, kind: str, text: str) -> None:
-        """Send a text response."""
+        """Send a string as the response."""
         body = text.encode()
         self.send_response(200)
         self.send_header("Content-Type", kind)

@@ -1634,9 +1634,9 @@ class IntervalJoin(StreamJoin):
             appears once, with the aggregates of its partners: the right rows that it matches.
             Partners are aggregated in time order. Partners with equal times keep the merged order.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner. The row
-            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
-            `lower` bound, and bounds that are the same for all rows.
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+            bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
             expression. `max_width` accepts the same values as `lateness`. This option is required
             if there is such an end, because it determines how long rows are kept and which rows are

@@ -217,7 +217,7 @@ OPTIONS: tuple[Option, ...] = (
         `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         """,
         command=OfCommand(
-            "The maximum distance between values: once for all columns, or once per column.",
+            "The maximum distance between values: one for all columns, or one per column.",
             metavar="DISTANCE|BELOW,ABOVE",
             read="withins",
             repeats=True,
@@ -874,8 +874,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row before the interval also counts as a partner. The row must have
-        the same key, and `where` must hold for it. `prevailing` requires `aggs`, a `lower` bound,
+        Whether the last right row with the same key before the interval also counts as a partner.
+        `where` must hold for this row. `prevailing` requires `aggs`, a `lower` bound,
         and bounds that are the same for all rows.
         """,
         default="False",
@@ -888,8 +888,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row before the interval also counts as a partner. The row must have
-        the same key, and `where` must hold for it. `prevailing` requires `aggs` and a `lower`
+        Whether the last right row with the same key before the interval also counts as a partner.
+        `where` must hold for this row. `prevailing` requires `aggs` and a `lower`
         bound. The last row before an interval may be arbitrarily old, so a slice of time would need
         copies of all earlier right rows. Streams are therefore divided only by key, and keep the
         last right row of each key indefinitely.

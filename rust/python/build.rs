@@ -55,7 +55,7 @@ fn docstrings(stub: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Returns the identifier at the beginning of a text.
+/// Returns the identifier at the beginning of a string.
 fn identifier(text: &str) -> &str {
     text.split(|letter: char| letter != '_' && !letter.is_alphanumeric()).next().unwrap_or(text)
 }

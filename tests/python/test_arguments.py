@@ -20,7 +20,7 @@ CASES = [
     (tg.interval_join, {"tolerance": "5s"}, "write lower='-5s', upper='5s'"),
     (tg.interval_join, {"tolerance": 5}, "write lower=-5, upper=5"),
     (tg.interval_join, {"direction": "forward"}, "asof_join returns the row nearest in time"),
-    (tg.interval_join, {"allow_exact_matches": False}, "write closed='neither'; the ends"),
+    (tg.interval_join, {"allow_exact_matches": False}, "write closed='neither'; this excludes"),
     (tg.interval_join, {"suffixes": ("_x", "_y")}, "write suffix='_y'; right columns get it"),
     (tg.asof_join, {"left_on": "ts", "right_on": "ts"}, "write on='ts'"),
     (tg.asof_join, {"left_on": "ts"}, r"write on=('ts', '<the right name>')"),

@@ -262,12 +262,12 @@ def test_equal_values_cost_no_more_than_their_pairs():
         (
             {"within": -1},
             tg.TidegateError,
-            "within must not be negative or NaN, but for `x` it is -1",
+            "within must not be negative or NaN, but it is -1 for `x`",
         ),
         (
             {"within": (0, -0.5)},
             tg.TidegateError,
-            "must not be negative or NaN, but for `x` it is -0.5",
+            "must not be negative or NaN, but it is -0.5 for `x`",
         ),
         ({"within": math.nan}, tg.TidegateError, "within must not be negative or NaN"),
         ({"within": Decimal("NaN")}, tg.TidegateError, "within: `NaN` is not a number"),

@@ -143,7 +143,10 @@ def test_arrow_holds_no_bytes_of_python():
             ["trades.arrows", "quotes.arrows", "--follow", "--max-rows", "5"],
             "combined with --follow",
         ),
-        (["trades.arrows", "quotes.arrows", "--follow", "--format", "parquet"], "before its end"),
+        (
+            ["trades.arrows", "quotes.arrows", "--follow", "--format", "parquet"],
+            "incomplete parquet file",
+        ),
     ],
 )
 def test_wrong_usage_is_2(folder, options, reason):

@@ -173,7 +173,7 @@ def test_as_much_is_held_of_a_file_as_may_be(monkeypatch):
         (["--lateness", "1s", "--explain"], "needs --follow"),
         (["--state", "file"], "needs --follow"),
         (["--follow", "--max-rows", "5"], "combined with --follow"),
-        (["--follow", "--format", "parquet"], "before its end"),
+        (["--follow", "--format", "parquet"], "incomplete parquet file"),
     ],
 )
 def test_wrong_usage_is_2(folder, options, reason):

@@ -232,11 +232,11 @@ def test_explain_tells_of_sessions():
             "offset cannot be combined with session",
         ),
         ({}, TypeError, "size: expected a duration, got None; or give session"),
-        ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have an algorithm"),
+        ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have their own"),
         (
             {"session": 5, "algorithm": "slices"},
             tidegate.TidegateError,
-            "sessions have an algorithm",
+            "sessions have their own algorithm",
         ),
         ({"session": 5, "max_rows": 1}, tidegate.MemoryLimitError, "max_rows = 1"),
         ({"session": 2**62}, tidegate.TidegateError, "begins or ends beyond 64 bits"),

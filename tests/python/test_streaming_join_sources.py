@@ -57,7 +57,11 @@ def taken(join: IntervalJoin, *names: str) -> list[tuple[object, ...]]:
         ({"load_factor": float("nan")}, TidegateError, "load_factor must be .* got NaN"),
         ({"load_factor": "1.5"}, TypeError, "load_factor: expected a number, got .*str"),
         ({"load_factor": 2, "parallelism": "key"}, TidegateError, 'parallelism="hybrid"'),
-        ({"load_factor": 2, "parallelism": "scale-oij"}, TidegateError, "a schedule that has none"),
+        (
+            {"load_factor": 2, "parallelism": "scale-oij"},
+            TidegateError,
+            "a schedule that has no load factor",
+        ),
         ({"load_factor": 2, "ordered": False}, TidegateError, "load_factor: with ordered=False"),
         ({"load_factor": 2, "aggs": {"n": agg.count()}}, TidegateError, "load_factor: with aggs"),
         ({"threads": 0}, TidegateError, "threads must be from 1 to 512, got 0"),
@@ -122,7 +126,7 @@ def test_a_join_says_what_it_does() -> None:
 
 def test_a_join_says_that_threads_read_each_other_s_lists() -> None:
     lines = new(parallelism="scale-oij", threads=3).explain().splitlines()
-    [algorithm] = [line for line in lines if line.startswith("  algorithm  Scale-OIJ, a row")]
+    [algorithm] = [line for line in lines if line.startswith("  algorithm  Scale-OIJ, each row")]
     assert "team" in algorithm
     assert any(line.startswith("  index      skip lists of each thread") for line in lines)
 

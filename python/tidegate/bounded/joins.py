@@ -8,9 +8,9 @@ sorted by time:
     right  ─┴──window 1──┴──┐
                   └──window 2──┴──┐
 
-A window holds the right rows that may match, and is read as far as its slice requires. If the
-window would exceed its share of memory, the slice is shortened. Right rows that leave their last
-window unmatched are written to a temporary file, and are returned at the end.
+A window holds the right rows that may match. No right row is read before a slice requires it. If
+the window would exceed its share of memory, the slice is shortened. Right rows that leave their
+last window unmatched are written to a temporary file, and are returned at the end.
 """
 
 from __future__ import annotations

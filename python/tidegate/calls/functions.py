@@ -678,9 +678,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             Partners are aggregated in time order. Partners with equal times keep the order of the
             right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner. The row
-            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
-            `lower` bound, and bounds that are the same for all rows.
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+            bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -812,9 +812,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             Partners are aggregated in time order. Partners with equal times keep the order of the
             right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner. The row
-            must have the same key, and `where` must hold for it. `prevailing` requires `aggs`, a
-            `lower` bound, and bounds that are the same for all rows.
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+            bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to

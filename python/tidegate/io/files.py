@@ -27,7 +27,7 @@ STANDARD_STREAM = "-"
 
 Change: TypeAlias = Callable[[pa.DataType], pa.DataType]
 
-# Large enough for skipping and for good compression, and small enough to buffer in memory.
+# Large enough for efficient skipping and compression, and small enough to buffer in memory.
 ROW_GROUP_ROWS = 1 << 18
 
 
@@ -74,7 +74,7 @@ def format_of(name: str) -> Format | None:
 
 
 def is_compressed(name: str) -> bool:
-    """Return whether a text file is compressed, judging by its name.
+    """Return whether a file name has the extension of a compressed file.
 
     Example:
         >>> is_compressed("trades.csv.zst"), is_compressed("trades.csv")

@@ -140,11 +140,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             the result. A left row is emitted once the watermark has passed all its possible
             partners, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval also counts as a partner. The row
-            must have the same key, and `where` must hold for it. `prevailing` requires `aggs` and a
-            `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
-            time would need copies of all earlier right rows. Streams are therefore divided only by
-            key, and keep the last right row of each key indefinitely.
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. `where` must hold for this row. `prevailing` requires `aggs` and a `lower`
+            bound. The last row before an interval may be arbitrarily old, so a slice of time would
+            need copies of all earlier right rows. Streams are therefore divided only by key, and
+            keep the last right row of each key indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
             interval end that is computed from columns. `max_width` is required if there is such an
             end, because it determines how long rows are kept. A row whose end is farther away is

@@ -98,8 +98,8 @@ pub(crate) unsafe fn import(
     copy.release = Some(release_kept);
     copy.private_data = Box::into_raw(kept).cast();
     caught(|| {
-        // SAFETY: the copy is an array of this type according to the C data interface, as far as
-        // this can be checked.
+        // SAFETY: the copy is an array of this type according to the C data interface. Everything
+        // that can be checked has been checked.
         let data = unsafe { from_ffi_and_data_type(copy, data_type.clone()) };
         let invalid = |error: ArrowError| {
             Error::malformed(None, What::Typed(error.to_string(), data_type.clone()))

@@ -698,7 +698,7 @@ mod tests {
             std::thread::current().id()
         };
         let (one, other) = driver.within(|| driver.both(wait, wait));
-        assert_ne!(one, other, "each has a thread of its own");
+        assert_ne!(one, other, "each has a separate thread");
         assert_eq!(Driver::new(2, Stop::default()).both(|| 1, || 2), (1, 2));
     }
 

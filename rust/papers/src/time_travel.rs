@@ -29,6 +29,7 @@
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
 //!   [`recycle`](TimeTravel::recycle) is called, at which time there are no readers. A reader among
 //!   such rows therefore continues to the end of the list.
+//!
 //! A row that is in its list when a reader starts, and that is not cut off during the search, is
 //! found exactly once, at its position. A row that is inserted during the search is found once or
 //! not at all. The searching thread must select the rows it needs by their numbers.

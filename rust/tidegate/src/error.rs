@@ -51,7 +51,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     shown_up_to(text, 80)
 }
 
-/// Returns the first `most` characters of a text, and a mark if there are more.
+/// Returns the first `most` characters of a string, followed by an ellipsis if there are more.
 pub(crate) fn shown_up_to(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),

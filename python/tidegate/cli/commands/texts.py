@@ -1,4 +1,4 @@
-"""The help texts of the commands."""
+"""The help of the commands."""
 
 # "\b" preserves the line breaks of the paragraph that follows.
 EXIT_CODES = """\b

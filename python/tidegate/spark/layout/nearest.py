@@ -1,7 +1,7 @@
 """Finds the right rows outside a slice that its left rows can match, if rows have one partner.
 
 The partner of a left row is the nearest right row of its key, either before or after it. A right
-row is at home in the slice of its own time. The possible partners of a left row are therefore the
+row is at home in the slice of its time. The possible partners of a left row are therefore the
 right rows at home in its slice, the last one before the slice, and the first one after it::
 
     right rows of a key   │ a  b │    │   c   d │

@@ -216,7 +216,7 @@ class OverlapLayout(Places):
             yield self._copied(numbers[of != side], layers[of != side], rows)
 
     def _at_home(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Return the destinations of rows in layers of their own side."""
+        """Return the destinations of rows in layers of their side."""
         mine = rows.of(numbers)
         first, last = self.between(layers, mine.starts, _HOME, mine.hashes)
         return _Way(numbers, first, last, first)

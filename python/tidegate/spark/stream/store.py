@@ -299,7 +299,7 @@ class Processor(StatefulProcessor):
             mine = len(self._places)
             if header.format == _FORMAT and query == self._work.query:
                 message = f"the checkpoint has the state of {number} buckets, but this query has "
-                message += f"{mine}; give partitions={number}, "
+                message += f"{mine}; write partitions={number}, "
                 message += "or start the query with a new checkpoint location"
             raise tidegate.StateError(message)
         return header

@@ -68,7 +68,7 @@ def _tied(times: Integers) -> Integers:
 
 
 def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Return values that pyarrow sorts in the order of the column."""
+    """Return values that pyarrow sorts in the same order as the column's values."""
     if pa.types.is_floating(column.type):
         return _rising_bits(column)
     if pa.types.is_nested(column.type):

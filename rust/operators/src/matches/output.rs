@@ -221,7 +221,7 @@ impl Output {
 /// on whether it has one.
 fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     let Pairs { left, right, len, .. } = pairs;
-    // Without a partner, this is the row before the first one: `NO_ROW`.
+    // For an unmatched row, this wraps around to `NO_ROW`.
     let partner = |run: &Run| run.end.wrapping_sub(1);
     if how.keeps_left() {
         left.iter_mut().zip(first..).take(*len).for_each(|(left, row)| *left = row);

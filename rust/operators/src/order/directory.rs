@@ -3,7 +3,7 @@
 //!
 //! The range of a key's values is divided into *stretches* of equal length, about as many as there
 //! are values. The first position of each stretch is recorded. The position of a value is therefore
-//! between the start of its own stretch and the start of the next one.
+//! between the start of its stretch and the start of the next one.
 //!
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
@@ -386,8 +386,8 @@ fn note(
     let last = from + starts.len() as u32 - 1;
     let [begin, end] =
         [from, last].map(|number| values.partition_point(|&value| stretch(value) < number));
-    // A stretch starts after the last value of the previous stretches. Each value writes this
-    // position, and the last write remains.
+    // A stretch starts after the last value of the previous stretches. Each value writes the
+    // position after itself, and the last write remains.
     let starts = Slot::fill(starts, first + begin as u32);
     for (after, &value) in (first + begin as u32 + 1..).zip(&values[begin..end]) {
         starts[(stretch(value) - from) as usize + 1] = after;

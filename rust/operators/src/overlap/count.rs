@@ -14,7 +14,7 @@
 //! Row numbers are not needed. If left rows are sorted by start, or if there are few of them, they
 //! follow the sorted starts and the sorted ends of each key ([`follow`]). Other left rows are not
 //! sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are sorted only
-//! as far as lookups need them to be.
+//! where lookups reach them.
 //!
 //! The work is O((n + m) log m), regardless of the number of pairs. The starts and the ends of
 //! right rows are copied, which takes 16 bytes per row. For unsorted left rows, positions are

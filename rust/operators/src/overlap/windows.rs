@@ -224,7 +224,7 @@ impl KeyWindows {
         // it, and the start of its list.
         let (mut first, mut ended, mut list) = (at.start as u32, at.start, self.open.len());
         self.begin(i64::MIN, first, list);
-        // The number of rows that have to end before the next window, as far as it is known.
+        // A lower bound on the number of rows that have to end before the next window begins.
         let mut wanted = ENDED as usize;
         while let Some(&end) = sorted_ends.get(ended + wanted - 1) {
             let Some(time) = end.checked_add(1) else { break };

@@ -171,7 +171,7 @@ mod tests {
 
     /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
     /// scans the other side's window. The procedure then removes the oldest row of that window if
-    /// it is full, and adds the row to the window of its own side.
+    /// it is full, and adds the new row to the window of its side.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

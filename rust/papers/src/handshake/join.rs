@@ -355,7 +355,8 @@ impl<P: Predicate> HandshakeJoin<P> {
             + self.collector.buffered() * size_of::<ResultPair>()
     }
 
-    /// Returns how many candidate pairs each node has examined, as far as its thread has reported.
+    /// Returns how many candidate pairs each node has examined, according to the latest report of
+    /// its thread.
     pub fn comparisons(&self) -> Vec<u64> {
         self.figures.iter().map(|figures| figures.compared.get() as u64).collect()
     }

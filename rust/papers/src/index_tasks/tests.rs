@@ -12,7 +12,7 @@ use tidegate_operators::driver::Driver;
 type Rows = Vec<(usize, Option<i64>)>;
 
 /// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys
-/// within `within` of its own key.
+/// that differ from its key by at most `within`.
 fn tasks(
     rows: &[(usize, Option<i64>)],
     sides: usize,

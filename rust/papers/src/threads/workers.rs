@@ -1,4 +1,4 @@
-//! Threads that each have their own work until they are told to end.
+//! Threads that each do their own work until they are signalled to end.
 
 use std::fmt;
 use std::thread::JoinHandle;
@@ -9,7 +9,7 @@ use tidegate_operators::driver::OwnThreads;
 ///
 /// In a forked child process, none of the threads exist, and their owner does not try to end them.
 pub(crate) struct Workers {
-    /// Tells all threads to end.
+    /// Signals all threads to end.
     tell: Box<dyn Fn() + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
     process: u32,
@@ -42,7 +42,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Tells all threads to end, and waits until they have. A second call does nothing.
+    /// Signals all threads to end, and waits until they have. A second call does nothing.
     pub(crate) fn end(&mut self) {
         let threads = std::mem::take(&mut self.threads);
         if self.process != std::process::id() {

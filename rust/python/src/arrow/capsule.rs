@@ -1,6 +1,6 @@
 //! Arrow's capsules. Only this file trusts pointers from Python.
 //!
-//! `tidegate-import` checks the structure behind the pointer, as far as this is possible.
+//! `tidegate-import` checks everything that can be checked in the structure behind the pointer.
 
 #![allow(unsafe_code, reason = "a capsule is a pointer")]
 

@@ -22,7 +22,7 @@ const KEPT_SCHEMAS: usize = 64;
 ///
 /// Returns `None` for frames that pandas should convert: long ones, those whose index would become
 /// a column, and those that cannot be converted here. It also returns `None` for times with a time
-/// zone, for which pandas suppresses one of its own warnings.
+/// zone, for which pandas suppresses one of its warnings.
 pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_short = frame.len()? <= FEW_ROWS;
     if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {

@@ -388,7 +388,7 @@ impl Signals {
     }
 
     /// Returns an error if a signal handler raises an exception on the main thread. C code converts
-    /// it to an error of its own.
+    /// it to a different error.
     fn look(&self) -> tidegate::Result<()> {
         if self.main != Some(std::thread::current().id()) {
             return Ok(());

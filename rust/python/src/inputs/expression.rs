@@ -14,7 +14,7 @@ pub(crate) fn extract(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
     parse_sql(&text(ob, "tidegate.left and tidegate.right")?).map_err(raise)
 }
 
-/// Like [`extract`], but for an expression over single rows.
+/// Reads an expression over single rows in the same way as [`extract`].
 pub(crate) fn extract_row(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
     parse_row_sql(&text(ob, "tidegate.row")?).map_err(raise)
 }

@@ -54,7 +54,7 @@ impl Source {
     }
 
     /// Calls `work` with the source once the source is free. The call runs in the background if
-    /// many rows have to be sorted: the rows that the source holds back and `extra` new ones.
+    /// many rows have to be sorted: the rows that the source holds back and `rows` new ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,

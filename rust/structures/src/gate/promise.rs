@@ -99,11 +99,11 @@ pub trait Sources {
 /// The place in the merged order up to which rows are ready, according to what one reader has seen.
 ///
 /// A row `(ts, s)` is ready if, for every other source `j`, the pair `(promise(j), j)` sorts after
-/// `(ts, s)`. The promise of its own source never holds it back. The ready rows are therefore those
-/// that do not sort after the smallest `(promise(j), j)`, including ties, and this place is the
-/// frontier. Promises only rise, so a stale promise produces a frontier that is too low, never one
-/// that is too high. The heap keeps the promise last seen of each source, and only the promise at
-/// its top is read again.
+/// `(ts, s)`. The promise of source `s` itself never holds the row back. The ready rows are
+/// therefore those that do not sort after the smallest `(promise(j), j)`, including ties, and this
+/// place is the frontier. Promises only rise, so a stale promise produces a frontier that is too
+/// low, never one that is too high. The heap keeps the promise last seen of each source, and only
+/// the promise at its top is read again.
 #[derive(Clone, Debug)]
 pub struct Frontier {
     /// The open sources by the promise last seen, smallest first.

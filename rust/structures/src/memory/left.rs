@@ -29,7 +29,7 @@ mod linux {
         read_to_string(path).unwrap_or_default()
     }
 
-    /// Returns the number after a name, in a text with one name per line.
+    /// Returns the number after a name, in a string with one name per line.
     fn number(text: &str, name: &str) -> Option<usize> {
         let behind = text.lines().find_map(|line| line.strip_prefix(name))?;
         behind.trim_start_matches(':').split_whitespace().next()?.parse().ok()

@@ -49,7 +49,7 @@ fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(&into[..len]).ok()
 }
 
-/// Returns the room from the texts of `limits` and `statm`. In `limits`, each limit follows its
+/// Computes the room from the contents of `limits` and `statm`. In `limits`, each limit follows its
 /// name. `statm` counts pages: the first number is all addresses, and the sixth is the addresses of
 /// data.
 #[cfg(target_os = "linux")]

@@ -165,8 +165,8 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
-/// Checks whether the machine and the control group have a number of bytes left, as far as they
-/// report it.
+/// Checks whether the machine and the control group have a number of bytes left, if they report
+/// how many are left.
 pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     let is_short = |left: &usize| *left < bytes;
     if bytes < LOOKED_AT || left::left().filter(is_short).is_none() {
@@ -209,7 +209,7 @@ pub fn demand(bytes: usize) {
     room(bytes).unwrap_or_else(|error| error.raise());
 }
 
-/// Like [`demand`], but for a number of values of a type.
+/// Does the same as [`demand`] for a number of values of a type.
 #[inline]
 pub fn demand_values<T>(len: usize) {
     demand(bytes_of::<T>(len));

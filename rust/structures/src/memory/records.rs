@@ -379,11 +379,11 @@ mod avx512 {
         _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, record(2)), record(3))
     }
 
-    /// Like [`gather_two`], but for up to four columns.
+    /// Does the same as [`gather_two`] for up to four columns.
     ///
     /// # Safety
     ///
-    /// The requirements are the same as for [`gather_two`], but for up to four columns.
+    /// The requirements of [`gather_two`] apply, with up to four columns.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_four<const STREAMING: bool>(
         records: &[[u64; 4]],

@@ -458,7 +458,7 @@ fn numbers(
         DataType::Decimal32(_, scale)
         | DataType::Decimal64(_, scale)
         | DataType::Decimal128(_, scale) => *scale,
-        other => return Err(Error::bug(format!("{other} is no number"))),
+        other => return Err(Error::bug(format!("{other} is not a number"))),
     };
     let to = DataType::Decimal128(38, scale);
     let values = mapped::<Decimal128Type, i128>(

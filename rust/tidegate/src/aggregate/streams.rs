@@ -37,7 +37,7 @@ pub(crate) struct SortedSource {
     ts: Int64s,
     /// The batches of `table` that belong to this source.
     pub(crate) batches: std::ops::Range<usize>,
-    /// The rows that satisfy the predicate of each aggregate.
+    /// For each aggregate, the rows that satisfy its predicate.
     pub(crate) masks: Vec<Option<BitSet>>,
 }
 

@@ -29,8 +29,8 @@ const BATCH_ROWS: usize = 1 << 17;
 /// The target size, in bytes, of all columns of a batch in a table.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Like [`BATCH_BYTES`], but for batches that are read one by one. The size is small enough that a
-/// batch is still in a cache when it is read.
+/// The target size, in bytes, of batches that are read one by one. It is small enough that a batch
+/// is still in a cache when it is read.
 const STREAM_BYTES: usize = 4 << 20;
 
 /// The number of batches planned at a time, because a result can have more batches than memory has
@@ -444,7 +444,7 @@ impl Join {
         }
     }
 
-    /// Like [`count`](Self::count), but for left rows that may all be in the result.
+    /// Does the same as [`count`](Self::count) for left rows, which may all be in the result.
     fn count_left(&mut self, aggregation: &PartnerResults, rows: u64) -> Result<()> {
         match aggregation.keeps_all() {
             true => self.count(rows),

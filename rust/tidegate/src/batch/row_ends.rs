@@ -105,8 +105,8 @@ fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
 impl QueryPlan {
     /// Returns a start and an end for each row of a side, for an interval join whose ends are
     /// computed from columns. Rows of the two sides match only if their intervals overlap. For a
-    /// row that matches nothing, the start and the end are the row's time; for a row without a
-    /// time, they are 0. Returns `None` for other joins.
+    /// row that matches nothing, the start and the end are both the row's time. A missing time
+    /// counts as 0. Returns `None` for other joins.
     ///
     /// The rows must have the columns for which the plan was made; times are in the finer unit of
     /// both sides.

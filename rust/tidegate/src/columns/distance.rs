@@ -76,7 +76,7 @@ impl Distance {
             return Ok(());
         }
         Err(Error::argument(format!(
-            "within must not be negative or NaN, but for `{column}` it is {self}"
+            "within must not be negative or NaN, but it is {self} for `{column}`"
         )))
     }
 

@@ -99,7 +99,7 @@ impl Display for TypeName<'_> {
     }
 }
 
-/// Replaces arrow-rs's names for a type and its child types in a text with their Python names.
+/// Replaces arrow-rs's names for a type and its child types in a string with their Python names.
 ///
 /// ```
 /// use arrow_schema::DataType;

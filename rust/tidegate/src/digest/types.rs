@@ -57,7 +57,7 @@ pub(super) fn kind(data_type: &DataType) -> String {
     text.to_owned()
 }
 
-/// Combines a name and a kind into a text that no other name and kind can produce.
+/// Combines a name and a kind into a string that no other name and kind can produce.
 fn named(name: &str, kind: &str) -> String {
     format!(";{}:{name}={kind}", name.len())
 }

@@ -65,7 +65,7 @@ pub struct AsofJoin {
     pub tolerance: Option<Bound>,
     /// True if rows with equal times can be partners.
     pub allow_exact_matches: bool,
-    /// The options that all joins have. Right rows without a partner cannot be kept.
+    /// The options that all joins have. Unmatched right rows cannot be kept.
     pub options: JoinOptions,
 }
 

@@ -1,7 +1,7 @@
-//! The identity of a query: a text that determines its results and is stored in snapshots.
+//! The identity of a query: a string that determines its results and is stored in snapshots.
 //!
-//! Queries with the same text have the same results, so the text does not include threads, memory
-//! limits or algorithms.
+//! Queries with equal identities have the same results, so the identity does not include threads,
+//! memory limits or algorithms.
 
 use std::fmt::{Debug, Display, Write};
 

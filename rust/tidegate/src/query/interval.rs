@@ -261,7 +261,7 @@ impl IntervalJoin {
         )
     }
 
-    /// Like [`identity`](Self::identity), but for rows that arrive over time.
+    /// Does the same as [`identity`](Self::identity) for rows that arrive over time.
     pub(crate) fn stream_identity(
         &self,
         bounded: &IntervalBounds,

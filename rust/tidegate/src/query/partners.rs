@@ -168,7 +168,8 @@ impl PartnerAggregation {
             }
             PartnerJoin::Window(join) if join.algorithm.is_some() => {
                 return Err(Error::argument(
-                    "algorithm: aggregates of partners have an algorithm of their own; leave it out",
+                    "algorithm: aggregates of partners have their own algorithm; \
+                     omit this argument",
                 ));
             }
             _ => {}

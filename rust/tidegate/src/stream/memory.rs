@@ -320,9 +320,9 @@ impl Refusal {
             format!(", or fetch the late rows, which hold {late} bytes")
         };
         format!(
-            "{rows} need {asked} bytes beside {own} that the source holds. All wait for this source, so \
-             polls make no room within memory_limit = {limit}; set memory_limit to {enough_now} or \
-             more, or push fewer rows at a time{late}"
+            "{rows} need {asked} bytes in addition to {own} that the source holds. All wait for \
+             this source, so polls make no room within memory_limit = {limit}; set memory_limit \
+             to {enough_now} or more, or push fewer rows at a time{late}"
         )
     }
 }
@@ -412,7 +412,10 @@ mod tests {
             let own = memory.charge(0, 100).unwrap();
             let refused = memory.charge(0, 407).unwrap_err();
             let text = refused.say_for_ever("3 rows", 9);
-            assert!(text.contains("407 bytes beside") && text.contains("hold 9 bytes"), "{text}");
+            assert!(
+                text.contains("407 bytes in addition") && text.contains("hold 9 bytes"),
+                "{text}"
+            );
             assert!(
                 text.contains(&format!("set memory_limit to {} or more", refused.enough_now)),
                 "{text}"

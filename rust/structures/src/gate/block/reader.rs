@@ -206,8 +206,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Returns the promise of all sources together, as far as this reader has seen: no row that is
-    /// not ready yet has a smaller `ts`. Returns `None` after all sources have closed.
+    /// Returns the promise of all sources together, according to what this reader has seen: no row
+    /// that is not ready yet has a smaller `ts`. Returns `None` after all sources have closed.
     ///
     /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
     /// been returned.

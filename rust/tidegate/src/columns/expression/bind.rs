@@ -143,8 +143,8 @@ impl Predicate {
         }
     }
 
-    /// Like [`bind`](Self::bind), but for an expression over the rows of a single table, which is
-    /// treated as the left one.
+    /// Does the same as [`bind`](Self::bind) for an expression over the rows of a single table,
+    /// which is treated as the left one.
     ///
     /// # Errors
     ///

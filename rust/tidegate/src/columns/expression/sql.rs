@@ -121,7 +121,7 @@ fn parse(
     Ok(expr)
 }
 
-/// Parses the tokens of a text to a condition.
+/// Parses the tokens of a condition; `text` is its SQL text.
 fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
@@ -133,7 +133,7 @@ fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     expression(tree)
 }
 
-/// Returns the parser's message, including the position if a text ends too early.
+/// Returns the parser's message, including the position if the text ends too early.
 fn placed(told: &str, text: &str) -> String {
     let told = told.strip_prefix("sql parser error: ").unwrap_or(told);
     let Some(expected) = told.strip_suffix("found: EOF") else { return told.to_owned() };

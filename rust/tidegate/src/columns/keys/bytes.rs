@@ -136,7 +136,7 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
                 |code: u32| values.is_valid(code as usize).then(|| values.value(code as usize));
             codes.iter().for_each(|code| each(code.and_then(value)));
         }
-        other => return Err(Error::bug(format!("{other} is no string or binary type"))),
+        other => return Err(Error::bug(format!("{other} is not a string or binary type"))),
     }
     Ok(())
 }

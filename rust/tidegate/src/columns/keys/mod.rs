@@ -200,11 +200,11 @@ impl<'a> SideKeys<'a> {
     pub(crate) fn for_each_word(&self, mut each: impl FnMut(Option<i64>)) -> Result<()> {
         match self {
             SideKeys::Words(keys) => keys.for_each(0..keys.rows(), |key| each(key.copied())),
-            _ => Err(Error::bug("these keys are no words")),
+            _ => Err(Error::bug("these keys are not words")),
         }
     }
 
-    /// Like [`for_each_word`](Self::for_each_word), but for keys that are byte strings.
+    /// Does the same as [`for_each_word`](Self::for_each_word) for keys that are byte strings.
     pub(crate) fn for_each_bytes(&self, each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         match self {
             SideKeys::Bytes(keys) => keys.for_each(0..keys.rows(), each),

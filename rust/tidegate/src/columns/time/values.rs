@@ -60,8 +60,8 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
     read(table, column, &chunks, unit)
 }
 
-/// Like [`times`], but for a nullable column. Returns 0 for nulls, together with the numbers of
-/// their rows.
+/// Returns the times of a nullable column in `unit`, with 0 for nulls, and the numbers of the rows
+/// with nulls.
 pub(crate) fn times_or_nulls(
     table: &Table,
     column: usize,

@@ -255,10 +255,11 @@ impl AggregatePlan {
 /// Describes a design and, if it was chosen automatically, the reason for the choice.
 pub(crate) fn design(design: Option<Design>) -> &'static str {
     let Some(design) = design else {
-        return "slices, which is the fastest: a row goes to one slice, each source has states of its own";
+        return "slices, which is the fastest: a row goes to one slice, \
+                each source has its own states";
     };
     match design {
-        Design::Slices => "slices: a row goes to one slice, each source has states of its own",
+        Design::Slices => "slices: a row goes to one slice, each source has its own states",
         Design::MultiQueue => {
             "MQ: a queue with a lock for each source; one thread merges, and updates slices"
         }
@@ -337,7 +338,8 @@ fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
         }
         super::Windows::Session(_) => {
             return Err(Error::argument(
-                "algorithm: sessions have an algorithm of their own; leave it out, or choose windows with a size",
+                "algorithm: sessions have their own algorithm; omit this argument, \
+                 or choose windows with a size",
             ));
         }
     })

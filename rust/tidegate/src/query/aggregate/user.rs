@@ -160,7 +160,7 @@ impl Function {
         })
     }
 
-    /// Like [`of_floats`](Self::of_floats), but for integers, which are passed unchanged.
+    /// Does the same as [`of_floats`](Self::of_floats) for integers, which are passed unchanged.
     pub fn of_integers<F: UserFunction<Input = i64, Output: UserResult>>(
         name: &'static str,
     ) -> Self {

@@ -111,8 +111,8 @@ impl BandAlgorithm {
 }
 
 /// Creates a finder with one index per side, into which rows are inserted and in which other rows
-/// look up their matches. The index is boxed, so that the lookup code is compiled only once for all
-/// indexes.
+/// look up their matches. The index is boxed, so that all indexes share one compiled copy of the
+/// lookup code.
 fn buckets(sides: usize) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || -> Box<dyn WindowIndex> { Box::new(BucketIndex::new()) }))
 }

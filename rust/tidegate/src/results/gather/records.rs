@@ -112,8 +112,8 @@ impl Records {
         matches!(column.width, Some(4 | 8))
     }
 
-    /// Stores `columns` row by row, as far as the number of rows on both sides permits. Each column
-    /// is given with its position in the result.
+    /// Stores as many of `columns` row by row as the number of rows on both sides permits. Each
+    /// column is given with its position in the result.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),

@@ -440,7 +440,7 @@ impl AggregateTactic {
         let mut windows = self.no_windows()?;
         let bounds = StateBounds { rows: u64::MAX, chosen: self.rows.len() as u32, next: None };
         if !windows.restore(saved, &bounds) {
-            return Err(Error::bug("windows go on from their own state"));
+            return Err(Error::bug("windows can be restored from their own state"));
         }
         // States refer to groups by number, so either both are replaced or neither is.
         self.windows = windows;

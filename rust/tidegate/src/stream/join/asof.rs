@@ -120,7 +120,7 @@ fn join(
         }
     };
     let place = match plan.asof.strategy {
-        Strategy::Backward => "a left row at the place of its own time",
+        Strategy::Backward => "a left row at the place of its time",
         _ => "a left row at the place of the time from which no later row is nearer",
     };
     let threads = query.options.threads;

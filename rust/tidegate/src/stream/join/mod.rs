@@ -220,8 +220,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         let rows = self.take(common)?;
         if rows > 0 {
             self.settled = None;
-            // This runs on the caller's thread, or on one of the lasting threads, close to the
-            // others.
+            // The lasting threads stay awake meanwhile, because waking one takes longer than many
+            // parts of the work.
             common.driver.fit(rows).within(|| {
                 self.begin(common, rows)?;
                 self.go_on(common)

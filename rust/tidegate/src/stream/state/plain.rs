@@ -55,7 +55,7 @@ pub(crate) fn to_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         DataType::LargeListView(_) => one_by_one::<i64>(array.as_list_view()),
         DataType::RunEndEncoded(..) => downcast_run_array!(
             array => whole_runs(array),
-            other => unreachable!("{other} is no type of runs")
+            other => unreachable!("{other} is not run-end encoded")
         ),
         wanted => {
             let wanted = plain_type(wanted);

@@ -25,7 +25,7 @@ const TOGETHER: usize = 8;
 /// fixed-width values.
 const LARGE: usize = 1 << 16;
 
-/// Like [`LARGE`], but for columns of strings or lists, whose bytes have to fit in one array.
+/// The same number for columns of strings or lists, whose bytes have to fit in one array.
 const LARGE_OF_BYTES: usize = 1 << 13;
 
 /// Memory is released by copying the remaining rows if the released memory is at least this
@@ -214,7 +214,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops rows with smaller numbers, as far as they fill whole segments.
+    /// Drops rows with smaller numbers. Only segments without any other rows are removed.
     pub(crate) fn drop_before(&mut self, number: u64) {
         let gone = number.min(self.end) - self.first.min(self.end);
         self.records.iter_mut().for_each(|(_, rows)| rows.drop_front(gone as usize));

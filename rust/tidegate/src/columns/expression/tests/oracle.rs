@@ -531,7 +531,7 @@ fn float(x: &Cell) -> f64 {
             *x as f64 / 10_f64.powi(i32::try_from(*scale).expect("few digits"))
         }
         Float(x) => *x,
-        other => panic!("{other:?} is no number"),
+        other => panic!("{other:?} is not a number"),
     }
 }
 
@@ -586,7 +586,7 @@ fn decimal(x: &Cell) -> (i128, u32) {
     match x {
         Whole(x) => (i128::from(*x), 0),
         Cell::Decimal(x, scale) => (*x, *scale),
-        other => panic!("{other:?} is no decimal"),
+        other => panic!("{other:?} is not a decimal"),
     }
 }
 

@@ -51,7 +51,7 @@ impl Source {
         Ok(())
     }
 
-    /// Raises the promise of an idle source to `ts`, as far as the other sources have advanced.
+    /// Raises the promise of an idle source to `ts`, up to which the other sources have advanced.
     pub(crate) fn go_with(&mut self, ts: i64) -> Result<()> {
         if self.is_idle && self.gate.is_some() && ts > self.reorder.watermark() {
             let change = self.promise_of(ts)?;
