@@ -25,6 +25,8 @@ PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 STYLE = re.compile(r"<style scoped>.*?</style>\n*|(?<=<table) [^>]*", re.DOTALL)
 COPIED = {".css", ".csv", ".js", ".png", ".svg"}
 DOCS = Path("docs")
+# Pages for contributors, which would hide the answers for users in the results of a search.
+UNSEARCHED = ("benches", "python/tidegate", "rust", "tests")
 
 
 def shown(cell: dict[str, Any]) -> str:
@@ -170,7 +172,9 @@ def main(folder: str) -> None:
         if text is None:
             shutil.copyfile(page, target)
         else:
-            target.write_text(text, "utf-8")
+            unsearched = any(map(page.is_relative_to, UNSEARCHED))
+            front = "---\nsearch:\n  exclude: true\n---\n\n" if unsearched else ""
+            target.write_text(front + text, "utf-8")
     pages_in_lines, texts = listed(Path(folder))
     (Path(folder) / "llms.txt").write_text(pages_in_lines, "utf-8")
     (Path(folder) / "llms-full.txt").write_text(texts, "utf-8")

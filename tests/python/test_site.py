@@ -145,6 +145,7 @@ def test_the_search_finds_ordinary_words(site, words, page):
         )
     }
     assert page in found
+    assert [at for at in found if at.startswith(("repository/rust/", "repository/tests/"))] == []
 
 
 class Served(SimpleHTTPRequestHandler):
