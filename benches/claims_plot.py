@@ -112,7 +112,7 @@ def drawing(lines: list[Line]) -> str:
         drawn.append(text(BEGIN + UNIT + 8, y + STEP + 13, "tidegate, 1x"))
         y += 2 * STEP
         for line in forms:
-            drawn += [text(BEGIN, y + 15, line["form"], "note"), *bar(line, y + STEP)]
+            drawn += [text(BEGIN, y + 14, line["form"], "note"), *bar(line, y + STEP)]
             y += 2 * STEP + 2
         y += STEP // 2
     x = BEGIN

@@ -21,6 +21,8 @@ from typing import Any
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
+# A picture that is a paragraph; on the site, it links to its file, which shows it in full size.
+PICTURE = re.compile(r"^(!\[[^]]*\]\(([^)]+)\))$", re.MULTILINE)
 # Removes the styles of data frames, so that they look like other tables on the site.
 STYLE = re.compile(r"<style scoped>.*?</style>\n*|(?<=<table) [^>]*", re.DOTALL)
 COPIED = {".css", ".csv", ".js", ".png", ".svg"}
@@ -114,6 +116,7 @@ def pages() -> dict[Path, str | None]:
         text = read(page)
         if page.suffix in {".md", ".ipynb"}:
             text = outside_of_blocks(text, LINK, link)
+            text = outside_of_blocks(text, PICTURE, r"[\1](\2)")
         found[page] = PROMPTS.sub("```pycon\n", text)
     return found
 
