@@ -5,6 +5,8 @@
 PYTHON ?= python3
 SCRIPTS := .github/scripts
 VENV := .venv
+# The versions of the development tools, so that a new release of a linter breaks no build.
+LOCK := .github/requirements-dev.txt
 
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
@@ -28,7 +30,7 @@ MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign options check prose audit format site bench claims wheel clean
+.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign lock options check prose audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +40,7 @@ install: $(RELEASE) ## Build the package for speed and install it in .venv, with
 # The demo uses the installed build, if there is one. A development build takes half as long as a
 # release build.
 demo: $(if $(wildcard $(RELEASE)),$(RELEASE),$(MODULE)) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, plot.
-	pip install --group demo
+	pip install --constraint $(LOCK) --group demo
 	$(SCRIPTS)/demo.sh
 
 quick: $(DEVELOP) ## Run the core tests: Rust unit tests, and fast Python tests with fewer random cases.
@@ -70,6 +72,10 @@ fuzz: ## Run each fuzz target for T seconds: make fuzz T=60; or only some: make 
 
 campaign: $(DEVELOP) ## Stress-test for hours with fuzz targets, far more random cases, and kills: make campaign HOURS=8.
 	$(SCRIPTS)/campaign.sh $(or $(HOURS),1)
+
+lock: $(VENV)/.pip ## Lock the versions of the development tools; ARGS=--upgrade uses the newest ones.
+	pip install uv
+	$(SCRIPTS)/lock.sh $(ARGS)
 
 options: ## Write the options of python/tidegate/options.py into signatures, docstrings and docs.
 	python3 .github/scripts/options.py
@@ -112,8 +118,8 @@ $(VENV)/.pip:
 	$(SCRIPTS)/environment.sh $(PYTHON) $(VENV)
 	touch $@
 
-$(VENV)/.tools: $(VENV)/.pip pyproject.toml
-	pip install --group build --group check --group docs --group test
+$(VENV)/.tools: $(VENV)/.pip $(LOCK) pyproject.toml
+	pip install --constraint $(LOCK) --group build --group check --group docs --group test
 	touch $@
 
 $(RELEASE): $(VENV)/.pip $(SOURCES)
@@ -123,12 +129,12 @@ $(RELEASE): $(VENV)/.pip $(SOURCES)
 
 # A first build is not incremental, because new users build only once.
 $(MODULE): export CARGO_INCREMENTAL := 0
-$(MODULE): $(VENV)/.pip $(RUST)
+$(MODULE): $(VENV)/.pip $(LOCK) $(RUST)
 	rm -f $(RELEASE)
 	$(SCRIPTS)/develop.sh --group demo
 	touch $@
 
-$(DEVELOP): $(VENV)/.pip $(RUST)
+$(DEVELOP): $(VENV)/.pip $(LOCK) $(RUST)
 	rm -f $(RELEASE)
 	$(SCRIPTS)/develop.sh --group check --group docs --group test
 	touch $(VENV)/.tools $(MODULE) $@

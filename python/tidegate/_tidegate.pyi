@@ -763,9 +763,9 @@ class Operator(Generic[_StatsT_co]):
                 lost, and the poll can be repeated. The error is also raised if the system has no
                 memory left. If that happens in the middle of the work, all later polls raise the
                 same error.
-            TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
-                polls raise the same error, because rows would be missing from later results.
+            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+                its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
+                rows could be missing from later results.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -1087,9 +1087,9 @@ class Operator(Generic[_StatsT_co]):
                 lost, and the call can be repeated. The error is also raised if the system has no
                 memory left. If that happens in the middle of the work, all later polls raise the
                 same error.
-            TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window starts or ends outside the range of 64 bits. Later
-                polls raise the same error, because rows would be missing from later results.
+            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+                its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
+                rows could be missing from later results.
 
         Example:
             >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)

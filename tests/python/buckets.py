@@ -1,4 +1,4 @@
-"""Buckets of streams without Spark: fed by PySpark's own in-memory stand-in for its state store."""
+"""Buckets of streams without Spark, fed by PySpark's in-memory test double of its state store."""
 
 from collections import Counter
 from typing import Any
@@ -13,7 +13,7 @@ from tidegate.spark.stream.operators import Work
 
 
 def us(steps: int) -> np.timedelta64:
-    """A length of microseconds."""
+    """Convert microseconds to a duration."""
     return np.timedelta64(steps, "us")
 
 
@@ -30,7 +30,7 @@ def read(output: list[Row], late: int | None) -> list[dict[str, Any]]:
 
 
 class Bucket:
-    """A bucket in a stream, and what came out of it."""
+    """A bucket in a stream, and its output."""
 
     def __init__(self, work: Work, number: int = 0) -> None:
         self.number = number
@@ -40,11 +40,11 @@ class Bucket:
             eventTimeExtractor=lambda _: 2**62,
         )
         self.output: list[Row] = []
-        # Of the last micro-batch, one dict at most.
+        # The numbers of the last micro-batch, in at most one dict.
         self.numbers: list[dict[str, Any]] = []
 
     def batch(self, watermark: int, *packs: Row) -> None:
-        """A micro-batch. Spark, too, tells of expired timers after the input."""
+        """Process a micro-batch. Like Spark, report expired timers after the input."""
         self.tester._currentWatermarkMs = watermark // 1000
         self.tester.handle.setWatermark(watermark // 1000)
         found = self.tester.test(self.number, list(packs)) if packs else []
@@ -54,13 +54,13 @@ class Bucket:
 
     @property
     def entries(self) -> dict[Any, Any]:
-        """The entries in the store that have rows."""
+        """Return the entries in the store that have rows."""
         found = self.tester.peekMapState("entries", self.number)
         return {key: entry for key, entry in found.items() if key != store._HEADER}
 
     @property
     def header(self) -> store.Header | None:
-        """What the store says of the bucket as a whole."""
+        """Return the header of the bucket from the store."""
         found = self.tester.peekMapState("entries", self.number).get(store._HEADER)
         return None if found is None else store.read_header(found)
 

@@ -1,7 +1,8 @@
-"""Arrow's C structures, built with ctypes, to be spoiled and handed out as a faulty producer would.
+"""Arrow's C structures, built with ctypes, to be corrupted and exported as a faulty producer would.
 
-Each is a copy of what pyarrow exports, whose release function does nothing: pyarrow's own would
-stumble over the very fields that are spoiled. What is exported lives as long as the process.
+Each is a copy of a structure that pyarrow exports, with a release function that does nothing.
+pyarrow's own release function would fail on the corrupted fields. Exported structures live as long
+as the process.
 """
 
 import ctypes as c
@@ -79,7 +80,7 @@ def function(of: object) -> int:
 
 
 def pointers(given: int | None, count: int) -> int | None:
-    """Copy a list of pointers, with room for some that are null."""
+    """Copy a list of pointers, with room for some null pointers."""
     if not given:
         return given
     copy = (P * (count + 4))()
@@ -88,7 +89,7 @@ def pointers(given: int | None, count: int) -> int | None:
 
 
 def copied(kind, address, release):
-    """Copy an exported structure with all below it."""
+    """Copy an exported structure and everything below it."""
     copy = kept(kind.from_buffer_copy(kind.from_address(address)))
     copy.release = function(release)
     copy.children = pointers(copy.children, copy.n_children)
@@ -111,7 +112,7 @@ def children(node):
 
 
 def nodes(node):
-    """Yield a structure and all below it."""
+    """Yield a structure and everything below it."""
     yield node
     for child in children(node):
         yield from nodes(child)
@@ -134,7 +135,7 @@ new_capsule.argtypes = [P, c.c_char_p, P]
 
 
 class AsArray:
-    """Hands out one batch by `__arrow_c_array__`."""
+    """Exports one batch through `__arrow_c_array__`."""
 
     def __init__(self, schema: Schema, array: Array) -> None:
         self.schema, self.array = schema, array
@@ -148,7 +149,7 @@ class AsArray:
 
 
 class AsSchema:
-    """Hands out a schema."""
+    """Exports a schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -158,7 +159,7 @@ class AsSchema:
 
 
 class AsStream:
-    """Hands out batches by `__arrow_c_stream__`, then an error if there is one."""
+    """Exports batches through `__arrow_c_stream__`, then an error if there is one."""
 
     def __init__(
         self, schema: Schema, *arrays: Array, error: int = 0, reason: bytes | None = None

@@ -1,8 +1,9 @@
-"""How hard random tests try: `CAMPAIGN=20` in the environment has them try 20 times as much.
+"""How many cases random tests try: with `CAMPAIGN=20` in the environment, 20 times as many.
 
-`CAMPAIGN=0.2` has them try a fifth as much. In these and in a default run `rng` draws the same
-every time. In a campaign, which is more than a default run, it draws anew, and pytest's last lines
-have the seed: `CAMPAIGN=20:7` draws again what seed 7 drew. Hypothesis prints its own.
+With `CAMPAIGN=0.2` they try a fifth as many. With a factor of at most 1, and in a default run,
+`rng` draws the same values every time. A campaign has a larger factor and draws new values, and the
+last lines of pytest show the seed. `CAMPAIGN=20:7` repeats the draws of seed 7. Hypothesis prints
+its own seed.
 """
 
 import os
@@ -11,24 +12,24 @@ import random
 _factor, _, _seed = os.environ.get("CAMPAIGN", "1").partition(":")
 
 FACTOR = float(_factor)
-"""How many times as much is tried."""
+"""The factor for the number of tries."""
 
 ALL = FACTOR > 1
-"""Whether this is a campaign, which tries all cases that a default run has a sample of."""
+"""Whether this is a campaign, which tries all cases; a default run tries a sample."""
 
 SEED = int(_seed) if _seed else random.SystemRandom().randrange(2**32) if ALL else 0
-"""What all draws of this run begin with."""
+"""The seed of all draws in this run."""
 
-# Processes that tests start, and those of pytest-xdist, draw from the same seed.
+# Processes that tests start, and the workers of pytest-xdist, use the same seed.
 if "CAMPAIGN" in os.environ:
     os.environ["CAMPAIGN"] = f"{FACTOR:g}:{SEED}"
 
 
 def tries(default: int) -> int:
-    """Return how often to try what a default run tries so often."""
+    """Return the number of tries, given that of a default run."""
     return max(1, round(default * FACTOR))
 
 
 def rng(name: str) -> random.Random:
-    """Make the generator of one test, so that no test's draws depend on which others run."""
+    """Create a generator for one test. Its draws do not depend on which other tests run."""
     return random.Random(f"{SEED} {name}")  # noqa: S311 - for tests

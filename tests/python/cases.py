@@ -1,6 +1,6 @@
-"""The cases of a test: some in a default run, which meet each value, and all in a campaign.
+"""The cases of a test: a campaign runs all, and a default run a sample that includes each value.
 
-A Spark query takes a second, so that the product of what such a test varies would take minutes.
+A Spark query takes a second, so running the product of all varied arguments would take minutes.
 """
 
 import itertools
@@ -14,10 +14,10 @@ import campaign
 
 
 def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
-    """Vary the arguments of these names, as `parametrize` does with a product.
+    """Vary the named arguments, as `parametrize` does with a product.
 
     By default there are as many cases as the longest axis has values. Each value of a shorter axis
-    is in several cases, drawn so that the values of two axes meet in any way.
+    is used in several cases, at random, so that values of two axes meet in any combination.
     """
     names = tuple(axes)
     values = [[*axis] for axis in axes.values()]
@@ -32,15 +32,15 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(names, [*zip(*columns, strict=True)])
 
 
-of_campaigns = pytest.mark.skipif(not campaign.ALL, reason="of campaigns")
-"""What a test is marked with that another one makes needless in a default run."""
+of_campaigns = pytest.mark.skipif(not campaign.ALL, reason="runs only in campaigns")
+"""Marks for tests that another test makes unnecessary in a default run."""
 
 
 def keys_of_all_types(keys: Mapping[str, pa.Array]) -> pa.Table:
-    """Make a table with a key of each type, for one query in place of a query for each type.
+    """Create a table with a key of each type, so that one query covers all types.
 
-    Each row varies the key of one type, which column `kind` tells. All other keys of the row are
-    alike in all rows, so that two rows of a kind have equal keys if those of their type are equal.
+    Each row varies the key of one type, which column `kind` names. All other keys are the same in
+    all rows. Two rows of a kind therefore have equal keys if their keys of that type are equal.
     """
     rows = [(kind, at) for kind, key in keys.items() for at in range(len(key))]
     columns = {

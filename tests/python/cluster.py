@@ -1,10 +1,10 @@
-"""An application for tests of clusters: what the tests ask for, on one cluster.
+"""An application that runs the parts of the cluster tests on one cluster.
 
     python cluster.py FOLDER PARALLELISM,... QUERY,...
 
-FOLDER has `example.py`, which makes the session, and for each of the queries, of
-`streaming_query.QUERIES`, a folder of `streaming`. Every part leaves a file or folder there. Tasks
-kill their executor. Tasks of the last query also kill the worker that runs it.
+FOLDER contains `example.py`, which creates the session, and for each query, named in
+`streaming_query.QUERIES`, a folder of `streaming`. Every part writes a file or folder there. Tasks
+kill their executor. Tasks of the last query also kill the worker that runs the executor.
 """
 
 import os
@@ -34,13 +34,13 @@ from spark_session import settings
 ROOT = Path(__file__).parents[2]
 ROWS = 8_000
 
-# Executors of a stream that are killed. Of two workers one has to be left.
+# The number of a stream's executors that are killed. One of the two workers must survive.
 KILLS = 2 if campaign.ALL else 1
 KILLS_OF_LAST = 1
 
 
 def manual(begin: str) -> str:
-    """The first block of the manual's page that begins with this."""
+    """Return the first block of the manual's page that begins with this text."""
     text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
     return re.findall(rf"^```{begin}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
 
@@ -48,11 +48,11 @@ def manual(begin: str) -> str:
 def ran(
     folder: Path, master: str, parallelisms: Sequence[str], queries: Sequence[str]
 ) -> Callable[[str], Path]:
-    """Run the application on a cluster, and give what a part of it has left."""
+    """Run the application on a cluster, and return the output folder of a part."""
     example = manual("python")
     assert '.master("local[*]")' in example
     (folder / "example.py").write_text(example.replace("local[*]", master))
-    # What an administrator sets for all programs.
+    # The settings that an administrator makes for all programs.
     defaults = folder / "spark-defaults.conf"
     java = (f"spark.{side}.extraJavaOptions" for side in ("driver", "executor"))
     options = spark_session.SHORT | dict.fromkeys(java, spark_session.JVM)
@@ -81,7 +81,7 @@ def ran(
 
 
 def kill(*, with_worker: bool) -> None:
-    """Kill the executor that runs the task, and the worker that runs the executor."""
+    """Kill the executor that runs the task, and optionally the worker that runs the executor."""
     executor = _parent(os.getppid())
     assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
     worker = _parent(executor)
@@ -96,14 +96,14 @@ def _parent(process: int) -> int:
 
 
 def markers(folder: Path) -> list[Path]:
-    """A file for each executor that was killed."""
+    """Return the marker files of the killed executors."""
     return [*folder.glob("killed-*")]
 
 
 def join(session: SparkSession, folder: Path, parallelism: str) -> None:
-    """Join, while the first task that has results kills its executor.
+    """Join, while the first task with results kills its executor.
 
-    Leaves the number of pairs, the number of different ones, and the sum of their numbers.
+    Writes the number of pairs, the number of distinct pairs, and the sum of their numbers.
     """
     rows = session.range(ROWS, numPartitions=4).selectExpr("id", "id % 7 as key", "id * 3 as ts")
     marker = folder / f"killed-{parallelism}"
@@ -134,7 +134,7 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
 
 
 def expected() -> list[int]:
-    """What `join` leaves of the native join."""
+    """Return the numbers that `join` would write for the native join."""
     ids = np.arange(ROWS)
     table = pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
     pairs = tidegate.interval_join(table, table, on="ts", by="key", lower=-50, upper=50)
@@ -145,7 +145,8 @@ def expected() -> list[int]:
 def stream(session: SparkSession, folder: Path, query: str, *, is_last: bool) -> None:
     """Run a query on `folder`, while tasks of the first micro-batches kill their executors.
 
-    Of each, one that has results does, and leaves a `killed-BATCH`. All rows are in `rows.parquet`.
+    In each of these micro-batches, a task with results kills its executor and leaves the file
+    `killed-BATCH`. All result rows are written to `rows.parquet`.
     """
     kills = KILLS_OF_LAST if is_last else KILLS
 
@@ -164,7 +165,7 @@ def stream(session: SparkSession, folder: Path, query: str, *, is_last: bool) ->
         writer = found.mapInArrow(killed, found.schema).writeStream.trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint")).format("parquet")
         writer.start(str(folder / "found")).awaitTermination()
-    # The sink's own log tells which files count.
+    # The sink's log lists the valid files.
     pq.write_table(session.read.parquet(str(folder / "found")).toArrow(), folder / "rows.parquet")
 
 

@@ -1,4 +1,4 @@
-"""Runs the command `tidegate` for tests, on two small tables whose join is written out."""
+"""Runs the command `tidegate` for tests, on two small tables with a literal expected result."""
 
 import subprocess
 import sys
@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
 
-# A second is the unit that CSV readers find, so that every format gives the same table.
+# CSV readers infer seconds as the unit, so every format yields the same table.
 SECONDS = pa.timestamp("s")
-# Seconds until a test gives up what it waits for.
+# The seconds until a test stops waiting.
 PATIENCE = 60
 JOIN = ["--on", "ts", "--by", "symbol", "--lower", "-5s", "--upper", "0s"]
 
@@ -51,13 +51,13 @@ def run(*arguments: str) -> Result:
 
 
 def shell(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run the command as a process of its own."""
+    """Run the command as a separate process."""
     command = [sys.executable, "-m", "tidegate", *arguments]
     return subprocess.run(command, input=given, capture_output=True, check=False, timeout=120)
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
@@ -65,7 +65,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def write(table: pa.Table, path: Path) -> None:
-    """Write a file with pyarrow alone, in the format of its ending."""
+    """Write a file with pyarrow alone, in the format of its extension."""
     if path.name.endswith((".parquet", ".pq")):
         pq.write_table(table, path)
     elif ".csv" in path.name:
@@ -79,7 +79,7 @@ def write(table: pa.Table, path: Path) -> None:
 
 
 def read(path: Path) -> pa.Table:
-    """Read a file with pyarrow alone, strictly in the format of its ending."""
+    """Read a file with pyarrow alone, strictly in the format of its extension."""
     if path.name.endswith((".parquet", ".pq")):
         return pq.read_table(path)
     if ".csv" in path.name:
@@ -91,5 +91,5 @@ def read(path: Path) -> pa.Table:
 
 
 def read_pairs(path: Path) -> pa.Table:
-    """Read a file of trades and quotes; Parquet has no seconds and gives milliseconds instead."""
+    """Read a file of trades and quotes. Parquet stores milliseconds; they are cast to seconds."""
     return read(path).cast(PAIRS.schema)

@@ -1,4 +1,4 @@
-"""What all tests share: how hard Hypothesis tries, and where the real data lies."""
+"""Settings shared by all tests: the number of Hypothesis examples, and the folder of real data."""
 
 import os
 import re
@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 
 import campaign
 
-# Examples have no deadline, for a busy machine would then fail tests of correct code. What 50 of
-# them do not find, the thousands of a campaign are for.
+# Examples have no deadline, because correct code would miss it on a busy machine. A campaign runs
+# thousands of examples to find what these 50 miss.
 settings.register_profile(
     "tidegate",
     max_examples=campaign.tries(200 if campaign.ALL else 50),
@@ -25,10 +25,10 @@ settings.register_profile(
 )
 settings.load_profile("tidegate")
 
-# A shell has what it runs in the background ignore Ctrl-C, and children inherit that: those that
-# are sent one would never hear of it.
+# A shell makes its background commands ignore Ctrl-C, and their children inherit this. Tests that
+# send Ctrl-C to children would then never stop them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# So does `nohup` with a hang-up.
+# `nohup` makes its command ignore SIGHUP in the same way.
 if sys.platform != "win32":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -79,22 +79,22 @@ Single tests of other files that take seconds have the marker `slow`.
 
 
 APART = re.compile(r"test_spark_(cluster|connect)")
-"""The files whose Spark is in processes of its own."""
+"""The files that run Spark in separate processes."""
 
 SHARED = re.compile(r"test_spark(?!_(cluster|connect|layout|overlap_layout|state))")
-"""The files that share a session of Spark; layouts and states are tested without one."""
+"""The files that share a Spark session; layouts and states are tested without one."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """With `--dist loadfile`, files that share a session of Spark go to one process.
+    """With `--dist loadfile`, run all files that share a Spark session in one process.
 
-    A second session would pay for Java's first run of each plan once more. No other file takes
-    nearly as long, so these files come first.
+    A second session would repeat Java's slow first run of each plan. No other file takes nearly as
+    long, so these files run first.
     """
     if config.getvalue("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not every Python has it
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - optional
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
@@ -105,10 +105,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files that share a session of Spark come first, then those apart: these take minutes.
+    """Run the files that share a Spark session first, then those with separate Spark processes.
 
-    Other slow files come next, so that short ones fill the processes in the end. A campaign gives
-    each test as much more time as it tries more.
+    These files take minutes. Other slow files follow, so that short files keep the processes busy
+    at the end. A campaign extends each test's time limit by the factor of its tries.
     """
     items.sort(
         key=lambda item: (
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of real data; each folder in it has a README with its source and its counts."""
+    """Return the folder of real data. Each subfolder has a README with source and row counts."""
     folder = Path(__file__).parents[1] / "data"
     assert (folder / "nycflights13" / "README.md").is_file()
     return folder
@@ -136,7 +136,7 @@ def data() -> Path:
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start the command `tidegate`, and end it with the test."""
+    """Start the command `tidegate`, and end it when the test ends."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:

@@ -1,9 +1,9 @@
-"""An application for `test_spark_connect.py`: queries of a session of Spark Connect.
+"""An application for `test_spark_connect.py`: queries of a Spark Connect session.
 
     python connect.py FOLDER
 
-FOLDER has `left.parquet` and `right.parquet`. The rows of a query are left in `QUERY.parquet`; what
-an error says, in `QUERY.txt`.
+FOLDER contains `left.parquet` and `right.parquet`. The rows of a query are written to
+`QUERY.parquet`, and the text of an error to `QUERY.txt`.
 """
 
 import os
@@ -30,7 +30,7 @@ JOINS: dict[str, tuple[str, dict[str, Any]]] = {
     "broadcast": ("interval_join", {**NEAR, "how": "left", "parallelism": "broadcast"}),
 }
 if campaign.ALL:
-    # Divided as the first.
+    # Divided in the same way as the first query.
     JOINS["aggs"] = ("interval_join", {**NEAR, "aggs": AGGS})
     JOINS["band"] = ("band_join", {"on": "ts", "within": 3, "how": "anti", "by": "k"})
 

@@ -1,6 +1,6 @@
 """Draws random joins for property tests: tables, conditions, bounds and their spellings.
 
-What is drawn is small, so that ties, empty sides and ends that just match are frequent.
+The drawn data is small, so ties, empty sides and bounds that just match are frequent.
 """
 
 import datetime as dt
@@ -18,8 +18,8 @@ from tidegate import Expr, left, right
 KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 CLOSED = ["both", "left", "right", "neither"]
 
-# For each kind of key, values of which some are equal, and types that hold all of them. The types
-# of the two sides are drawn apart.
+# For each kind of key: values, some of which are equal, and types that can hold all of them. The
+# types of the two sides are drawn independently.
 KEYS: list[tuple[list[object], list[pa.DataType]]] = [
     ([0, 1, 2, 100, None], [pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()]),
     ([-(2**63), 2**63 - 1, 0, 1, None], [pa.int64()]),
@@ -41,7 +41,7 @@ KEYS: list[tuple[list[object], list[pa.DataType]]] = [
     ),
 ]
 
-# Types of time that may meet on the two sides.
+# Time types that may be combined on the two sides.
 TIMES: list[list[pa.DataType]] = [
     [pa.int32(), pa.int64(), pa.uint32(), pa.uint64()],
     [pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns"), pa.date32()],
@@ -51,7 +51,7 @@ TIMES: list[list[pa.DataType]] = [
 
 @dataclass(frozen=True)
 class Condition:
-    """A `where` as tidegate takes it, and as the nested loop does."""
+    """A `where` in two forms: as tidegate accepts it, and as the nested loop evaluates it."""
 
     text: str | Expr | None
     holds: Callable[[oracle.Row, oracle.Row], bool | None]
@@ -77,7 +77,7 @@ CONDITIONS = [
 
 
 def chunked(draw: st.DrawFn, values: list[object], type_: pa.DataType) -> pa.ChunkedArray:
-    """The values in up to three chunks, some of them empty, some of them slices of longer ones."""
+    """Divide the values into up to three chunks, some of them empty or slices of longer arrays."""
     cuts = sorted(draw(st.lists(st.integers(0, len(values)), max_size=2)))
     whole = pa.array(values, type_)
     ends = zip([0, *cuts], [*cuts, len(values)], strict=True)
@@ -86,14 +86,14 @@ def chunked(draw: st.DrawFn, values: list[object], type_: pa.DataType) -> pa.Chu
 
 @st.composite
 def keys(draw: st.DrawFn) -> tuple[list[object], list[pa.DataType]]:
-    """A few values, so that equal ones are frequent, and the types that they may have."""
+    """Draw a few values, so that equal ones are frequent, and the types that they may have."""
     values, types = draw(st.sampled_from(KEYS))
     return draw(st.lists(st.sampled_from(values), min_size=1, max_size=3)), types
 
 
 @st.composite
 def sides(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, list[str]]:
-    """Two tables, of times `ts`, keys, a number `x` for conditions and the row's number."""
+    """Draw two tables with times `ts`, keys, a number `x` for conditions, and the row number."""
     time_types = draw(st.sampled_from(TIMES))
     kinds = draw(st.lists(keys(), max_size=2))
     key_names = [f"k{at}" for at in range(len(kinds))]
@@ -115,7 +115,7 @@ def sides(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, list[str]]:
 
 
 def moments(type_: pa.DataType) -> st.SearchStrategy[int]:
-    """Times close to each other, in steps of the type: whole ticks, and a step after one."""
+    """Draw times that are close together, in steps: whole ticks, or one step after a tick."""
     if pa.types.is_integer(type_):
         return st.integers(0, 6)
     if type_ == pa.date32():
@@ -128,7 +128,7 @@ def moments(type_: pa.DataType) -> st.SearchStrategy[int]:
 
 @st.composite
 def joins(draw: st.DrawFn, left_type: pa.DataType, right_type: pa.DataType) -> oracle.Join:
-    """Bounds of both signs, none, of length zero, and between two steps of the times."""
+    """Draw bounds: of both signs, missing, of length zero, or between two steps of the times."""
     if pa.types.is_integer(left_type):
         offsets, tick = st.just(0), 1
     else:
@@ -145,21 +145,21 @@ def joins(draw: st.DrawFn, left_type: pa.DataType, right_type: pa.DataType) -> o
 
 
 def spelled(draw: st.DrawFn, bound: int | None, time_type: pa.DataType):
-    """A bound in one of the forms that tidegate takes."""
+    """Write a bound in one of the forms that tidegate accepts."""
     if bound is None or pa.types.is_integer(time_type):
         return bound
     forms: list[object] = [f"{bound}ns", np.timedelta64(bound, "ns")]
     if bound % 1_000 == 0:
         forms.append(dt.timedelta(microseconds=bound // 1_000))
     if bound == 0:
-        # The only integer that has the same meaning in any unit.
+        # Zero is the only integer that has the same meaning in any unit.
         forms.append(0)
     return draw(st.sampled_from(forms))
 
 
 @st.composite
 def calls(draw: st.DrawFn):
-    """Two tables, a join as the oracle knows it, and its arguments."""
+    """Draw two tables, a join for the oracle, and the arguments of the same join."""
     left_table, right_table, names = draw(sides())
     types = [table.schema.field("ts").type for table in (left_table, right_table)]
     condition = draw(st.sampled_from(CONDITIONS))

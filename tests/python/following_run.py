@@ -1,4 +1,4 @@
-"""Joins and aggregations with `--follow --state`: their inputs, step by step, and their runs."""
+"""Joins and aggregations with `--follow --state`: their growing inputs, and their runs."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 def table(side: int, first: int, rows: int) -> pa.Table:
-    """Some rows of an input, in order of time."""
+    """Return some rows of an input, in order of time."""
     numbers = range(first, first + rows)
     return pa.table(
         {
@@ -41,33 +41,33 @@ class Growing:
         self._files = [pa.OSFile(str(folder / name), "wb") for name in INPUTS]
         self._writers = [pa.ipc.new_stream(file, table(0, 0, 1).schema) for file in self._files]
         self._rows = first
-        # The columns are there at once.
+        # The columns are written immediately.
         for writer, file in zip(self._writers, self._files, strict=True):
             writer.write_batch(table(0, 0, 1).to_batches()[0][:0])
             file.flush()
 
     def grow(self, rows: int) -> None:
-        """Add rows to each."""
+        """Add rows to each input."""
         for side, (writer, file) in enumerate(zip(self._writers, self._files, strict=True)):
             writer.write_table(table(side, self._rows, rows))
             file.flush()
         self._rows += rows
 
     def end(self) -> None:
-        """Say that no more come."""
+        """End both streams."""
         for writer, file in zip(self._writers, self._files, strict=True):
             writer.close()
             file.close()
 
 
 def command(query: str, out: str, *more: str, every: str = "1ms") -> list[str]:
-    """Follow the inputs."""
+    """Return the arguments of a command that follows the inputs."""
     options = ["--follow", "--state", "state", "--checkpoint", every, "-o", out]
     return [query, *INPUTS, *QUERIES[query], *options, *more]
 
 
 def stopped(arguments: list[str], work: Callable[[], None]) -> Result:
-    """Run a command in this process, and stop it by Ctrl-C once some work is done beside it."""
+    """Run a command and, at the same time, `work`; after `work`, stop the command with Ctrl-C."""
     failures: list[BaseException] = []
 
     def do() -> None:
@@ -89,14 +89,14 @@ def stopped(arguments: list[str], work: Callable[[], None]) -> Result:
 
 
 def counted(folder: Path) -> bool:
-    """Tell whether the state counts all that the inputs have."""
+    """Return whether the state counts everything in the inputs."""
     saved = Saved.load(str(folder / "state"))
     sizes = [(folder / name).stat().st_size for name in INPUTS]
     return saved is not None and [place.mark.position for place in saved.places] == sizes
 
 
 def rows_of(folder: Path, out: str) -> list[dict[str, object]] | bytes:
-    """The bytes of CSV, or the rows of others."""
+    """Return the bytes of CSV, or the rows of other formats."""
     if out.endswith("csv"):
         return (folder / out).read_bytes()
     if out.endswith("/"):
@@ -104,12 +104,12 @@ def rows_of(folder: Path, out: str) -> list[dict[str, object]] | bytes:
         return [row for part in parts for row in pq.read_table(part).to_pylist()]
     content = pa.BufferReader((folder / out).read_bytes())
     rows = pa.ipc.open_stream(content).read_all().to_pylist()
-    assert content.tell() == content.size(), "there is something behind the end mark"
+    assert content.tell() == content.size(), "there are bytes after the end mark"
     return rows
 
 
 def wanted(folder: Path, query: str, out: str) -> list[dict[str, object]] | bytes:
-    """What one run without a state gives, once the inputs have ended."""
+    """Return the result of one run without a state, after the inputs have ended."""
     name = "wanted.csv" if out.endswith("csv") else "wanted.arrows"
     result = run(query, *INPUTS, *QUERIES[query], "--follow", "--force", "-o", name)
     assert result.exit_code == 0, result.output
@@ -119,7 +119,7 @@ def wanted(folder: Path, query: str, out: str) -> list[dict[str, object]] | byte
 
 
 def grown(folder: Path, growing: Growing, steps: int = 3) -> Callable[[], None]:
-    """Let the inputs grow some times, each time once a state has what came before."""
+    """Let the inputs grow several times, each time after a state counts the previous rows."""
 
     def work() -> None:
         for _ in range(steps):
@@ -131,7 +131,7 @@ def grown(folder: Path, growing: Growing, steps: int = 3) -> Callable[[], None]:
 
 
 def follow_here(folder: str, arguments: list[str]) -> None:
-    """Be a process that runs the command."""
+    """Run the command in a new process."""
     os.chdir(folder)
     result = run(*arguments)
     raise SystemExit(result.output or result.exit_code)

@@ -1,9 +1,9 @@
-"""Make the snapshots that later versions must restore, with the rows that come after them.
+"""Make the snapshots that later versions must restore, with the rows that are emitted after them.
 
     python tests/python/golden.py
 
-writes those of the present version into `tests/data/golden`, each into the folder of the version
-that the snapshot names. Files that are there stay as they are: they are of former versions.
+writes the snapshots of the current version to `tests/data/golden`, each in a folder named after the
+version in the snapshot. Existing files stay unchanged, because they are from earlier versions.
 """
 
 import re
@@ -17,19 +17,19 @@ VERSION_AT = len(b"TIDEGATE")
 
 
 def rows_of(found: list[dict[str, object]]) -> str:
-    """The rows as text, a line each."""
+    """Format rows as text, one line each."""
     text = "".join(f"{row!r}\n" for row in found)
     # If pytz is installed, older pyarrow releases use its time zones.
     return re.sub(r"<DstTzInfo ('[^']+') [^>]*>", r"zoneinfo.ZoneInfo(key=\1)", text)
 
 
 def version_of(snapshot: bytes) -> int:
-    """The version of the format, which a snapshot names."""
+    """Return the version of the format, which is part of a snapshot."""
     return int.from_bytes(snapshot[VERSION_AT : VERSION_AT + 2], "little")
 
 
 def main() -> None:
-    """Write the kinds that are not there."""
+    """Write the kinds that do not exist yet."""
     for name, kind in sorted(KINDS.items()):
         operator = kind.used()
         snapshot = operator.snapshot()

@@ -1,6 +1,6 @@
-"""Make the snapshot of a chain that later versions must restore: run this file.
+"""Create the snapshot of a chain that later versions must restore: run this file.
 
-It goes into the folder of the version that the snapshot names. Files that are there stay.
+It is written to a folder named after the version in the snapshot. Existing files stay unchanged.
 """
 
 import zlib
@@ -16,12 +16,12 @@ VERSION_AT = len(b"TIDECHAIN")
 
 
 def version_of(snapshot: bytes) -> int:
-    """The version of the format of chains, which a snapshot names."""
+    """Return the version of the format of chains, which is part of a snapshot."""
     return int.from_bytes(snapshot[VERSION_AT : VERSION_AT + 2], "little")
 
 
 def make() -> tuple[IntervalJoin, Chain]:
-    """An interval join that feeds an aggregation."""
+    """Create an interval join that feeds an aggregation."""
     join = IntervalJoin(
         LEFT, RIGHT, on="ts", by="k", lower=-6, upper=3, sources=(2, 1), lateness=2, threads=1
     )
@@ -32,7 +32,7 @@ def make() -> tuple[IntervalJoin, Chain]:
 
 
 def used() -> tuple[IntervalJoin, Chain]:
-    """A chain with rows in both operators, some of which have come out."""
+    """Create a chain with rows in both operators, some of whose results have been emitted."""
     join, chain = make()
     pushes = [(0, [1, 4, 3, 9, 28]), (1, [2, 8, 15, 27]), (2, [0, 2, 6, 9, 13, 26])]
     for number, times in pushes:
@@ -42,7 +42,7 @@ def used() -> tuple[IntervalJoin, Chain]:
 
 
 def go_on(join: IntervalJoin, chain: Chain) -> list[dict[str, object]]:
-    """The rows that come out when the rest has been pushed."""
+    """Return the rows that are emitted after the remaining rows have been pushed."""
     for number, times in [(0, [30, 31, 45]), (1, [29, 40]), (2, [25, 30, 33, 50])]:
         join.sources[number].push(table((LEFT, LEFT, RIGHT)[number], times))
         join.sources[number].close()
@@ -53,7 +53,7 @@ def go_on(join: IntervalJoin, chain: Chain) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Write the snapshot, if it is not there."""
+    """Write the snapshot, unless it exists."""
     join, chain = used()
     snapshot = chain.snapshot()
     path = CHAINS / f"{version_of(snapshot)}.snapshot"

@@ -1,7 +1,7 @@
-"""Makes the kept states of `tidegate ... --state`: `python tests/python/golden_states.py VERSION`.
+"""Creates the kept states of `--state`: `python tests/python/golden_states.py VERSION`.
 
-Each is a folder with whole inputs, the state of a run that had read half of them, the output that
-it had given, and `wanted`, the output of one run.
+Each is a folder with complete inputs, and with the state and the output of a run that had read half
+of them. The file `wanted` contains the output of a single complete run.
 """
 
 import os
@@ -15,7 +15,7 @@ from tidegate.cli.saved import Saved
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden" / "states"
 
-# The query and the output of each; `csv` has an input of CSV.
+# The query and the output of each kind. The kind `csv` has a CSV input.
 KINDS = {
     "join-csv": ("join", "out.csv"),
     "join-arrow": ("join", "out.arrows"),
@@ -28,7 +28,7 @@ CSV += ["--follow", "-o", "out.csv", "--state", "state", "--checkpoint", "1ms"]
 
 
 def make(folder: Path, query: str, out: str) -> None:
-    """Make a folder of Arrow streams."""
+    """Create a folder of Arrow streams."""
     os.chdir(folder)
     growing = Growing(folder)
     growing.grow(30)
@@ -40,14 +40,14 @@ def make(folder: Path, query: str, out: str) -> None:
     saved = Saved.load("state")
     assert saved is not None
     if not out.endswith("/"):
-        # As a kill leaves it: without an end mark.
+        # A killed run leaves no end mark.
         os.truncate(out, saved.output.position)
     rows = wanted(folder, query, out)
     (folder / "wanted").write_bytes(rows if isinstance(rows, bytes) else repr(rows).encode())
 
 
 def make_csv(folder: Path) -> None:
-    """Make a folder of CSV, of which the last line is not complete."""
+    """Create a folder of CSV whose last line is incomplete."""
     os.chdir(folder)
     rows = folder / "rows.csv"
     rows.write_text("\n".join(CSV_ROWS[:61]) + '\n180,"k')
@@ -67,7 +67,7 @@ def make_csv(folder: Path) -> None:
 
 
 def run_csv(folder: Path) -> None:
-    """Go on to the last line."""
+    """Run the command until it has read the last line."""
 
     def has_all() -> bool:
         saved = Saved.load("state")
@@ -78,7 +78,7 @@ def run_csv(folder: Path) -> None:
 
 
 def go_on(folder: Path, kind: str) -> tuple[bytes, bytes]:
-    """Go on from a state; return the output and the one that is wanted."""
+    """Resume from a state; return the output and the expected one."""
     if kind == "csv":
         run_csv(folder)
         return (folder / "out.csv").read_bytes(), (folder / "wanted").read_bytes()

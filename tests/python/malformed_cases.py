@@ -1,7 +1,7 @@
 """Every field of Arrow's C structures set to every bad value, for every type, one by one.
 
-As a program it goes through the cases from a number on and says how each ended, so that its death
-tells the case: `python malformed_cases.py 0`.
+As a program, it runs the cases from a given number on and prints how each ended. If it crashes, the
+last line therefore shows the case: `python malformed_cases.py 0`.
 """
 
 import sys
@@ -20,8 +20,8 @@ from tidegate import Merge, TidegateError, agg, aggregate, interval_join, merge
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
-# Formats that contradict the data. Not among them: one of the same buffers with wider values, such
-# as `Z` for `z`. Nobody can tell that from its numbers.
+# Formats that contradict the data. Formats of the same buffers with wider values, such as `Z` for
+# `z`, are missing, because the numbers do not reveal them.
 FORMATS = (
     None,
     *(b"", b"?", b"\xff", b"n", b"b", b"+s", b"+l", b"+m", b"+r", b"+vl", b"vu"),
@@ -31,14 +31,14 @@ FORMATS = (
 METADATA = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\1\0\0\0\xff\xff\xff\xff")
 
 
-# Below these, a child is as long as it says, for its parent does not say how much of it is needed.
-# A length that is wrong and possible cannot be told there, and what follows the end is not known.
+# Below these nodes, the parent does not limit the length of a child. A wrong but possible length
+# cannot be detected there, and the memory after the end is arbitrary.
 UNBOUNDED = {"dictionary", "list_view", "dense_union", "run_end"}
 
 
 @dataclass
 class Case:
-    """A call with a spoiled structure."""
+    """A call with a corrupted structure."""
 
     name: str
     call: Callable[[], object]
@@ -59,7 +59,7 @@ def set_in(structure, field: str, place: int, value) -> Callable[[], None]:
 def of_array(
     node: c_data.Array, *, bounded: bool = True
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield what to do to one node, and what that is."""
+    """Yield the name and the action of each way to corrupt one node."""
     n, count = node.n_buffers, node.n_children
     numbers = {
         "length": (-1, node.length + 1, *[2**31] * bounded, 2**45, 2**61, MOST, LEAST),
@@ -106,7 +106,7 @@ def of_schema(node: c_data.Schema) -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"children[{place}] is its parent", set_in(node, "children", place, c_data.at(node))
 
 
-# Of the cases of all types, which are alike, a default run tries each seventh.
+# The cases of different types are similar, so a default run tries every seventh.
 STEP = 1 if campaign.ALL else 7
 
 GOOD = pa.table({"ts": [0]})
@@ -159,7 +159,7 @@ def of_type(name: str, batch: pa.RecordBatch, ways: list) -> Iterator[Case]:
         good = type(node).from_buffer_copy(node)
         lists = {field: bytes_of(node, field) for field in ("buffers", "children")}
         for what, spoil in spoils(node):
-            # Every way for some types would only repeat what one shows for all.
+            # The first structures are tried in all ways, and the others in one way each.
             for call in ways if number < 3 else ways[number % 3 : number % 3 + 1]:
 
                 def run(spoil=spoil, call=call, node=node, good=good, lists=lists):
@@ -187,14 +187,14 @@ def bytes_of(node, field: str) -> tuple[int, bytes]:
 
 
 def ended(case: Case) -> str:
-    """Say how a case ended: `good`, `refused`, or what went wrong."""
+    """Describe how a case ended: `good`, `refused`, or the failure."""
     try:
         found = case.call()
         if isinstance(found, pa.Table):
             found.validate(full=True)
     except TidegateError as error:
         return "refused" if "bug in tidegate" not in str(error) else f"BUG {error}"
-    except BaseException as error:  # noqa: BLE001 - a panic is no Exception
+    except BaseException as error:  # noqa: BLE001 - a panic is not an Exception
         return f"{type(error).__name__} {error}"
     return "good"
 
@@ -203,5 +203,5 @@ if __name__ == "__main__":
     for at, one in enumerate(islice(cases(), 0, None, STEP)):
         if at < int(sys.argv[1]):
             continue
-        print(at, one.name.replace("\n", " "), sep="\t", end="\t", flush=True)  # noqa: T201 - to the test
-        print(ended(one).replace("\n", " "), flush=True)  # noqa: T201 - to the test
+        print(at, one.name.replace("\n", " "), sep="\t", end="\t", flush=True)  # noqa: T201 - for the test
+        print(ended(one).replace("\n", " "), flush=True)  # noqa: T201 - for the test

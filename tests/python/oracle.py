@@ -1,7 +1,7 @@
-"""Interval joins that are obviously right: a nested loop in plain Python, and SQL in DuckDB.
+"""Reference implementations of interval joins: a nested loop in plain Python, and DuckDB SQL.
 
-Both say which rows pair up, as row numbers of the two sides. The result's columns are then taken
-with pyarrow, so that nothing of what is tested has a part in what is expected.
+Both return the matching rows as row numbers of the two sides. pyarrow then takes the columns of the
+result, so no tested code contributes to the expected result.
 """
 
 import math
@@ -20,7 +20,7 @@ DAY = 86_400 * 10**9
 
 @dataclass(frozen=True)
 class Join:
-    """An interval join; `lower` and `upper` in nanoseconds, or in steps for integer times."""
+    """An interval join. `lower` and `upper` are in nanoseconds, or in steps for integer times."""
 
     on: tuple[str, str]
     lower: int | None
@@ -32,14 +32,14 @@ class Join:
 
 
 def step(type_: pa.DataType) -> int:
-    """Nanoseconds in a step of a time type; 1 for integers, which are steps already."""
+    """Return the nanoseconds in a step of a time type, or 1 for integers, which count steps."""
     if pa.types.is_timestamp(type_):
         return NANOSECONDS[type_.unit]
     return {pa.date32(): DAY, pa.date64(): 10**6}.get(type_, 1)
 
 
 def times(column: pa.ChunkedArray) -> list[int]:
-    """Times as whole numbers of any size, so that no sum can overflow."""
+    """Return times as Python integers, so that sums cannot overflow."""
     if pa.types.is_integer(column.type):
         return column.to_pylist()
     storage = pa.int32() if column.type == pa.date32() else pa.int64()
@@ -47,7 +47,7 @@ def times(column: pa.ChunkedArray) -> list[int]:
 
 
 def keys(table: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
-    """Each row's key values, in a form in which Python's `==` is the contract's."""
+    """Return each row's key values, converted so that `==` compares them as documented."""
     columns = [map(_key, table.column(name).to_pylist()) for name in names]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
@@ -57,7 +57,7 @@ def _key(value: object) -> object:
 
 
 def nested_loop(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
-    """Row numbers of the result, in its order; None for the side that has no row."""
+    """Return the row numbers of the result in order, with `None` for a side without a row."""
     left_times, right_times = times(left.column(join.on[0])), times(right.column(join.on[1]))
     left_keys = keys(left, [name for name, _ in join.by])
     right_keys = keys(right, [name for _, name in join.by])
@@ -76,7 +76,7 @@ def nested_loop(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
 
 
 def listed(matched: Sequence[Sequence[int]], how: str, right_rows: int) -> list[Pair]:
-    """Row numbers of the result, given the right rows that each left row matches."""
+    """Return the row numbers of the result, given the right rows that each left row matches."""
     if how == "semi":
         return [(i, None) for i, found in enumerate(matched) if found]
     if how == "anti":
@@ -93,7 +93,7 @@ def listed(matched: Sequence[Sequence[int]], how: str, right_rows: int) -> list[
 
 
 def within(difference: int, join: Join) -> bool:
-    """Whether a right time lies so much after a left time that the two match."""
+    """Return whether the times of a left and a right row match."""
     above = join.lower is None or (
         difference > join.lower or (difference == join.lower and join.closed in ("both", "left"))
     )
@@ -104,7 +104,7 @@ def within(difference: int, join: Join) -> bool:
 
 
 def duckdb_pairs(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
-    """The same from DuckDB, without `where`."""
+    """Compute the same result with DuckDB, without `where`."""
     lower_sign = ">=" if join.closed in ("both", "left") else ">"
     upper_sign = "<=" if join.closed in ("both", "right") else "<"
     conditions = [f'l."{a}" = r."{b}"' for a, b in join.by]
@@ -114,10 +114,10 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
         conditions.append(f"r.tick {upper_sign} l.tick + {join.upper}")
     wanted = "l.place, NULL" if join.how in ("semi", "anti") else "l.place, r.place"
     query = (
-        f"SELECT {wanted} FROM l {join.how} JOIN r ON {' AND '.join(conditions) or 'TRUE'} "  # noqa: S608 - names of ours
+        f"SELECT {wanted} FROM l {join.how} JOIN r ON {' AND '.join(conditions) or 'TRUE'} "  # noqa: S608 - our names
         "ORDER BY 1 NULLS LAST, 2"
     )
-    import duckdb  # noqa: PLC0415 - has no free-threaded build, which the other oracles do not need
+    import duckdb  # noqa: PLC0415 - it has no free-threaded build
 
     with duckdb.connect(config={"threads": 2}) as connection:
         for name, table, on in (("l", left, join.on[0]), ("r", right, join.on[1])):
@@ -131,7 +131,7 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
 def result(
     left: pa.Table, right: pa.Table, pairs: Sequence[Pair], join: Join, suffix: str = "_right"
 ) -> pa.Table:
-    """The result's columns for these rows, as the contract names and orders them."""
+    """Return the result's columns for these rows, with their documented names and order."""
     left_places = pa.array([i for i, _ in pairs], pa.int64())
     right_places = pa.array([j for _, j in pairs], pa.int64())
     shared = [a for a, b in join.by if a == b]
@@ -149,7 +149,7 @@ def result(
 
 
 def _take(column: pa.ChunkedArray, places: pa.Array) -> pa.ChunkedArray:
-    # pyarrow takes from all types but views.
+    # pyarrow takes rows from columns of all types except views.
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(column.type)
     if plain is None:
         return column.take(places)
@@ -157,18 +157,18 @@ def _take(column: pa.ChunkedArray, places: pa.Array) -> pa.ChunkedArray:
 
 
 def _either(left: pa.ChunkedArray, right: pa.ChunkedArray, pairs: Sequence[Pair]) -> pa.Array:
-    """The left value where there is a left row, else the right value, in the left type."""
+    """Return the left value if there is a left row, else the right value, in the left type."""
     of_left, of_right = left.to_pylist(), right.to_pylist()
     return pa.array([of_right[j] if i is None else of_left[i] for i, j in pairs], left.type)
 
 
 def expected(left: pa.Table, right: pa.Table, join: Join) -> pa.Table:
-    """The whole result, by the nested loop."""
+    """Return the whole result, computed by the nested loop."""
     return result(left, right, nested_loop(left, right, join), join)
 
 
 def assert_same(found: pa.Table, wanted: pa.Table) -> None:
-    """Equal names, types, values and order; NaN is equal to NaN here, and 0.0 is not to -0.0."""
+    """Check names, types, values and order. Here NaN equals NaN, and 0.0 differs from -0.0."""
     found.validate(full=True)
     assert found.schema.names == wanted.schema.names
     assert found.schema.types == wanted.schema.types

@@ -1,7 +1,8 @@
-"""Try one kind of call with little memory, then with more: what `test_out_of_memory.py` runs.
+"""Try one kind of call with little memory, then with more; `test_out_of_memory.py` runs this.
 
-Each try has so many MiB of addresses beyond what the process has at that moment. A line of JSON
-says what came of it, and of a small join after it: first with the same limit, then without one.
+Each try may allocate so many MiB of address space beyond the current size of the process. A line of
+JSON reports the outcomes of the call and of a small join after it, with the same limit and then
+without one.
 """
 
 import gc
@@ -27,7 +28,7 @@ THREADS = 2
 def table(
     seed: int, keys: int = ROWS // 4, *, text: bool = False, disorder: bool = False
 ) -> pa.Table:
-    """Rows of times, keys and two values."""
+    """Create rows of times, keys and two values."""
     random = np.random.default_rng(seed)
     ts = random.integers(0, 4 * ROWS, ROWS)
     key = random.integers(0, keys, ROWS)
@@ -46,7 +47,7 @@ SUMS = {"n": agg.count(), "sum": agg.sum("x"), "most": agg.max("v")}
 
 
 def tables(**kinds: object) -> tuple[pa.Table, pa.Table]:
-    """Two sides."""
+    """Create two sides."""
     return table(1, **kinds), table(2, **kinds)  # type: ignore[arg-type]
 
 
@@ -64,7 +65,7 @@ def read(operator: object, sides: tuple[pa.Table, ...]) -> int:
 
 
 def snapshots(*sides: pa.Table) -> int:
-    """Count the bytes of a snapshot that another operator takes over."""
+    """Count the bytes of a snapshot that another operator restores."""
     operator = tg.IntervalJoin(*sides, **BY_KEY)
     for source, side in zip(operator.sources, sides, strict=True):
         source.push(side)
@@ -75,7 +76,7 @@ def snapshots(*sides: pa.Table) -> int:
 
 
 def blobs(count: int, size: int) -> pa.Table:
-    """Rows of one time with a long text each."""
+    """Create rows of one time with a long string each."""
     return pa.table({"ts": np.zeros(count, np.int64), "blob": pa.array(["x" * size] * count)})
 
 
@@ -85,7 +86,7 @@ def one_of(function: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
 
 
 def one_key(count: int) -> pa.Table:
-    """Rows of which all match each other."""
+    """Create rows that all match each other."""
     return pa.table({"ts": np.zeros(count, np.int64), "k": np.zeros(count, np.int64)})
 
 
@@ -181,7 +182,7 @@ KINDS: dict[str, tuple[Data, Callable[..., int]]] = {
     "Merge": (TEXT, fed_alike(tg.Merge)),
     "snapshot": (TEXT, snapshots),
 }
-"""What can be tried: what makes the data, and the call."""
+"""The kinds that can be tried: the function that creates the data, and the call."""
 
 DENSE = {"on": "ts", "window": 2000, "where": left.x < right.x + 0.2, "columns": {}}
 ALGORITHMS = [
@@ -204,7 +205,7 @@ KINDS |= {
 
 
 def size() -> int:
-    """Bytes of addresses that this process has."""
+    """Return the size of this process's address space in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
@@ -212,7 +213,7 @@ SMALL = pa.table({"ts": [1, 2, 3], "k": [7, 8, 7]})
 
 
 def small_join() -> str:
-    """Join a few rows; `right` if the result is."""
+    """Join a few rows, and return `right` if the result is correct."""
     found = tg.interval_join(SMALL, SMALL, on="ts", by="k", lower=-2, upper=2)
     assert found.column("ts").to_pylist() == [1, 1, 2, 3, 3]
     assert found.column("ts_right").to_pylist() == [1, 3, 2, 1, 3]
@@ -220,7 +221,7 @@ def small_join() -> str:
 
 
 def outcome(call: Callable[[], object]) -> dict[str, object]:
-    """What comes of a call."""
+    """Return the outcome of a call."""
     try:
         return {"result": call()}
     except (tg.TidegateError, MemoryError) as error:
@@ -246,9 +247,10 @@ def main(kind: str, allowances: list[int]) -> None:
 
 
 def serve() -> None:
-    """Try each kind that a line of standard input names, in a process of its own.
+    """Try each kind that a line of standard input names, in a separate process.
 
-    It is forked: its imports would take longer than most kinds. A line says how it ended.
+    The process is forked, because imports would take longer than most kinds. A line reports how it
+    ended.
     """
     for line in sys.stdin:
         kind, *allowances = json.loads(line)

@@ -1,4 +1,4 @@
-"""Aggregates of partners that are obviously right: a nested loop, then plain Python a left row."""
+"""A reference implementation of aggregates of partners: a nested loop in plain Python."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ def _paired(numbers: pa.ListArray, texts: pa.ListArray) -> list[str]:
     return ["".join(f"{r}{s}" for r, s in zip(*lists, strict=True)) for lists in both]
 
 
-# Each function with a name, its type, and the value that plain Python gives for a row's partners.
-# The values of `v` are such that no sum of them is rounded.
+# Each function with a name, its type, and the value that plain Python computes from a row's
+# partners. The values of `v` are chosen so that no sum of them is rounded.
 FUNCTIONS: dict[str, tuple[agg.Aggregate, pa.DataType, Callable[[Rows], object]]] = {
     "n": (agg.count(), pa.int64(), len),
     "n_x": (agg.count("x"), pa.int64(), lambda rows: len(known(rows, "x"))),
@@ -125,7 +125,7 @@ AGGS = {name: function for name, (function, _, _) in FUNCTIONS.items()}
 
 
 def known(rows: Rows, name: str) -> list:
-    """The values that are not null."""
+    """Return the values that are not null."""
     return [row[name] for row in rows if row[name] is not None]
 
 
@@ -142,20 +142,20 @@ def _weighted(pairs: list[tuple[int, int]]) -> float | None:
 
 
 def _order(value: float) -> tuple[bool, float]:
-    # NaN is larger than any other float, and so is 0.0 than -0.0.
+    # NaN is larger than any other float, and 0.0 is larger than -0.0.
     return (math.isnan(value), (0.0 if math.isnan(value) else value), math.copysign(1, value))
 
 
 def partners(
     left: pa.Table, right: pa.Table, join: oracle.Join, *, prevailing: bool = False
 ) -> list[list[int]]:
-    """The right rows that each left row would pair with, by time, then number."""
+    """Return the right rows that each left row would pair with, by time, then row number."""
     times = oracle.times(right.column(join.on[1]))
     found: list[set[int]] = [set() for _ in range(left.num_rows)]
     for i, j in oracle.nested_loop(left, right, replace(join, how="inner")):
         found[i].add(j)
     if prevailing:
-        # All rows of the key that come before the interval; of these, the last.
+        # All rows with the key that precede the interval; the last one is used.
         before = replace(join, lower=None, upper=join.lower, how="inner", where=lambda _a, _b: True)
         before = replace(before, closed="left" if join.closed in ("both", "left") else "both")
         last: dict[int, int] = {}
@@ -170,7 +170,7 @@ def partners(
 
 
 def expected(left: pa.Table, right: pa.Table, found: Sequence[Sequence[int]], how: str) -> pa.Table:
-    """The result: the left rows, and the value of each function of their partners."""
+    """Return the result: the left rows, and the value of each function of their partners."""
     rows = right.to_pylist()
     kept = [i for i, places in enumerate(found) if places or how == "left"]
     table = oracle.result(

@@ -1,4 +1,4 @@
-"""Random streams for joins that give each left row one row, and the rows of them that are used."""
+"""Random streams for joins with one result row per left row, and the rows that are used."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ SCHEMA = pa.schema(
 )
 
 Event = tuple[int, pa.Table | int | None]
-"""The number of a source, and rows that it pushes, a time that it promises, or its end."""
+"""The number of a source, and the rows that it pushes, a time that it promises, or its end."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """What sources do, in order for each of them, and the rows that are not late."""
+    """The events of sources, in order for each of them, and the rows that are not late."""
 
     histories: Sequence[Sequence[Event]]
     left_sources: int
@@ -37,11 +37,11 @@ class Streams:
 
     @property
     def sources(self) -> tuple[int, int]:
-        """The numbers of left and right sources."""
+        """Return the numbers of left and right sources."""
         return self.left_sources, len(self.histories) - self.left_sources
 
     def events(self, rng: random.Random) -> list[Event]:
-        """All events, in some order."""
+        """Interleave all events at random."""
         waiting = [list(history) for history in self.histories]
         found = []
         while waiting:
@@ -53,7 +53,7 @@ class Streams:
 
 
 def draw(rng: random.Random, *, rows: int = 40, span: int = 30, keys: int = 3) -> Streams:
-    """Streams of a few sources on each side, with ties, nulls, NaN and late rows."""
+    """Draw streams of a few sources on each side, with ties, nulls, NaN and late rows."""
     lateness = rng.choice([0, 0, 1, 4])
     counts = rng.randint(1, 3), rng.randint(1, 3)
     histories, used, late = [], ([], []), 0
@@ -63,7 +63,7 @@ def draw(rng: random.Random, *, rows: int = 40, span: int = 30, keys: int = 3) -
         histories.append(history)
         used[side].extend(own)
         late += missed
-    # Merged order: time, source, position. Sources and positions ascend already.
+    # Merged order: time, source, position. Sources and positions are already ascending.
     left, right = (
         pa.Table.from_pylist(sorted(side, key=lambda row: row["ts"]), SCHEMA) for side in used
     )
@@ -102,7 +102,7 @@ def _row(rng: random.Random, ts: int, keys: int, number: int) -> dict[str, Any]:
         "ts": ts,
         "k": rng.choice([None, *range(keys)]) if rng.random() < 0.2 else rng.randrange(keys),
         "x": rng.choice([None, *range(-9, 9)]),
-        # Sums of them are rounded, so that the order of additions shows.
+        # Sums of these values are rounded, so they depend on the order of additions.
         "v": rng.choice([None, float("nan"), -0.0]) if rng.random() < 0.1 else rng.gauss(0, 1e3),
         "s": rng.choice([None, "a", "bb", "ccc"]),
         "id": number,
@@ -117,7 +117,7 @@ def play(
     restores: bool = True,
     checks: Callable[[StreamJoin], None] = lambda _: None,
 ) -> pa.Table:
-    """Feed a join in some order with polls and restarts in between; all that it gives."""
+    """Feed a join in some order, with polls and restarts in between, and return all results."""
     join = make(threads=rng.choice([1, 2]))
     batches: list[pa.RecordBatch] = []
     for number, event in streams.events(rng):
@@ -142,7 +142,7 @@ def play(
 
 
 def happen(join: StreamJoin, number: int, event: pa.Table | int | None) -> None:
-    """Let a source do something."""
+    """Apply an event to its source."""
     source = join.sources[number]
     if event is None:
         source.close()
@@ -153,5 +153,5 @@ def happen(join: StreamJoin, number: int, event: pa.Table | int | None) -> None:
 
 
 def bits(table: pa.Table) -> list[str]:
-    """The rows, such that floats of different bits differ, and a NaN equals a NaN."""
+    """Return the rows with floats replaced, so that different bits differ and NaN equals NaN."""
     return [repr(row) for row in table.to_pylist()]

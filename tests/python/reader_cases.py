@@ -1,9 +1,9 @@
 """Every function and method with every kind of reader, one after another.
 
-As a program it goes through the cases from a number on and says how each ended, so that one that
-hangs can be told: `python reader_cases.py read 0`. `python reader_cases.py given 0` does so with
-inputs that are no Arrow data, and `python reader_cases.py sleep 0` with readers that sleep, and
-sends itself Ctrl-C meanwhile.
+As a program, it runs the cases from a given number on and prints how each ended, which shows the
+case that hangs: `python reader_cases.py read 0`. `python reader_cases.py given 0` passes inputs
+that are not Arrow data. `python reader_cases.py sleep 0` passes readers that sleep, and sends
+itself Ctrl-C meanwhile.
 """
 
 import functools
@@ -50,7 +50,7 @@ def batches() -> Iterator[pa.RecordBatch]:
 
 
 def of_a_thread() -> Iterator[pa.RecordBatch]:
-    """Yield what a thread makes that needs the GIL for it."""
+    """Yield values computed by a thread that needs the GIL."""
     made: queue.Queue[pa.RecordBatch | None] = queue.Queue(1)
 
     def make() -> None:
@@ -63,7 +63,7 @@ def of_a_thread() -> Iterator[pa.RecordBatch]:
 
 
 class OneFile(pafs.FileSystemHandler):
-    """A file system in Python of one file."""
+    """A file system in Python that contains one file."""
 
     def __init__(self) -> None:
         out = io.BytesIO()
@@ -87,7 +87,7 @@ class OneFile(pafs.FileSystemHandler):
         return self.open_input_file(path)
 
     def refuse(self, *_arguments):
-        """No reader asks for it: there is one file, which is only read."""
+        """Not called by any reader: there is one file, which is only read."""
         raise NotImplementedError
 
     copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = refuse
@@ -132,7 +132,7 @@ READERS: dict[str, Callable[[], object]] = {
 
 
 def written(folder: Path) -> None:
-    """The table in files of all formats and layouts."""
+    """Write the table to files in all formats and layouts."""
     halves = [TABLE.slice(0, 50), TABLE.slice(50)]
     for at, half in enumerate(halves):
         for name in (f"parts/{at}", f"days/day={at}/part"):
@@ -147,7 +147,7 @@ def written(folder: Path) -> None:
 
 
 def served(folder: Path) -> str:
-    """The address of a server of the files of a folder."""
+    """Return the address of a server for the files in a folder."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_arguments: object) -> None:
@@ -160,7 +160,7 @@ def served(folder: Path) -> str:
 
 
 def inputs(folder: Path) -> dict[str, Callable[[], object]]:
-    """Inputs that are no Arrow data."""
+    """Yield inputs that are not Arrow data."""
     written(folder)
     address = served(folder)
     whole = [f"{folder}/table.{ending}" for ending in ("parquet", "csv", "arrow", "arrows")]
@@ -234,7 +234,7 @@ FUNCTIONS: dict[str, Callable[[object], int]] = {
 def ended(call: Callable[[], object]) -> str:
     try:
         return str(call())
-    except BaseException as error:  # noqa: BLE001 - also Ctrl-C and a panic
+    except BaseException as error:  # noqa: BLE001 - includes Ctrl-C and panics
         return f"{type(error).__name__} {error}".replace("\n", " ")
 
 
@@ -248,7 +248,7 @@ def input_cases() -> Iterator[tuple[str, Callable[[], object]]]:
     with tempfile.TemporaryDirectory() as folder:
         for kind, give in inputs(Path(folder)).items():
             for function, use in FUNCTIONS.items():
-                # A source takes Arrow data and rows.
+                # A source accepts Arrow data and rows.
                 if not function[0].isupper():
                     yield f"{function} of {kind}", lambda use=use, give=give: use(give())
 
@@ -268,7 +268,7 @@ def sleeping() -> Iterator[pa.RecordBatch]:
 
 
 def interrupted(use: Callable[[object], int]) -> str:
-    """Say what comes of a call that is sent Ctrl-C, if it comes soon."""
+    """Describe how a call ends that is interrupted by Ctrl-C, and mark it if it ends late."""
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     begin = time.monotonic()
     timer.start()
@@ -279,7 +279,7 @@ def interrupted(use: Callable[[object], int]) -> str:
 
 def sleep_cases() -> Iterator[tuple[str, Callable[[], object]]]:
     for function, use in FUNCTIONS.items():
-        # An explanation reads no rows; in pyarrow and polars it is they who wait.
+        # An explanation reads no rows, and pyarrow and Polars themselves wait for their readers.
         if function not in {"explain", "pyarrow", "polars"}:
             yield function, lambda use=use: interrupted(use)
 
@@ -289,5 +289,5 @@ if __name__ == "__main__":
     kinds = {"read": cases, "given": input_cases, "sleep": sleep_cases}
     for at, (name, call) in enumerate(kinds[sys.argv[1]]()):
         if at >= int(sys.argv[2]):
-            print(name, end="\t", flush=True)  # noqa: T201 - to the test
-            print(ended(call), flush=True)  # noqa: T201 - to the test
+            print(name, end="\t", flush=True)  # noqa: T201 - for the test
+            print(ended(call), flush=True)  # noqa: T201 - for the test

@@ -1,12 +1,13 @@
-"""Finds which file of a Rust crate uses which, by the items that a file names.
+"""Finds which files of a Rust crate use which others, by the items that a file names.
 
-A file uses another one if it names something that the other one defines, in a `use` or in its
-code, through however many re-exports. Declaring a module is not a use. Nor is a re-export
-(`pub use`) whose name the file's own code does not contain: that is a signpost, and whoever follows
-it uses the file that defines the item. So the front of a folder (`mod.rs`, or `name.rs` beside the
-folder `name/`) may show what is in the folder without being tied to it. It is tied by the items
-that its own code works with, as any other file is, and a file below it by the items that the front
-defines.
+A file uses another one if its code or a `use` names an item that the other one defines, through any
+number of re-exports. Declaring a module is not a use. Neither is a re-export (`pub use`), unless
+the file's own code contains the name. It only points to another file, which is used by the code
+that imports the item.
+
+The front of a folder (`mod.rs`, or `name.rs` next to the folder `name/`) can therefore list the
+folder's contents without depending on them. Like any other file, it depends on the items that its
+own code uses, and files below it depend on the items that it defines.
 """
 
 import re
@@ -21,37 +22,37 @@ DEFINING = re.compile(
     r"(?:fn|struct|enum|union|trait|type|const|static(?: mut)?|macro_rules!) (\w+)",
     re.MULTILINE,
 )
-# At the beginning of a line, but for indentation: a function may have a `use`, too.
+# A declaration starts a line, except for indentation, because a function may contain a `use`.
 USING = re.compile(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", re.MULTILINE)
 DECLARING = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?mod \w+;", re.MULTILINE)
 VISIBILITY = re.compile(r"\bpub\([^)]*\)")
 PATH = re.compile(r"(?<![\w:$.])\w+(?:::\w+)+")
-# A module within a file: from the beginning of a line to the brace that closes it there.
+# A module within a file: from the beginning of a line to the closing brace at the same indentation.
 INLINE = re.compile(r"^(?:pub(?:\([^)]*\))? )?mod (\w+) \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass
 class Source:
-    """What a file defines and names."""
+    """The items that a file defines and names."""
 
     path: str
     module: Module
     defined: set[str]
-    # Local name -> path; and the modules whose names are all taken.
+    # Local names with their paths, and the modules whose names are all imported.
     bound: dict[str, tuple[str, ...]] = field(default_factory=dict)
     globs: list[tuple[str, ...]] = field(default_factory=list)
-    # Paths that the file names.
+    # The paths that the file names.
     named: set[tuple[str, ...]] = field(default_factory=set)
 
 
 def module_of(path: str) -> Module:
-    """The module that a file is; `path` is below `src`."""
+    """Return the module path of a file; `path` is below `src`."""
     parts = PurePosixPath(path).with_suffix("").parts
     return parts[:-1] if parts[-1] in {"mod", "lib"} else parts
 
 
 def leaves(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The paths of a `use`, each with its local name; `*` for all names of a module."""
+    """Return the paths of a `use`, each with its local name; `*` means all names of a module."""
     tree = tree.strip()
     head, brace, rest = tree.partition("{")
     if not brace:
@@ -74,10 +75,10 @@ def leaves(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 
 
 def read(path: str, text: str) -> Source:
-    """Reads the text of a file, from which comments and tests were taken."""
+    """Parses the text of a file without its comments and tests."""
     module = module_of(path)
     inline = {found[1] for found in INLINE.finditer(text)}
-    # What a module within the file calls `super` is the file itself.
+    # In a module within the file, `super` is the file itself.
     text = INLINE.sub(lambda found: re.sub(r"(?<![\w:])super::", "", found[0]), text)
     source = Source(path, module, set(DEFINING.findall(text)) | inline)
     body = VISIBILITY.sub("", DECLARING.sub("", USING.sub("", text)))
@@ -95,14 +96,14 @@ def read(path: str, text: str) -> Source:
 
 
 class Crate:
-    """The files of a crate, by their paths below `src`."""
+    """Return the files of a crate by their paths below `src`."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.sources = {path: read(path, text) for path, text in texts.items()}
         self.modules = {source.module: source for source in self.sources.values()}
 
     def file_of(self, source: Source, path: tuple[str, ...], depth: int = 0) -> str | None:
-        """The file that defines what a path names in a file, none for another crate's."""
+        """Return the file that defines what a path names, or none for another crate's item."""
         first, *rest = path
         if first == "crate":
             module: Module = ()
@@ -132,7 +133,7 @@ class Crate:
         return next((file for file in found if file), owner.path)
 
     def imports(self) -> set[tuple[str, str]]:
-        """Which file uses which other one."""
+        """Return which files each file uses."""
         return {
             (source.path, other)
             for source in self.sources.values()
@@ -142,7 +143,7 @@ class Crate:
 
 
 def circles(imports: set[tuple[str, str]]) -> list[set[str]]:
-    """The sets of two or more files that all reach each other."""
+    """Return the sets of two or more files that all reach each other."""
     uses: dict[str, set[str]] = {}
     for one, other in imports:
         uses.setdefault(one, set()).add(other)
@@ -165,10 +166,10 @@ def circles(imports: set[tuple[str, str]]) -> list[set[str]]:
 
 
 def folder_circles(imports: set[tuple[str, str]]) -> list[set[str]]:
-    """The circles in which a folder takes part, at any depth.
+    """Return the cycles inside each folder, at any depth.
 
-    In each folder, its files and its folders are taken as they stand there, a folder with all that
-    is below it. `name.rs` beside `name/` is that folder's front, so it is in it.
+    A folder counts as one node together with everything below it. `name.rs` next to `name/` is that
+    folder's front and belongs to it.
     """
     files = {file for one in imports for file in one}
     parents = {parent.as_posix() for file in files for parent in PurePosixPath(file).parents}

@@ -1,8 +1,8 @@
-"""Spark's daemon of Python workers, which imports beforehand what the workers will need.
+"""Spark's daemon of Python workers, which imports in advance the modules that workers will need.
 
-A failed task and a killed worker cost a new worker. Its imports take a second, forking it takes
-none. After each task a worker looks for garbage, for 45 ms if it goes through all that is imported,
-which is more than the task of a test takes; so it leaves the imports out.
+After a failed task or a killed worker, Spark starts a new worker. Importing its modules takes a
+second, but forking takes no time. After each task, a worker collects garbage, which takes 45 ms if
+it scans all imported modules. This is longer than a task of a test, so the imports are excluded.
 """
 
 import gc
@@ -12,7 +12,7 @@ from importlib import import_module
 from pyspark.daemon import manager
 
 if __name__ == "__main__":
-    # Some tests have workers whose Python lacks the package.
+    # Some tests use workers whose Python lacks the package.
     with suppress(ImportError):
         for name in ("tidegate.spark", "pandas", "pyarrow.compute", "pyspark.worker"):
             import_module(name)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need Spark: two cores, small, in an awkward time zone."""
+"""One Spark session for all tests that need Spark: two cores, small, an awkward time zone."""
 
 import os
 import sys
@@ -18,10 +18,10 @@ JVM = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
-"""What short runs want of Java.
+"""Java's settings for short runs.
 
-Code is compiled at once, one thread clears up, and Spark's classes are not verified. Java's second
-compiler takes half of the processor time of tests that run each plan once.
+Code is compiled quickly, one thread collects garbage, and Spark's classes are not verified. Java's
+second compiler would take half of the processor time, because tests run each plan once.
 """
 
 FOLDER = TemporaryDirectory(prefix="spark-python-")
@@ -29,10 +29,10 @@ FOLDER = TemporaryDirectory(prefix="spark-python-")
 
 @cache
 def python() -> str:
-    """Give the command that starts this Python for Spark, with PySpark as it is installed.
+    """Return the command that starts this Python for Spark, with PySpark as it is installed.
 
-    Spark puts an archive of PySpark in front of it. Python compiles the archive's modules anew in
-    each process, which takes it a second. Workers import the `tidegate` that the tests import.
+    Spark puts an archive of PySpark in front of it, and Python would compile the archive's modules
+    again in each process, which takes a second. Workers import the same `tidegate` as the tests.
     """
     command = Path(FOLDER.name, "python")
     path = os.pathsep.join(str(Path(file).parent) for file in (__file__, *tidegate.__path__))
@@ -58,17 +58,17 @@ SHORT = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.python.daemon.module": "spark_daemon",
 }
-"""What short queries want of Spark.
+"""Spark's settings for short queries.
 
-Spark interprets its plans: to compile one takes longer than to run it on a few rows. It does not
-write them in full for a page that nobody reads, and PySpark does not tell Java the line of each
-call. Files of checkpoints have no second file with a checksum, and are renamed without a process,
-`readlink`, for each.
+Spark interprets its plans, because compiling one takes longer than running it on a few rows. It
+does not format plans for a web page that is never read, and PySpark does not report the line of
+each call to Java. Checkpoint files have no second file with a checksum, and are renamed without
+starting `readlink` for each.
 """
 
 
 def start(master: str = "local[2,4]") -> SparkSession:
-    """Start the session, or return the one that runs. A task may fail three times."""
+    """Start the session, or return the running one. A task may fail three times."""
     os.environ["PYSPARK_PYTHON"] = python()
     session = (
         SparkSession.builder.master(master)
@@ -87,14 +87,14 @@ def start(master: str = "local[2,4]") -> SparkSession:
 
 @contextmanager
 def unconfigured(session: SparkSession) -> Iterator[None]:
-    """Let an example configure the session for a while."""
+    """Let an example configure the session temporarily."""
     with settings(session, **{name.replace(".", "__"): None for name in wanted(session)}):
         yield
 
 
 @contextmanager
 def settings(session: SparkSession, **values: object) -> Iterator[None]:
-    """Set SQL options for a while; `__` stands for a point in their names, None for no change."""
+    """Set SQL options temporarily. `__` in a name means a dot, and `None` leaves it unchanged."""
     names = {name.replace("__", "."): value for name, value in values.items()}
     before = {name: session.conf.get(name, None) for name in names}
     for name, value in names.items():

@@ -1,6 +1,6 @@
-"""A standalone cluster of Spark on this machine: a master and workers, each a process of its own.
+"""A standalone Spark cluster on this machine: a master and workers, each in a separate process.
 
-They are started from the jars that PySpark brings, and speak on free ports of 127.0.0.1.
+They are started from PySpark's jars, and listen on free ports of 127.0.0.1.
 """
 
 import os
@@ -16,17 +16,17 @@ from pyspark.find_spark_home import _find_spark_home
 
 import spark_session
 
-# Seconds that a process may take to say that it is ready. Java alone takes some on a busy machine.
+# The seconds that a process may take to become ready. Starting Java takes long on a busy machine.
 PATIENCE = 120
 
 
 class ClusterError(Exception):
-    """A process of the cluster did not start."""
+    """Raised if a process of the cluster does not start."""
 
 
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[str]:
-    """Start a master and workers of one core, give the master's address, and end them all."""
+    """Start a master and single-core workers, yield the master's address, and end all processes."""
     running: list[subprocess.Popen[bytes]] = []
     try:
         port = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
@@ -46,7 +46,7 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
         yield address
     finally:
         for process in reversed(running):
-            # With its executors, which are in its group.
+            # A worker's executors are in its process group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(PATIENCE)
@@ -74,7 +74,7 @@ def _started(log: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _said(process: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
-    """What a process says once it is ready."""
+    """Wait until a process logs that it is ready, and return the matched text."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         ended = process.poll() is not None

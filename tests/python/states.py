@@ -1,7 +1,7 @@
-"""Operators of every kind with a state worth a snapshot, and what comes after it.
+"""Operators of every kind in a state worth a snapshot, and their input after the snapshot.
 
-The kept snapshots in `tests/data/golden` are of these: what a kind does must stay as it is. For
-something new, add a kind of a new name.
+The kept snapshots in `tests/data/golden` are from these operators, so an existing kind must stay
+unchanged. Add a new kind for a new feature.
 """
 
 import datetime as dt
@@ -47,7 +47,7 @@ RIGHT = pa.schema(
 
 
 def value(name: str, ts: int) -> object:
-    """Something for a column of a row; every seventh is null."""
+    """Return a value for a column of a row; every seventh is null."""
     if ts % 7 == 3 and name != "ts":
         return None
     return {
@@ -76,7 +76,7 @@ def _table(schema: pa.Schema, times: tuple[int, ...]) -> pa.Table:
 
 
 def table(schema: pa.Schema, times: list[int]) -> pa.Table:
-    """Rows of these times."""
+    """Create rows with these times."""
     return _table(schema, tuple(times))
 
 
@@ -90,12 +90,12 @@ class Kind:
     after: list[list[int]]
     advance: dict[int, int] = field(default_factory=dict)
     closed: tuple[int, ...] = ()
-    # Sources that go on later, and added ones, each with its side and the times that it pushes.
+    # Idle sources that resume later, and added sources, each with its side and the times it pushes.
     idle: tuple[int, ...] = ()
     added: tuple[tuple[str | None, list[int]], ...] = ()
 
     def used(self) -> Operator:
-        """An operator with a state: rows kept, rows that wait, late ones and results."""
+        """Create an operator in a state with kept, waiting and late rows, and results."""
         operator = self.make()
         for number, pushes in enumerate(self.before):
             for times in pushes:
@@ -109,13 +109,13 @@ class Kind:
         for (side, times), schema in zip(self.added, self.schemas[len(self.before) :], strict=True):
             source = operator.add_source(side=side, since=times[0])
             source.push(table(schema, times))
-        # One batch is handed out, what follows is in the snapshot.
+        # One batch is returned; later ones are in the snapshot.
         operator.poll()
         return operator
 
     def rest(self, operator: Operator) -> Iterator[pa.RecordBatch]:
-        """What comes out when the rest has been pushed, late rows last."""
-        # An operator that has just begun has no added sources.
+        """Push the remaining rows, and return the results, followed by the late rows."""
+        # A newly created operator has no added sources.
         for source, times in zip(operator.sources, self.after, strict=False):
             if source.number not in self.closed:
                 source.push(table(self.schemas[source.number], times))
@@ -124,12 +124,12 @@ class Kind:
         yield from operator.late().to_batches()
 
     def go_on(self, operator: Operator) -> list[dict[str, object]]:
-        """The rows of that."""
+        """Return the rows of `rest`."""
         return [row for batch in self.rest(operator) for row in batch.to_pylist()]
 
 
 def joined(make: Callable[..., Operator], *schemas: pa.Schema, **arguments: object) -> Kind:
-    """A join of two left sources and a right one, with rows out of order and late."""
+    """Create a join of two left sources and a right one, with out-of-order and late rows."""
     options = {"sources": (2, 1), "lateness": 2, "threads": 1, "pin": False}
     left, right = schemas or (LEFT, RIGHT)
     return Kind(
@@ -141,7 +141,7 @@ def joined(make: Callable[..., Operator], *schemas: pa.Schema, **arguments: obje
 
 
 def aggregated(schema: pa.Schema = LEFT, **arguments: object) -> Kind:
-    """An aggregation of two sources, one of which is closed."""
+    """Create an aggregation of two sources, one of which is closed."""
     options: dict[str, object] = {"on": "ts", "sources": 2, "lateness": 2, "threads": 1}
     return Kind(
         lambda: Aggregate(schema, **(options | arguments)),
@@ -153,7 +153,7 @@ def aggregated(schema: pa.Schema = LEFT, **arguments: object) -> Kind:
 
 
 def merged(schema: pa.Schema = LEFT) -> Kind:
-    """A merge of three sources, of which one is closed, and one holds the others back."""
+    """Create a merge of three sources; one is closed, and another holds back the rest."""
     return Kind(
         lambda: Merge(schema, on="ts", sources=3, lateness=2, threads=1),
         [schema] * 3,
@@ -164,7 +164,7 @@ def merged(schema: pa.Schema = LEFT) -> Kind:
 
 
 def changed(kind: Kind, *added: tuple[str | None, list[int]], idle: int) -> Kind:
-    """The same with an idle source and with added ones, which its snapshots have."""
+    """Make a kind with an idle source and with added ones, which are part of its snapshots."""
     schemas = [*kind.schemas, *(RIGHT if side == "right" else LEFT for side, _ in added)]
     after = [*kind.after, *([[25, 33]] * len(added))]
     return replace(kind, schemas=schemas, after=after, idle=(idle,), added=added)

@@ -1,4 +1,4 @@
-"""Streams of files whose rows are partly late, queries that read them, and what they must find."""
+"""Streams of files with some late rows, queries that read them, and the expected results."""
 
 import datetime as dt
 import os
@@ -36,26 +36,27 @@ QUERIES: dict[str, dict[str, Any]] = {
 WINDOWS = {"on": "ts", "by": "k", "size": "8s", "advance": "3s"}
 SIDES = ("left", "right")
 
-# Milliseconds that rows may be late, and how late none is.
+# The milliseconds that rows may be late, and a delay with which no row is late.
 DELAY = 5_000
 LONG = 40_000
 
 _START = 1_700_000_000_000_000
 _STEP = 10_000_000
 
-# What the last rows have, which move the watermark past all others.
+# The times of the last rows, which move the watermark past all others.
 END = -1
 
 
 def write(folder: Path, batches: int, seed: int, rows: int = 40, grain: int = 1) -> None:
-    """Two folders of files, one each a micro-batch; the last moves the watermark past all others.
+    """Write two folders of files, one file per micro-batch.
 
-    Times are multiples of `grain` microseconds.
+    The last file moves the watermark past all other rows. Times are multiples of `grain`
+    microseconds.
     """
     draw = random.Random(seed)  # noqa: S311 - for tests
     for side in SIDES:
         (folder / side).mkdir(parents=True)
-        # No value is 0, so that none is taken for a missing one.
+        # Values start at 1, because a zero could be mistaken for a missing value.
         value = 1
         for batch in range(batches + 1):
             if batch < batches:
@@ -67,7 +68,7 @@ def write(folder: Path, batches: int, seed: int, rows: int = 40, grain: int = 1)
                 table = pa.table([[None], [last], [END]], schema=SCHEMA)
             path = folder / side / f"{batch:03}.parquet"
             pq.write_table(table, path)
-            # Spark takes files in the order of their times.
+            # Spark reads files in order of their modification times.
             os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
 
 
@@ -80,7 +81,7 @@ def _rows(draw: random.Random, batch: int, count: int, first: int, grain: int) -
 
 @contextmanager
 def held_back(folder: Path) -> Iterator[None]:
-    """All files but the first of each side are gone for a while."""
+    """Remove all files except the first of each side temporarily."""
     rest = [path for side in SIDES for path in sorted((folder / side).iterdir())[1:]]
     kept = [(path, path.read_bytes(), path.stat().st_mtime) for path in rest]
     for path in rest:
@@ -92,7 +93,7 @@ def held_back(folder: Path) -> Iterator[None]:
 
 
 def read(spark: SparkSession, folder: Path, delay: int = DELAY) -> tuple[DataFrame, DataFrame]:
-    """Both folders as streams."""
+    """Read both folders as streams."""
     left, right = (
         spark.readStream.schema("k string, ts timestamp, v long")
         .option("maxFilesPerTrigger", 1)
@@ -106,7 +107,7 @@ def read(spark: SparkSession, folder: Path, delay: int = DELAY) -> tuple[DataFra
 def joined(
     spark: SparkSession, folder: Path, join: str = "interval_join", **arguments: Any
 ) -> DataFrame:
-    """The join of both folders, late rows with it."""
+    """Return the join of both folders, including late rows."""
     query = {**QUERIES[join], "late_as": "late", "partitions": 4, **arguments}
     function = getattr(tidegate.spark, join)
     found: DataFrame = function(*read(spark, folder), **query)
@@ -114,13 +115,13 @@ def joined(
 
 
 def aggregated(spark: SparkSession, folder: Path, **arguments: Any) -> DataFrame:
-    """The windows of both folders, late rows with them."""
+    """Return the windows of both folders, including late rows."""
     query = {**WINDOWS, "late_as": "late", "partitions": 4, **arguments}
     return tidegate.spark.aggregate(read(spark, folder), **query)
 
 
 class Sink:
-    """Collects what a query finds."""
+    """Collects the results of a query."""
 
     def __init__(self, folder: Path, mode: str = "append") -> None:
         self.folder = folder
@@ -131,19 +132,19 @@ class Sink:
         self.tables[batch] = frame.toArrow()
 
     def begin(self, found: DataFrame) -> StreamingQuery:
-        """Start, or go on."""
+        """Start or resume the query."""
         writer = found.writeStream.foreachBatch(self).outputMode(self.mode)
         return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
 
     def drain(self, found: DataFrame) -> pa.Table:
-        """Everything, once the input is used up and the watermark has passed it."""
+        """Return all results, after all input has been read and the watermark has passed it."""
         query = self.begin(found)
         query.processAllAvailable()
         query.stop()
         return self.all()
 
     def stop_often(self, make: Callable[[], DataFrame], times: int) -> pa.Table:
-        """Everything that a query finds which is stopped after a few batches, again and again."""
+        """Return all results of a query that is repeatedly stopped after a few batches."""
         for _ in range(times):
             query = self.begin(make())
             before = len(self.tables)
@@ -157,10 +158,10 @@ class Sink:
 
 
 class Killer(Sink):
-    """The same, and Python's workers are killed after each batch, before it is committed.
+    """A sink that kills Python's workers after each batch, before it is committed.
 
-    With `daemon`, the process that forks them is killed with the first ones: a new one takes
-    seconds to start.
+    With `daemon`, the process that forks them is killed with the first workers. It is killed only
+    once, because starting a new one takes seconds.
     """
 
     def __init__(self, folder: Path, spark: SparkSession, *, daemon: bool = True) -> None:
@@ -182,10 +183,10 @@ def check(
     restarted: bool = False,
     **arguments: Any,
 ) -> None:
-    """The rows are the late ones, and those of the join of tables of all others.
+    """Check that the rows are the late ones, and those of the join of tables of all others.
 
-    After a restart Spark forgets how far each side was, so that fewer rows may be late. And a kill
-    may put the sides out of step, so that others may be: those that their own side has passed.
+    After a restart Spark forgets each side's progress, so fewer rows may be late. A kill may also
+    put the sides out of step, and then rows may be late that their own side's watermark has passed.
     """
     files = _files(folder)
     late = _late(files, restarted=restarted)
@@ -205,7 +206,7 @@ def check(
 
 
 def check_of_all(folder: Path, found: pa.Table, join: str, **arguments: Any) -> None:
-    """As `check`, where no row is late. The result has a column `v_right`."""
+    """Check as `check` does, but without late rows. The result has a column `v_right`."""
     query = {**QUERIES[join], **arguments}
     expected = getattr(tidegate, join)(*_used(_files(folder), set()), **query)
     results = [row for row in found.to_pylist() if END not in _values(row)]
@@ -216,7 +217,7 @@ def check_of_all(folder: Path, found: pa.Table, join: str, **arguments: Any) -> 
 def check_windows(
     folder: Path, found: pa.Table, *, restarted: bool = False, **arguments: Any
 ) -> None:
-    """As `check`, for `aggregated`."""
+    """Check the result of `aggregated` as `check` does."""
     files = _files(folder)
     rows = found.to_pylist()
     late = _late(files, restarted=restarted)
@@ -242,7 +243,7 @@ def check_windows(
 
 
 def on_time(folder: Path, *sides: str) -> list[pa.Table]:
-    """By side, the rows that are not late where a query reads only these sides."""
+    """Return each side's rows that are not late in a query that reads only these sides."""
     files = _files(folder)
     files = {side: files[side] for side in sides}
     return _used(files, _late(files, restarted=False))
@@ -253,7 +254,7 @@ def _files(folder: Path) -> dict[str, list[pa.Table]]:
 
 
 def _late(files: dict[str, list[pa.Table]], *, restarted: bool) -> set[tuple[str, int]]:
-    """Sides and values of the rows that are late, or that may be if queries restart."""
+    """Return sides and values of the rows that are late, or that may be late if queries restart."""
     return {
         (side, v)
         for side, tables in files.items()
@@ -265,7 +266,7 @@ def _late(files: dict[str, list[pa.Table]], *, restarted: bool) -> set[tuple[str
 
 
 def _used(files: dict[str, list[pa.Table]], late: set[tuple[str, int]]) -> list[pa.Table]:
-    """By side, the rows that are not late, without those that only move the watermark."""
+    """Return each side's rows that are not late, without those that only move the watermark."""
     sides = []
     for side, tables in files.items():
         table = pa.concat_tables(tables[:-1])
@@ -279,7 +280,7 @@ def _micros(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _watermark(files: dict[str, list[pa.Table]], batch: int) -> int:
-    """What Spark says the watermark is: the largest time of either side so far, less the delay."""
+    """Return Spark's watermark: the largest time of the slower side so far, less the delay."""
     if batch == 0:
         return -(2**62)
     times = [pc.max(_micros(pa.concat_tables(tables[:batch]))).as_py() for tables in files.values()]
@@ -291,12 +292,12 @@ def _values(row: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _counted(rows: list[dict[str, Any]]) -> Counter[Any]:
-    # The values are the places of their rows.
+    # Values are unique, so they identify rows.
     return Counter((row["k"], *_values(row)) for row in rows)
 
 
 def kill_workers(java: int, *, daemon: bool) -> int:
-    """Kill the Python workers of a JVM, maybe their daemon too, and tell how many these were."""
+    """Kill the Python workers of a JVM, and optionally their daemon, and return their number."""
     parents, names = {}, {}
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

@@ -1,7 +1,8 @@
-"""The streaming interval join, obviously right: the pairs of a nested loop, in streaming order.
+"""A reference implementation of the streaming interval join: a nested loop, in streaming order.
 
-The oracle is given what each source was fed and promised, in its own order. It sees nothing of how
-sources were interleaved, of threads or of polls, since no result may depend on them.
+The oracle receives the rows and promises of each source, in the order of that source. It does not
+know how sources were interleaved, nor about threads and polls, because no result may depend on
+these.
 """
 
 import math
@@ -14,7 +15,7 @@ import oracle
 from oracle import Join, Pair
 
 Promise = int
-"""A time that `advance` was given, in nanoseconds, or in steps for integer times."""
+"""A time passed to `advance`, in nanoseconds, or in steps for integer times."""
 
 Piece = range
 """Rows of the source's table that were pushed together."""
@@ -22,7 +23,7 @@ Piece = range
 
 @dataclass(frozen=True)
 class Source:
-    """What one source was fed, and how far its rows may be out of order."""
+    """The input of one source, and how far its rows may be out of order."""
 
     table: pa.Table
     history: Sequence[Promise | Piece]
@@ -31,14 +32,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Sorted:
-    """The rows of a source that were used, and those that were late, with the watermark."""
+    """The used and the late rows of a source, and its watermark."""
 
     used: list[int]
     late: list[tuple[int, int]]
 
 
 def sort_out(source: Source, on: str) -> Sorted:
-    """Tell which rows of a source are late: those below its watermark when they come."""
+    """Determine which rows of a source are late: those below its watermark when they arrive."""
     times = oracle.times(source.table.column(on))
     watermark = -math.inf
     found = Sorted([], [])
@@ -60,7 +61,7 @@ Place = tuple[int, int, int]
 
 
 def places(sources: Sequence[Source], on: str, first_source: int) -> list[Place]:
-    """The places of a side's used rows."""
+    """Return the places of a side's used rows."""
     return [
         (time, number, position)
         for number, source in enumerate(sources, first_source)
@@ -69,19 +70,19 @@ def places(sources: Sequence[Source], on: str, first_source: int) -> list[Place]
 
 
 def rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers."""
+    """Return the rows with these numbers."""
     values = table.to_pylist()
     return pa.Table.from_pylist([values[number] for number in numbers], table.schema)
 
 
 def used_rows(sources: Sequence[Source], on: str) -> pa.Table:
-    """The rows of a side that were not late, source after source."""
+    """Return the rows of a side that were not late, source by source."""
     return pa.concat_tables(rows(source.table, sort_out(source, on).used) for source in sources)
 
 
 def last_match(time: int, join: Join, step: int, *, is_left: bool) -> float:
-    """The last time at which a row can come that pairs with one at `time`, or its own time."""
-    # The difference right - left is at most `upper`, and left - right at most `-lower`.
+    """Return the last time at which a row can arrive and pair with one at `time`, or `time`."""
+    # The difference right - left is at most `upper`, and left - right is at most `-lower`.
     bound, opened = (
         (join.upper, ("left", "neither")) if is_left else (join.lower, ("right", "neither"))
     )
@@ -99,7 +100,7 @@ def last_match(time: int, join: Join, step: int, *, is_left: bool) -> float:
 def pairs_in_order(
     left_sources: Sequence[Source], right_sources: Sequence[Source], join: Join
 ) -> list[Pair]:
-    """Row numbers of the result among the used rows of each side, in the order of streams."""
+    """Return the result as row numbers among each side's used rows, in streaming order."""
     left, right = used_rows(left_sources, join.on[0]), used_rows(right_sources, join.on[1])
     left_places = places(left_sources, join.on[0], 0)
     right_places = places(right_sources, join.on[1], len(left_sources))
@@ -108,7 +109,8 @@ def pairs_in_order(
         for table, name in zip((left, right), join.on, strict=True)
     )
 
-    # A pair is found when its later row comes; pairs of one later row by their earlier rows.
+    # A pair is found when its later row arrives. Pairs with the same later row follow the order of
+    # their earlier rows.
     def found(pair: tuple[int, int]) -> tuple[Place, Place]:
         both = left_places[pair[0]], right_places[pair[1]]
         return max(both), min(both)
@@ -119,7 +121,7 @@ def pairs_in_order(
     events: list[tuple[tuple[object, ...], Pair]] = []
     if join.how != "anti":
         events += [((found(pair)[0][0], 0, *found(pair)), pair) for pair in pairs]
-    # A row without a pair comes after all pairs of the last time at which it could have got one.
+    # An unmatched row follows all pairs with the last time at which it could have matched.
     if join.how in ("left", "full", "anti"):
         for i in set(range(left.num_rows)) - {i for i, _ in pairs}:
             last = last_match(left_places[i][0], join, step, is_left=True)
@@ -134,6 +136,6 @@ def pairs_in_order(
 def expected(
     left_sources: Sequence[Source], right_sources: Sequence[Source], join: Join
 ) -> pa.Table:
-    """The whole result."""
+    """Return the whole result."""
     left, right = used_rows(left_sources, join.on[0]), used_rows(right_sources, join.on[1])
     return oracle.result(left, right, pairs_in_order(left_sources, right_sources, join), join)

@@ -1,7 +1,7 @@
-"""A process that goes on with a streaming query, from a folder of `streaming` to Parquet files.
+"""A process that resumes a streaming query, from a folder of `streaming` to Parquet files.
 
-Its arguments are the folder, the query's name in `QUERIES`, and the master, if Spark is to have
-another than in tests; the process ends once the input is used up.
+Its arguments are the folder, the query's name in `QUERIES`, and optionally the master, if it is not
+that of the tests. The process ends after the whole input has been read.
 """
 
 import sys
@@ -51,7 +51,7 @@ BY_TIME = ("by_time", "full_by_time")
 
 
 def check(name: str, folder: Path, found: pa.Table, *, restarted: bool) -> None:
-    """The rows are those of the query of tables."""
+    """Check that the rows are those of the batch query."""
     if name == "aggregate":
         streaming.check_windows(folder, found, restarted=restarted, aggs=AGGS)
     elif name == "parts":
@@ -67,12 +67,12 @@ def check(name: str, folder: Path, found: pa.Table, *, restarted: bool) -> None:
 
 
 def tried(name: str) -> list[str]:
-    """The queries to try: all in a campaign, or else one, to save time."""
+    """Return the queries to try: all in a campaign, otherwise one, to save time."""
     return list(QUERIES) if campaign.ALL else [name]
 
 
 def run(spark: SparkSession, folder: Path, name: str) -> None:
-    """Go on with the query of this name until the input is used up."""
+    """Resume the query with this name until the whole input has been read."""
     with settings(spark, **streaming.STORE):
         query = (
             QUERIES[name](spark, folder)

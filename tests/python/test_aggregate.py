@@ -1,4 +1,4 @@
-"""`aggregate` by example: what each argument does, what is refused, and with which words."""
+"""`aggregate` by example: the effect of each argument, and the messages of refusals."""
 
 import datetime as dt
 import decimal
@@ -26,7 +26,7 @@ COUNT = {"n": agg.count()}
 
 
 def rows(*args, **kwargs):
-    """The result's rows without their ends, as tuples."""
+    """Return the result's rows as tuples, without the ends of windows."""
     found = aggregate(*args, **kwargs).drop_columns("window_end")
     return [tuple(one.values()) for one in found.to_pylist()]
 
@@ -207,7 +207,7 @@ def test_a_stream_that_is_not_sorted_is_as_if_it_were():
         "aggs": {"v": agg.sum("v"), "f": agg.first("s"), "m": agg.max("s")},
     }  # fmt: skip
     found = aggregate(table.take(order), **arguments)
-    # Ties are in another order, and their values are equal.
+    # Rows with equal times are in another order, but their values are equal.
     assert found.equals(aggregate(table, **arguments))
 
 
@@ -444,7 +444,7 @@ def test_one_reader_twice_is_refused(tmp_path):
     ):
         with pytest.raises(tidegate.ClosedError, match="same stream, which can be read only once"):
             call(streams, on="ts", size=10, aggs=COUNT, **limits)
-    # Nothing was read.
+    # The stream has not been read.
     assert reader.read_all().num_rows == files.read_all().num_rows == TRADES.num_rows
 
 

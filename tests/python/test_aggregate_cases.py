@@ -1,10 +1,11 @@
-"""Windows that other systems' tests and guides define, with their inputs and results.
+"""Windows from other systems' tests and guides, with their inputs and results.
 
-Flink: `SlidingEventTimeWindowsTest`, `TumblingEventTimeWindowsTest`, and of `WindowOperatorTest`
-the sums of sliding windows and of sessions. Kafka Streams: `TimeWindowsTest` and
-`KStreamWindowAggregateTest`. Polars: the `group_by_dynamic` examples of its user guide and its
-reference. None of their code is used. Sessions differ from Flink's and Kafka's where a row lies at
-the very end of one: windows are half-open here, sessions included, and the row begins the next.
+Flink: `SlidingEventTimeWindowsTest`, `TumblingEventTimeWindowsTest`, and the sums of sliding
+windows and of sessions in `WindowOperatorTest`. Kafka Streams: `TimeWindowsTest` and
+`KStreamWindowAggregateTest`. Polars: the `group_by_dynamic` examples in its user guide and
+reference. None of their code is used. Sessions differ from those of Flink and Kafka if a row is at
+the very end of one. Here all windows, including sessions, are half-open, so such a row begins the
+next session.
 """
 
 import datetime as dt
@@ -17,7 +18,7 @@ from tidegate import agg
 
 
 def starts(ts: int, **windows: int) -> list[int]:
-    """The starts of the windows that a row at `ts` is in."""
+    """Return the starts of the windows that contain a row at `ts`."""
     table = pa.table({"ts": [ts]})
     found = tidegate.aggregate(table, on="ts", aggs={}, **windows)
     return found["window_start"].to_pylist()
@@ -26,11 +27,11 @@ def starts(ts: int, **windows: int) -> list[int]:
 @pytest.mark.parametrize(
     ("ts", "windows", "expected"),
     [
-        # Flink, sliding by 1000 with size 5000: a time is in five windows, at either of their ends.
+        # Flink, sliding by 1000 with size 5000: each time is in five windows.
         (0, {"size": 5000, "advance": 1000}, [-4000, -3000, -2000, -1000, 0]),
         (4999, {"size": 5000, "advance": 1000}, [0, 1000, 2000, 3000, 4000]),
         (5000, {"size": 5000, "advance": 1000}, [1000, 2000, 3000, 4000, 5000]),
-        # With an offset, and with one before zero.
+        # With an offset, and with a negative one.
         (100, {"size": 5000, "advance": 1000, "offset": 100}, [-3900, -2900, -1900, -900, 100]),
         (5099, {"size": 5000, "advance": 1000, "offset": 100}, [100, 1100, 2100, 3100, 4100]),
         (0, {"size": 5000, "advance": 1000, "offset": -100}, [-4100, -3100, -2100, -1100, -100]),
@@ -41,7 +42,7 @@ def starts(ts: int, **windows: int) -> list[int]:
         (4999, {"size": 5000, "offset": 100}, [100]),
         (5099, {"size": 5000, "offset": 100}, [100]),
         (5100, {"size": 5000, "offset": 100}, [5100]),
-        # Kafka, hopping by 5 with size 12 and tumbling by 12, at 21; its windows begin at 0.
+        # Kafka, at 21: hopping by 5 with size 12, and tumbling by 12. Its windows begin at 0.
         (21, {"size": 12, "advance": 5}, [10, 15, 20]),
         (21, {"size": 12}, [12]),
         (20, {"size": 12, "advance": 5}, [10, 15, 20]),
@@ -58,7 +59,7 @@ def minutes(text: list[str]) -> pa.Array:
 
 
 def test_an_hour_of_half_hours_as_polars_groups_it():
-    """Seven rows half an hour apart, windows of one hour that begin at the full hours."""
+    """Seven rows at half-hour intervals, in windows of one hour that begin on the hour."""
     halves = ["00:00", "00:30", "01:00", "01:30", "02:00", "02:30", "03:00"]
     table = pa.table({"time": minutes(halves), "n": range(7)})
     aggs = {"first": agg.first("time"), "last": agg.last("time"), "sum": agg.sum("n")}
@@ -70,7 +71,7 @@ def test_an_hour_of_half_hours_as_polars_groups_it():
 
 
 def test_groups_within_windows_as_polars_has_them():
-    """The same with groups: each has windows of its own."""
+    """Each group of the same rows has separate windows."""
     table = pa.table(
         {
             "time": minutes(["00:00", "00:30", "01:00", "01:30", "02:00", "02:30", "03:00"]),
@@ -92,13 +93,13 @@ def test_groups_within_windows_as_polars_has_them():
 @pytest.mark.parametrize(
     ("times", "gap", "expected"),
     [
-        # A row at the end begins another session, a row before it extends the one.
+        # A row at the end of a session begins another one, and an earlier row extends the session.
         ([0, 2, 5], 3, [(0, 5), (5, 8)]),
         ([0, 2, 4], 3, [(0, 7)]),
         ([5, 0, 2], 3, [(0, 5), (5, 8)]),
-        # A row in the middle merges what would be two.
+        # A row in the middle merges what would be two sessions.
         ([0, 4, 2], 3, [(0, 7)]),
-        # Rows out of order, and one far away.
+        # Some rows are out of order, and one is far away.
         ([0, 5, 6, 30, 12], 10, [(0, 22), (30, 40)]),
     ],
 )
@@ -111,7 +112,7 @@ def test_sessions_that_merge(times, gap, expected):
 
 
 def test_a_source_that_never_speaks_holds_windows_back_until_it_is_closed():
-    """An idle source: that it is idle is said, never guessed."""
+    """A source becomes idle only if it is declared idle."""
     schema = pa.schema({"ts": pa.int64()})
     windows = tidegate.Aggregate(schema, on="ts", size=5, aggs={"n": agg.count()}, sources=2)
     speaking, silent = windows.sources
@@ -130,7 +131,7 @@ EVENTS = pa.schema({"ts": pa.int64(), "key": pa.string(), "n": pa.int64()})
 
 
 def push(windows: tidegate.Aggregate, *rows: tuple[str, int, int]) -> None:
-    """Rows as key, number and time."""
+    """Push rows, given as key, number and time."""
     columns = {"ts": [row[2] for row in rows], "key": [row[0] for row in rows]}
     columns["n"] = [row[1] for row in rows]
     windows.sources[0].push(pa.table(columns, EVENTS))
@@ -141,7 +142,7 @@ def taken(windows: tidegate.Aggregate) -> list[tuple[object, ...]]:
 
 
 def test_sums_of_sliding_windows_as_the_watermark_rises():
-    """Flink's watermark of 999 says that 999 and all before it is over, ours of 1000 the same."""
+    """Flink's watermark of 999 means that times up to 999 are complete, as 1000 does here."""
     windows = tidegate.Aggregate(
         EVENTS, on="ts", size=3000, advance=1000, by="key", aggs={"n": agg.sum("n")}, lateness=10**6
     )
@@ -166,7 +167,7 @@ def test_sums_of_sliding_windows_as_the_watermark_rises():
 
 
 def test_sums_of_sessions_with_a_snapshot_between():
-    """Sessions of 3000, some rows of which come after the state went to another operator."""
+    """Sessions of 3000, some of whose rows arrive after the state has moved to another operator."""
     query = {"on": "ts", "session": 3000, "by": "key", "aggs": {"n": agg.sum("n")}}
     windows = tidegate.Aggregate(EVENTS, **query, lateness=10**6)
     push(windows, ("key2", 1, 0), ("key2", 2, 1000), ("key2", 3, 2500))
@@ -188,7 +189,7 @@ def test_sums_of_sessions_with_a_snapshot_between():
 
 
 def test_hopping_windows_of_four_keys_row_by_row():
-    """Windows of 10 that hop by 5; those that begin before 0 are not Kafka's."""
+    """Windows of size 10 that hop by 5. Kafka has no windows that begin before 0."""
     keys = "ABCDA" + "ABDBC" + "ABDBC"
     windows = tidegate.Aggregate(
         EVENTS, on="ts", size=10, advance=5, by="key", aggs={"n": agg.count(), "at": agg.last("n")}
@@ -207,7 +208,7 @@ def test_hopping_windows_of_four_keys_row_by_row():
 
 
 def test_windows_of_an_index_that_are_closed_on_the_right():
-    """Windows of three every two; of whole numbers, those closed on the right begin one later."""
+    """Windows of size 3 every 2 integers; those closed on the right begin one number later."""
     table = pa.table({"idx": range(6), "A": list("AABBBC")})
     aggs = {"first": agg.first("A"), "last": agg.last("A"), "n": agg.count()}
     found = tidegate.aggregate(table, on="idx", size=3, advance=2, offset=1, aggs=aggs)

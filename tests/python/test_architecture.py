@@ -1,4 +1,4 @@
-"""The architecture's invariants: each says what is absent, once it has found the rooms."""
+"""The architecture's invariants: each test names what must be absent, after finding the folders."""
 
 import re
 import subprocess
@@ -15,24 +15,24 @@ import rust_imports
 ROOT = Path(__file__).parents[2]
 RUST = ROOT / "rust"
 
-# From the bottom up: a crate may use those before it.
+# From the bottom up: a crate may only use the crates before it.
 CRATES = ["sync", "structures", "operators", "papers", "tidegate", "import", "python"]
 UNSAFE = {"sync", "structures", "papers", "import"}
-# These use no other crate of ours.
+# These crates use no other crate of this repository.
 LOWEST = {"sync", "import"}
-# The one file above them: it hands pointers from Python to `import`.
+# The one file outside `UNSAFE` with unsafe code: it passes pointers from Python to `import`.
 CAPSULES = RUST / "python" / "src" / "arrow" / "capsule.rs"
-# Beside these, what measures them: no crate uses it, and the tests leave it out.
+# The benchmarks. No other crate uses this crate, and the tests below ignore it.
 BENCHES = "benches"
-# The folders of the bindings, from the bottom up, and the one file beside them.
+# The folders of the bindings, from the bottom up, and the one file next to them.
 FLOORS = ["interpreter", "arrow", "inputs", "operators", "queries"]
 BESIDE_THE_FLOORS = {"memory.rs"}
-# The crate of the published algorithms, and the one file above it, which knows them by name.
+# The crate of the published algorithms, and the one file that refers to them.
 PAPERS = "papers"
 REGISTRY = ("tidegate", "query/published.rs")
-# Its rooms that have unsafe code: structures that threads share without locks.
+# Folders of `papers` with unsafe code: structures that threads share without locks.
 UNSAFE_PAPERS = {"hive", "row_gate"}
-# A module of tests that is declared, and one that is written, at the end of its file.
+# A test module that is declared, and one that is defined at the end of its file.
 TESTS_BESIDE = re.compile(
     r"^ *#\[cfg\((?:all\()?test\b.*\)\]\n(?: *#\[.*\]\n)* *(?:pub(?:\(.*\))? )?mod \w+;",
     re.MULTILINE,
@@ -40,22 +40,22 @@ TESTS_BESIDE = re.compile(
 TESTS_WITHIN = re.compile(
     r"^#\[cfg\((?:all\()?test\b.*\)\]\n(?:#\[.*\]\n)*(?:pub(?:\(.*\))? )?mod \w+ \{", re.MULTILINE
 )
-# The functions and types that a caller of a crate begins with.
+# The main functions and types of the crates.
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
-# Files of Python that read a duration or a condition. This list only gets shorter. The command
-# reads `--checkpoint`, which no native call knows.
+# Python files that parse a duration or a condition. Never extend this list. The command parses
+# `--checkpoint`, which is not passed to native code.
 READERS_OF_TEXTS = {"cli/commands/parsing.py"}
-# Folders with a circle of more than three files. Both are published algorithms, each of one piece,
-# whose parts share the state of one join.
+# Folders with a cycle of more than three files. Each is a published algorithm whose parts share the
+# state of one join.
 KNOWN_CIRCLES = {"handshake", "index_tasks"}
-# Private types of several files that have one name, because it says the same in each.
+# Private types that have the same name in several files, because they have the same meaning.
 SAME_MEANING = {
     "Avx2": "the instructions of a processor",
     "Avx512": "the instructions of a processor",
     "Portable": "the instructions of any processor",
-    "Scratch": "memory of one thread that is used again",
-    "Epoch": "the rows of an epoch, as an algorithm needs them",
-    "Session": "the rows of a key without a gap",
+    "Scratch": "reusable memory of one thread",
+    "Epoch": "the rows of an epoch in an algorithm's layout",
+    "Session": "adjacent rows of a key",
     "Node": "a node of a published structure",
 }
 # Type names are nouns. These end like participles but are allowed, each for the given reason.
@@ -81,7 +81,7 @@ INTERRUPT = "rust/python/src/interpreter/interrupt.rs"
 ROW_GATE = "rust/papers/src/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
 OPTIONS = "python/tidegate/cli/commands"
-# Numbers in prose: the document, its words, the file and the name of the constant that they quote,
+# Numbers in prose: the document, its text, the file and the name of the constant that it quotes,
 # and the unit.
 QUOTED = [
     ("ARCHITECTURE.md", "about {} rows at most (`EPOCH_ROWS`)", JOINS, "EPOCH_ROWS", 1),
@@ -114,7 +114,7 @@ QUOTED = [
 
 
 def sources(crate: str) -> dict[Path, str]:
-    """The code of a crate without comments; a crate has at least a `lib.rs`."""
+    """Return the code of a crate without comments; a crate has at least a `lib.rs`."""
     files = {path: without_comments(path) for path in sorted((RUST / crate / "src").rglob("*.rs"))}
     assert RUST / crate / "src" / "lib.rs" in files
     return files
@@ -125,7 +125,7 @@ def without_comments(path: Path) -> str:
 
 
 def without_tests(crate: str) -> dict[str, str]:
-    """The code of a crate without comments and tests, by the path below `src`."""
+    """Return the code of a crate without comments and tests, by the path below `src`."""
     found = {path.relative_to(RUST / crate / "src"): text for path, text in sources(crate).items()}
     return {
         path.as_posix(): TESTS_WITHIN.split(TESTS_BESIDE.sub("", text))[0]
@@ -135,20 +135,20 @@ def without_tests(crate: str) -> dict[str, str]:
 
 
 def texts_of_the_bindings() -> dict[str, str]:
-    """The code of the crate `python` without comments, by the path below `src`."""
+    """Return the code of the crate `python` without comments, by the path below `src`."""
     src = RUST / "python" / "src"
     return {path.relative_to(src).as_posix(): text for path, text in sources("python").items()}
 
 
 def rooms(crate: str) -> set[str]:
-    """The folders of a crate, at any depth, that are modules, but for those of tests."""
+    """Return the folders of a crate that are modules, at any depth, except those of tests."""
     src = RUST / crate / "src"
     found = {path.parent.relative_to(src) for path in src.rglob("mod.rs")}
     return {path.as_posix() for path in found if "tests" not in path.parts}
 
 
 def beside(crate: str) -> set[str]:
-    """The files beside a crate's `lib.rs`, but for that of tests."""
+    """Return the files next to a crate's `lib.rs`, except those of tests."""
     return {path.name for path in (RUST / crate / "src").glob("*.rs")} - {"lib.rs", "tests.rs"}
 
 
@@ -158,7 +158,7 @@ def module(path: str) -> tuple[str, ...]:
 
 
 def arrows(crate: str) -> set[tuple[str, str]]:
-    """Which of the folders and files beside a crate's `lib.rs` names which other."""
+    """Return pairs of folders or files next to `lib.rs`, of which the first uses the second."""
     names = {name.partition("/")[0] for name in rooms(crate)}
     names |= {name.removesuffix(".rs") for name in beside(crate)}
     found = set()
@@ -269,7 +269,7 @@ def test_only_the_driver_starts_threads():
     assert all(starting.search(without_comments(path)) for path in driver)
     for crate in CRATES[2:]:
         for path, text in sources(crate).items():
-            # Tests may start threads of their own.
+            # Tests may start threads.
             if path not in driver and "tests" not in path.with_suffix("").parts:
                 product = re.split(r"#\[cfg\((?:all\()?test\b", text)[0]
                 assert not starting.search(product), path
@@ -357,7 +357,7 @@ def test_kernels_know_nothing_of_arrow(crate):
 
 
 def test_papers_are_named_in_one_file():
-    """So that nothing that a default call enters depends on what is there to be compared with."""
+    """Default calls must not depend on algorithms that only serve as a comparison."""
     naming = re.compile(r"\btidegate_papers\b")
     found = {
         (crate, path)
@@ -372,7 +372,7 @@ def test_papers_are_named_in_one_file():
 
 @pytest.mark.parametrize("crate", ["structures", "operators"])
 def test_what_papers_are_made_of_does_not_know_them(crate):
-    """Not in tests either: these would be compiled with other types than those of the papers."""
+    """Their tests must not refer to papers either, because their types would be compiled twice."""
     assert dependencies(PAPERS) >= {manifest(crate)["package"]["name"]}
     found = manifest(crate)
     assert "tidegate-papers" not in found["dependencies"].keys() | found["dev-dependencies"].keys()
@@ -394,11 +394,11 @@ def test_what_papers_are_made_of_does_not_know_them(crate):
     ],
 )
 def test_no_rooms_use_each_other(crate, one):
-    """Nor in a circle of several: each room can be read after those that it uses."""
+    """The modules also form no longer cycle, so each can be read after those that it uses."""
     found = arrows(crate)
     assert one in found
     uses = {room: {other for by, other in found if by == room} for room, _ in found}
-    list(TopologicalSorter(uses).static_order())  # It raises CycleError, and names the circle.
+    list(TopologicalSorter(uses).static_order())  # This raises CycleError, which names the cycle.
 
 
 def test_a_signpost_ties_nothing_and_an_item_of_the_front_ties():
@@ -420,7 +420,7 @@ def test_a_signpost_ties_nothing_and_an_item_of_the_front_ties():
     assert rust_imports.folder_circles(uses) == [{"room/deep/", "room/mod.rs", "room/shown.rs"}]
 
 
-# At least as many files and imports are there to be seen.
+# Each crate has at least this many files and imports.
 SEEN = {
     "sync": (10, 10),
     "structures": (40, 80),
@@ -433,7 +433,7 @@ SEEN = {
 
 
 def imports(crate: str) -> set[tuple[str, str]]:
-    """Which file of a crate uses which other one; `rust_imports` says what a use is."""
+    """Return which files each file of a crate uses, as `rust_imports` defines it."""
     files = without_tests(crate)
     found = rust_imports.Crate(files).imports()
     least_files, least_imports = SEEN[crate]
@@ -444,17 +444,17 @@ def imports(crate: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("crate", CRATES)
 def test_no_folders_use_each_other(crate):
-    """At any depth, no circle of imports passes through a folder.
+    """At any depth, no cycle of imports passes through a folder.
 
-    The files and the folders of a folder are taken side by side, each folder with all that is in
-    it. So a folder and a file beside it do not use each other either, nor do a folder and the front
-    of the folder that it is in, unless the front only shows what is in it.
+    The files and the folders in a folder are compared with each other, each folder as a whole. So a
+    folder and a file next to it do not use each other. A folder and the front of the folder that
+    contains it do not either, unless the front only re-exports items.
     """
     assert rust_imports.folder_circles(imports(crate)) == []
 
 
 def test_the_folders_of_the_bindings_import_one_way():
-    """Each uses those before it in `FLOORS`, in the macros that it exports, too."""
+    """Each folder only uses those before it in `FLOORS`, even in exported macros."""
     assert {name for name in rooms("python") if "/" not in name} == {*FLOORS}
     assert beside("python") == BESIDE_THE_FLOORS
     files = without_tests("python").items()
@@ -471,7 +471,7 @@ def test_the_folders_of_the_bindings_import_one_way():
 
 @pytest.mark.parametrize("crate", CRATES)
 def test_no_more_than_three_files_use_each_other(crate):
-    """Two or three files may be parts of one thing; more of them cannot be read one by one."""
+    """Two or three files may belong together, but more cannot be read one by one."""
     found = [circle for circle in rust_imports.circles(imports(crate)) if len(circle) > 3]
     folders = {frozenset(Path(file).parent.name for file in circle) for circle in found}
     assert folders <= {frozenset({known}) for known in KNOWN_CIRCLES}, found
@@ -487,14 +487,14 @@ def test_no_more_than_three_files_use_each_other(crate):
     ],
 )
 def test_an_option_is_declared_in_one_file(option, file):
-    """So that a new option is one change, and no form of a join or an aggregation lacks it."""
+    """A single declaration adds an option to every form of a join or aggregation."""
     declaring = re.compile(rf"\b{option}=")
     found = {path for path, text in texts_of_the_bindings().items() if declaring.search(text)}
     assert found == {file}
 
 
 def test_joins_of_rows_share_one_log():
-    """So that a row's number, its offset and its first match are one thing in all of them."""
+    """All these joins must agree on a row's number, its offset and its first match."""
     files = without_tests("operators")
     published = without_tests(PAPERS)
     joins = {path for path, text in files.items() if re.search(r"\bRowJoin<.*> for\b", text)}
@@ -567,7 +567,7 @@ def test_every_room_next_to_lib_is_on_the_map():
 
 
 def test_every_other_room_is_in_the_docs_of_its_folder():
-    """Each room below another one is named there, and so is no room that does not exist."""
+    """The docs of each module list exactly its submodules."""
     seen = set()
     for crate in CRATES:
         inner = {room for room in rooms(crate) if "/" in room}
@@ -581,7 +581,7 @@ def test_every_other_room_is_in_the_docs_of_its_folder():
 
 
 def types(crate: str) -> Counter[str]:
-    """How many files of a crate declare a type of a name: a public or a private one."""
+    """Count the files of a crate that declare each type name, public or private."""
     declaring = re.compile(
         r"^ *(?:pub(?:\([^)]*\))? )?(?:unsafe )?(?:struct|enum|union|trait) (\w+)"
         r"|^pub(?:\(crate\))? type (\w+)",
@@ -615,12 +615,12 @@ def test_no_exception_to_one_name_is_stale():
     )
 
 
-# A file of more lines, tests left out, gives the reason at its head.
+# A longer file, without its tests, states the reason in its module docs.
 LONG_FILE = 600
 
 
 def test_a_long_file_says_why():
-    """A long function does so too: Clippy's `expect` is given the reason."""
+    """A long function also states its reason, in Clippy's `expect`."""
     package = ROOT / "python" / "tidegate"
     files = [*RUST.glob("*/src/**/*.rs"), *package.rglob("*.py"), *package.rglob("*.pyi")]
     files = [file for file in files if "tests" not in file.parts and file.stem != "tests"]
@@ -654,7 +654,7 @@ def test_no_exception_to_nouns_is_stale():
 
 
 def constant(file: str, name: str) -> int:
-    """The value of a constant, outside tests; of several, the first, which is Linux's."""
+    """Return the value of a constant outside tests; the first of several is for Linux."""
     text = (ROOT / file).read_text(encoding="utf-8")
     declared = rf"^(?:pub(?:\(crate\))? )?(?:const )?{name}(?:: \w+)? = (.+)"
     found = re.search(declared, text, re.MULTILINE)
@@ -685,7 +685,7 @@ def test_an_entrance_to_a_crate_has_an_example(crate):
         for text, name in declaring.findall(path.read_text(encoding="utf-8"))
         if ENTRANCES.fullmatch(name)
     }
-    # Every other fence opens; one with a word, such as `text`, is not run.
+    # Every second fence opens a block. Blocks with an info string such as `text` do not run.
     fences = {name: re.findall(r"^/// ```(.*)$", text, re.MULTILINE) for name, text in docs.items()}
     shown = {name for name, found in fences.items() if "" in found[::2]}
     assert any("join" in name for name in shown)
@@ -702,7 +702,7 @@ def test_a_query_runs_nothing():
 
 
 def test_python_reads_no_durations_and_no_conditions():
-    """It hands them on, so that one place knows what they mean."""
+    """Python passes them on, so that a single place defines their meaning."""
     package = ROOT / "python" / "tidegate"
     duration = r"total_seconds\(|/ ?(dt\.)?timedelta\(|timedelta64\[|[\"'](ms|us)[\"']: [\dF]"
     condition = r"\._text\b|\bwhere\.(split|find|replace)\(| in where\b|[\"'](left|right)\.[\"'] in"
@@ -712,7 +712,7 @@ def test_python_reads_no_durations_and_no_conditions():
         for path in package.rglob("*.py")
     }
     found = {path for path, text in files.items() if reading.search(text)}
-    # `expressions.py` makes the texts of conditions.
+    # `expressions.py` creates the strings of conditions.
     assert found - {"expressions.py"} == READERS_OF_TEXTS
 
 
@@ -736,12 +736,12 @@ def test_importing_tidegate_imports_no_data_library():
     assert not loaded & {"pyspark", "pyarrow", "pandas", "polars", "duckdb", "typer", "tqdm"}
 
 
-# Types of the package that native code recognises among its arguments.
+# Types of the package that native code recognizes among its arguments.
 RECOGNISED = {"tidegate.agg", "tidegate.expressions", "tidegate.windows"}
 
 
 def test_native_code_imports_nothing_of_the_package():
-    """The package passes in what native code calls (`interpreter/callbacks.rs`)."""
+    """The package passes the functions that native code calls (`interpreter/callbacks.rs`)."""
     importing = re.compile(r'(?:import\([^"]*|: &str = )"(tidegate\.[\w.]+)"')
     named = {name for text in sources("python").values() for name in importing.findall(text)}
     assert named == RECOGNISED

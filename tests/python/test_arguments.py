@@ -1,4 +1,4 @@
-"""Words of other libraries: the error says which argument to write, with the caller's names."""
+"""Argument names of other libraries: the error shows the argument to write instead."""
 
 import inspect
 import pickle

@@ -1,6 +1,6 @@
-"""The as-of join against a nested loop, and against polars, pandas and DuckDB.
+"""The as-of join compared with a nested loop, Polars, pandas and DuckDB.
 
-The oracle looks at every right row for every left row, in plain Python.
+The oracle compares every left row with every right row, in plain Python.
 """
 
 import datetime as dt
@@ -41,14 +41,14 @@ class Asof:
 
 
 def partners(left: pa.Table, right: pa.Table, join: Asof) -> list[int | None]:
-    """The right row of each left row, by the definition."""
+    """Return the right row of each left row, by the definition."""
     left_times, right_times = times(left.column(join.on[0])), times(right.column(join.on[1]))
     left_keys = keys(left, [name for name, _ in join.by])
     right_keys = keys(right, [name for _, name in join.by])
     left_rows, right_rows = left.to_pylist(), right.to_pylist()
 
     def rank(i: int, j: int) -> tuple[int, bool, int] | None:
-        """How near a right row is; the least is the nearest, and None is no candidate."""
+        """Return the distance of a right row, or None if the row is not a candidate."""
         after = right_times[j] - left_times[i]
         if None in left_keys[i] or left_keys[i] != right_keys[j]:
             return None
@@ -75,7 +75,7 @@ def partners(left: pa.Table, right: pa.Table, join: Asof) -> list[int | None]:
 
 
 def expected(left: pa.Table, right: pa.Table, join: Asof) -> pa.Table:
-    """The whole result, by the definition."""
+    """Return the whole result, by the definition."""
     found = list(enumerate(partners(left, right, join)))
     if join.how in ("inner", "semi"):
         found = [(i, j) for i, j in found if j is not None]
@@ -105,7 +105,7 @@ def arguments(join: Asof) -> dict[str, Any]:
 
 
 def table(rows: list[tuple[int, int | None, int]], chunk: int, name: str) -> pa.Table:
-    """Rows of a time, a key and a value, in chunks."""
+    """Create rows of a time, a key and a value, in chunks."""
     columns = {
         "ts": pa.array([ts for ts, _, _ in rows], pa.int64()),
         "k": pa.array([key for _, key, _ in rows], pa.int64()),
@@ -154,7 +154,7 @@ def test_oracle_nested_loop(left_rows, right_rows, join, is_sorted, threads, wit
     st.booleans(),
 )
 def test_partners_beyond_several_blocks(rows, strategy, tolerance, limit, is_sorted):
-    """Conditions of all kinds; few right rows meet them, and they are far away."""
+    """Conditions of all kinds. Few right rows meet them, and these are far from the left rows."""
     if is_sorted:
         rows.sort()
     right = table(rows, 64, "b")
@@ -179,16 +179,16 @@ def test_partners_beyond_several_blocks(rows, strategy, tolerance, limit, is_sor
 @grid(strategy=STRATEGIES, is_sorted=[True, False])
 @pytest.mark.parametrize("key_count", [1, 7, 30_000])
 def test_any_threads_give_the_same(strategy, is_sorted, key_count):
-    """Rows for several threads, whose keys are first seen in parts before; polars is the oracle."""
-    import numpy as np  # noqa: PLC0415 - with polars, which tests without peers do not have
+    """Join rows on several threads, with keys that first appear in different parts."""
+    import numpy as np  # noqa: PLC0415 - optional, like polars
     import polars as pl  # noqa: PLC0415
 
     rng = np.random.default_rng(key_count)
     rows = 150_000
 
     def side(name: str) -> pa.Table:
-        # No two rows of a key have one time, about whose order polars says nothing.
-        # Nor are rows before and after a left row equally far from it.
+        # Times are unique per key, because Polars does not define the order of equal ones. No
+        # earlier and later row are equally far from a left row.
         ts = rng.permutation(rows * 4)[:rows] * 4 + (name == "b")
         ts = np.sort(ts) if is_sorted else ts
         return pa.table({"ts": ts, "k": rng.integers(0, key_count, rows), name: np.arange(rows)})
@@ -211,7 +211,7 @@ def test_any_threads_give_the_same(strategy, is_sorted, key_count):
             )  # fmt: skip
             found.validate(full=True)
             found = pl.from_arrow(found).sort("a")
-            # Of an odd and an even distance, none is as far as another.
+            # One of the two distances is odd and the other even, so they differ.
             assert found["b"].equals(wanted["b"], null_equal=True)
 
 
@@ -230,7 +230,7 @@ def test_ties_take_the_row_next_to_the_left_row():
     assert found(strategy="nearest", allow_exact_matches=False) == [1]
     assert found(strategy="nearest", allow_exact_matches=False, where="right.n <> 1") == [0]
     assert found(strategy="nearest", allow_exact_matches=False, where="right.n > 1") == [4]
-    # In another order, places decide: rows of one time keep their order.
+    # In shuffled rows, positions decide: rows with equal times keep their order.
     shuffled = right.take([4, 2, 0, 5, 3, 1])
     assert tg.asof_join(left, shuffled, on="ts")["n"].to_pylist() == [3]
     backwards = right.take([5, 4, 3, 2, 1, 0])
@@ -321,7 +321,7 @@ def test_left_columns_are_slices_of_the_input():
     found = tg.asof_join(left, left, on="ts", threads=1)
     at = [column.chunk(0).buffers()[1].address for column in (left["ts"], found["ts"])]
     assert at[0] == at[1]
-    # A few rows do not keep the input in memory.
+    # A result of a few rows does not keep the input in memory.
     few = tg.asof_join(left, left, on="ts", how="semi", where="left.ts < 10", threads=1)
     assert few["ts"].chunk(0).buffers()[1].address != at[0]
     assert few["ts"].to_pylist() == list(range(10))
@@ -413,7 +413,7 @@ def test_a_null_time_names_its_row():
         tg.asof_join(rows.slice(0, 1), rows, on="ts")
 
 
-# Real data, beside polars, pandas and DuckDB
+# Real data, compared with Polars, pandas and DuckDB
 
 
 def flights_and_weather() -> tuple[pa.Table, pa.Table]:
@@ -451,7 +451,7 @@ def test_flights_with_weather_as_pandas_has_it(strategy, exact):
     hours = pa.array(wanted["time_hour"], pa.timestamp("ms", "UTC"), from_pandas=True)
     assert found.column("time_hour").combine_chunks().equals(hours)
     temp = pa.array(wanted["temp"], pa.float64(), from_pandas=True)
-    # Weather without a temperature is a null here, and NaN in pandas.
+    # Missing temperatures are null here, and NaN in pandas.
     assert found.column("temp").combine_chunks().equals(temp)
 
 
@@ -477,7 +477,7 @@ def test_flights_with_weather_as_duckdb_has_it():
         )  # fmt: skip
         with duckdb.connect() as connection:
             connection.execute("set timezone = 'UTC'")
-            # DuckDB 1.4.4 has hung here on a busy machine.
+            # DuckDB 1.4.4 can hang here on a busy machine.
             connection.execute("set threads = 1")
             connection.register("flights", flights)
             connection.register("weather", weather)
@@ -486,7 +486,7 @@ def test_flights_with_weather_as_duckdb_has_it():
 
 
 def test_bids_with_the_last_offer_that_they_meet():
-    """Messages of exchanges. Many have the time of the message before."""
+    """Messages of exchanges. Many have the same time as the previous message."""
     messages = pq.read_table(DATA / "exchange_feeds" / "messages.parquet").slice(0, 4000)
     bids, offers = (
         messages.filter(pc.equal(messages["kind"], kind)).slice(0, rows)

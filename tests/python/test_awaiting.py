@@ -1,4 +1,4 @@
-"""Operators in asyncio and as Arrow streams, and what they say of a source that all wait for."""
+"""Operators in asyncio and as Arrow streams, and reports about a source that blocks results."""
 
 import asyncio
 import re
@@ -137,7 +137,7 @@ def test_an_error_reaches_the_coroutine():
 
 
 def fed() -> tg.IntervalJoin:
-    """A join whose sources another thread feeds and closes."""
+    """Create a join whose sources another thread feeds and closes."""
     schema = pa.schema({"ts": pa.int64(), "k": pa.string()})
     join = tg.IntervalJoin(schema, schema, on="ts", by="k", lower=-1, upper=1, columns=["ts"])
 
@@ -159,7 +159,7 @@ def test_others_read_an_operator():
     with duckdb.connect() as connection:
         connection.register("joined", pa.RecordBatchReader.from_stream(fed()))
         assert connection.sql("SELECT count(*), max(ts) FROM joined").fetchall() == [(58, 19)]
-    # tidegate itself: the pairs of a live join, aggregated.
+    # tidegate as the consumer: the pairs of a live join are aggregated.
     found = tg.aggregate(fed(), on="ts", size=10, aggs={"n": tg.agg.count()})
     assert found["n"].to_pylist() == [29, 29]
 
@@ -177,7 +177,7 @@ def test_the_source_that_rows_wait_for_is_named():
     assert waiting["seconds"] >= 0
     merge.sources[2].advance(3)
     assert merge.poll()["ts"].to_pylist() == [1, 2]
-    # 5 waits for source 1, which has come to 2.
+    # 5 waits for source 1, whose watermark is 2.
     waiting = merge.stats()["waiting"]
     assert (waiting["source"], waiting["rows"]) == ("source 1", 1)
     assert "1 rows, for source 1, which has been silent for" in merge.explain()
@@ -200,7 +200,7 @@ def test_late_rows_do_not_wait():
     assert (waiting["source"], waiting["rows"]) == ("right source 0", 2)
 
 
-# What one sees
+# Statistics
 
 
 def test_metrics_are_what_prometheus_reads():
@@ -227,7 +227,7 @@ def test_metrics_are_what_prometheus_reads():
     assert numbers['tidegate_waiting_rows{,source="right source 0"}'] == 1
     assert numbers["tidegate_memory_limit_bytes{}"] == 10**6
     assert {'tidegate_latency_seconds{,quantile="0.99"}', "tidegate_state_rows{}"} <= numbers.keys()
-    # Each family is told once, before its numbers.
+    # Each family is declared once, before its numbers.
     families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(families) == len(set(families))
 
@@ -243,7 +243,7 @@ def test_labels_are_names_of_their_own(name):
 def test_waiting_takes_no_thread_of_the_loop():
     class Refusing(ThreadPoolExecutor):
         def submit(self, *_args: object, **_options: object) -> NoReturn:
-            pytest.fail("a wait of an operator takes a thread that others of the loop need")
+            pytest.fail("an operator must not wait on a thread of the loop")
 
     async def run() -> list[list[int]]:
         asyncio.get_running_loop().set_default_executor(Refusing())

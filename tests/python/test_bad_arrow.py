@@ -1,7 +1,8 @@
-"""Malformed Arrow data is refused with the column's name; nothing reads foreign memory.
+"""Malformed Arrow data is refused with the column's name, and no foreign memory is read.
 
-The arrays are built by hand from buffers, as a faulty producer would. They come in two ways: from
-pyarrow, whose own check sees the lengths of buffers, and as bare capsules, which carry no lengths.
+The arrays are built by hand from buffers, as a faulty producer would. They are passed in two forms:
+as pyarrow arrays, whose check knows the lengths of buffers, and as bare capsules, which carry no
+lengths.
 """
 
 import struct
@@ -17,7 +18,7 @@ from tidegate import TidegateError, interval_join
 
 
 class Bare:
-    """Hands out the capsules of a table and hides that it is pyarrow's."""
+    """Exports the capsules of a table and hides that it is a pyarrow table."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -28,7 +29,7 @@ class Bare:
 
 @dataclass
 class Malformed:
-    """An array that is good, for pyarrow makes no other, until offsets are written into it."""
+    """Build a valid array, as pyarrow requires, and then overwrite its offsets."""
 
     array: pa.Array
     memory: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -107,7 +108,7 @@ MALFORMED = {
     "run ends that are short": run_ends(0, 1),
 }
 
-# The C data interface carries no lengths, so only pyarrow itself can see this.
+# The C data interface carries no lengths, so only pyarrow can detect this.
 TOO_LONG = strings(0, 5, 1_000_000_000)
 
 
@@ -241,7 +242,7 @@ def test_misaligned_buffers_are_copied():
     ids=lambda column: str(column.type),
 )
 def test_values_of_size_0_are_refused(column: pa.Array) -> None:
-    """Arrays of them lose their length when rows are selected."""
+    """Arrays with these values lose their length when rows are selected."""
     given = pa.table({"ts": [1, 2], "c": column})
     with pytest.raises(tg.SchemaError, match="has values of size 0, which are not supported"):
         tg.merge([given, given])
@@ -257,7 +258,7 @@ def nested(levels: int) -> pa.Table:
 
 
 def test_deeply_nested_columns_are_refused():
-    """Arrow's kernels recurse once per level, and stacks of threads are small."""
+    """Arrow's kernels recurse once per level, and the stacks of threads are small."""
     deepest = nested(32)
     assert tg.merge([deepest, deepest]).num_rows == 4
     with pytest.raises(tg.SchemaError, match="the type has more than 32 levels"):

@@ -1,4 +1,4 @@
-"""What cannot be joined is refused, in words that name the place, what was given and what to do."""
+"""Refused inputs: each message names the place, the given value and what to do instead."""
 
 import pickle
 
@@ -30,7 +30,7 @@ def join(left: object = TABLE, right: object = TABLE, **arguments: object) -> pa
 
 
 def refuses(error: type[Exception], text: str, *sides: object, **arguments: object) -> None:
-    """Check the error's class, and that `text` is a part of its message or of a note to it."""
+    """Check the error's class, and that its message or a note contains `text`."""
     with pytest.raises(error) as caught:
         join(*sides, **arguments)
     assert type(caught.value) is error
@@ -355,7 +355,7 @@ def test_a_table_without_columns():
 
 
 class Stream:
-    """Hands out one capsule whenever it is asked, as no producer should."""
+    """Exports the same capsule on each request, which producers must not do."""
 
     def __init__(self, capsule: object) -> None:
         self.capsule = capsule
@@ -365,7 +365,7 @@ class Stream:
 
 
 class Array:
-    """Hands out one pair of capsules whenever it is asked."""
+    """Exports the same pair of capsules on each request."""
 
     def __init__(self, capsules: object) -> None:
         self.capsules = capsules
@@ -391,7 +391,7 @@ def test_what_hands_out_no_capsule(source):
 
 
 class Failing:
-    """A producer that fails when it is asked."""
+    """A producer that fails when data is requested."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -421,7 +421,7 @@ def test_a_producer_that_fails_midway_is_quoted():
 
 def test_a_stream_whose_schema_changes_midway():
     class Changing:
-        """What a C producer might do, which pyarrow's own readers refuse to."""
+        """Streams that a C producer might export, but that pyarrow's readers refuse."""
 
         def __arrow_c_stream__(self, requested_schema: object = None) -> object:
             other = pa.table({"ts": ["a"], "k": [1], "v": [None]})
@@ -468,7 +468,7 @@ def test_very_large_keys(type_):
 
 
 def test_strings_beyond_the_offsets_of_a_batch_come_in_several():
-    # A string array holds 2 GiB at most, and these pairs repeat 300 MiB ten times.
+    # A string array holds at most 2 GiB, and these pairs repeat 300 MiB ten times.
     table = pa.table({"ts": [0] * 10, "s": ["x" * (30 << 20)] * 10})
     once = pa.table({"at": [0] * 10})
     reader = interval_join_batches(table, once, on=("ts", "at"), lower=0, upper=0)
@@ -488,7 +488,7 @@ def test_keys_that_are_no_text():
 
 @pytest.mark.slow
 def test_a_large_string_among_small_ones_is_repeated():
-    # The mean row is small, so that one batch would get more than the 2 GiB that it can hold.
+    # The mean row is small, so one batch would receive more than the 2 GiB that it can hold.
     strings = ["x" * (80 << 20)] + ["y"] * 9_999
     left = pa.table({"ts": np.arange(10_000), "s": strings})
     right = pa.table({"at": [0] * 30})

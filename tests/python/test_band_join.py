@@ -1,4 +1,4 @@
-"""The band join of whole tables: against a nested loop, DuckDB, and results written out."""
+"""The band join of tables, compared with a nested loop, DuckDB and literal results."""
 
 import datetime as dt
 import math
@@ -26,7 +26,7 @@ Band = tuple[str, str, Any, Any]
 
 
 def close(left: Any, right: Any, below: Any, above: Any) -> bool:
-    """Whether two values are in a band; Python's arithmetic is exact for all but floats."""
+    """Return whether two values are in a band. Python's arithmetic is exact except for floats."""
     if left is None or right is None:
         return False
     return (below is None or left - right <= below) and (above is None or right - left <= above)
@@ -35,7 +35,7 @@ def close(left: Any, right: Any, below: Any, above: Any) -> bool:
 def nested_loop(
     left: pa.Table, right: pa.Table, bands: Sequence[Band], how: str, by: str | None = None
 ) -> list[tuple[int | None, int | None]]:
-    """Row numbers of the result, in its order; None for the side that has no row."""
+    """Return the row numbers of the result in order, with None for a side without a row."""
     lefts, rights = left.to_pylist(), right.to_pylist()
 
     def pair(l_row: dict[str, Any], r_row: dict[str, Any]) -> bool:
@@ -56,7 +56,7 @@ def nested_loop(
 
 
 def rows(table: pa.Table) -> list[tuple[Any, Any]]:
-    """The row numbers in a result."""
+    """Return the row numbers in a result."""
     right = table["r"].to_pylist() if "r" in table.column_names else [None] * table.num_rows
     return list(zip(table["l"].to_pylist(), right, strict=True))
 
@@ -342,8 +342,8 @@ def random_table(size: int, seed: int, spread: float) -> pa.Table:
 )
 def test_differential_many_rows_against_duckdb(spread, query):
     duckdb = pytest.importorskip("duckdb")
-    # DuckDB looks for one of two bands only, and at all pairs in it; of more rows it takes half a
-    # minute for `x`.
+    # DuckDB uses only one of two bands to find pairs, and tests all pairs in it. With more rows,
+    # this takes half a minute for `x`.
     rows = (30_000, 25_000) if query["on"] == "y" else (20_000, 15_000)
     left, right = random_table(rows[0], 1, spread), random_table(rows[1], 2, spread)
     on = [query["on"]] if isinstance(query["on"], str) else query["on"]
@@ -351,7 +351,7 @@ def test_differential_many_rows_against_duckdb(spread, query):
     conditions = ["l.k = r.k"] if "by" in query else []
     for name, ends in zip(on, within, strict=True):
         below, above = ends if isinstance(ends, tuple) else (ends, ends)
-        # With the difference as such, DuckDB would compare all pairs.
+        # If the condition contained the difference, DuckDB would compare all pairs.
         conditions.append(
             f"r.{name} BETWEEN l.{name}::DOUBLE - {below} AND l.{name}::DOUBLE + {above}"
         )
@@ -360,7 +360,7 @@ def test_differential_many_rows_against_duckdb(spread, query):
         connection.register("l", left)
         connection.register("r", right)
         expected = connection.sql(
-            f"SELECT l.row AS l, r.row AS r FROM l JOIN r ON {where} ORDER BY 1, 2"  # noqa: S608 - names of ours
+            f"SELECT l.row AS l, r.row AS r FROM l JOIN r ON {where} ORDER BY 1, 2"  # noqa: S608 - our names
         ).fetchnumpy()
     assert len(expected["l"]) > 1000
     for threads in (1, 3):
@@ -399,7 +399,7 @@ def test_any_arrow_data():
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_right_rows_far_apart_with_columns_of_several_widths(how, chunks):
-    """Each left row but the last ones has one right row, anywhere; columns of 4 and 8 bytes."""
+    """Each left row except the last ones matches one right row, in columns of 4 or 8 bytes."""
     n, random = 100_000, np.random.default_rng(5)
     left = pa.table({"x": random.permutation(n + 1000).astype(np.int32)})
     x = random.permutation(n).astype(np.int32)

@@ -185,7 +185,7 @@ def test_classes_are_explained_with_any_input_that_they_accept(files):
 
 
 class Made:
-    """Batches for a reader, with a schema that need not be theirs."""
+    """Return batches for a reader, with a schema that may differ from theirs."""
 
     schema = pa.schema([("ts", pa.int64())])
 

@@ -13,7 +13,9 @@ import tidegate as tg
 
 ROWS = pa.table({"ts": np.arange(3000), "x": np.arange(3000) * 0.5})
 MESSAGE = "is called by a function or stream that it waits for"
-needs_signals = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+needs_signals = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="the system has no interval timers"
+)
 
 Call = Callable[[], object]
 

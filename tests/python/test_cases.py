@@ -1,4 +1,4 @@
-"""What a default run takes of the cases of a test, and a campaign."""
+"""The cases of a test in a default run and in a campaign."""
 
 import itertools
 
@@ -11,7 +11,7 @@ AXES = {"how": ["inner", "left", "full", "anti"], "threads": [1, 2], "closed": [
 PRODUCT = [*itertools.product(*AXES.values())]
 
 
-@pytest.mark.skipif(campaign.ALL, reason="a campaign takes all cases")
+@pytest.mark.skipif(campaign.ALL, reason="a campaign runs all cases")
 def test_a_default_run_meets_each_value():
     names, rows = cases.grid(**AXES).args
     assert names == ("how", "threads", "closed")

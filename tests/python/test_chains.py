@@ -1,4 +1,4 @@
-"""Operators behind each other: the rows of the calls on tables, watermarks, and one snapshot."""
+"""Chained operators: the same rows as calls on tables, watermarks, and one snapshot."""
 
 import datetime as dt
 import itertools
@@ -30,7 +30,7 @@ LATENESS = 3
 
 
 class Net(NamedTuple):
-    """A chain, its outer sources, and the table that all rows make."""
+    """A chain, its outer sources, and a function that computes the expected table."""
 
     chain: tg.Chain
     sources: list[tg.Source]
@@ -51,7 +51,7 @@ AGGS = {"n": tg.agg.count(), "sum": tg.agg.sum("x")}
 
 
 def counts(threads: int) -> Net:
-    """A join, then an aggregation, then an as-of join of its windows with other rows."""
+    """Create a join, an aggregation, and an as-of join of its windows with other rows."""
     pairs = pairs_of("left", threads)
     count = tg.Aggregate(pairs.schema, on="ts", size=10, advance=5, by="k", aggs=AGGS)
     last = tg.AsofJoin(
@@ -69,7 +69,7 @@ def counts(threads: int) -> Net:
 
 
 def three(threads: int, *, how: str = "inner", ordered: bool = True) -> Net:
-    """A join of a join: three streams."""
+    """Create a join of a join: three streams."""
     first = pairs_of("inner", threads, ordered=ordered)
     query = {"on": "ts", "by": "k", "lower": 0, "upper": 5, "how": how}
     last = tg.IntervalJoin(
@@ -86,12 +86,12 @@ def three(threads: int, *, how: str = "inner", ordered: bool = True) -> Net:
 
 
 def eager(threads: int) -> Net:
-    """A join of pairs that come in any order."""
+    """Create a join whose first input, the pairs of another join, arrives in any order."""
     return three(threads, how="full", ordered=False)
 
 
 def later(threads: int, of: str = "later") -> Net:
-    """Windows of the later, or the earlier, time of pairs."""
+    """Create windows over the later, or the earlier, time of pairs."""
     pairs = pairs_of("inner", threads)
     schema = pairs.schema.append(pa.field("seen", pa.int64()))
     count = tg.Aggregate(schema, on="seen", size=7, by="k", aggs=AGGS)
@@ -111,7 +111,7 @@ def earlier(threads: int) -> Net:
 
 
 def lined(threads: int) -> Net:
-    """Nearest rows within a tolerance, then a merge, then sessions."""
+    """Create an as-of join with a tolerance, then a merge, then sessions."""
     nearest = tg.AsofJoin(
         TRADES, QUOTES, on="ts", by="k", strategy="nearest", tolerance=4, lateness=LATENESS
     )
@@ -128,7 +128,7 @@ def lined(threads: int) -> Net:
 
 
 def windows(threads: int) -> Net:
-    """Rows in each other's windows of time, unmatched ones too, by the later time."""
+    """Create a window join that keeps unmatched rows, followed by an aggregation."""
     query: Any = {"on": "ts", "window": (3, 5), "by": "k", "how": "left"}
     join = tg.WindowJoin(TRADES, QUOTES, **query, lateness=LATENESS, threads=threads)
     count = tg.Aggregate(join.schema, on="ts", size=4, by="k", aggs=AGGS)
@@ -145,7 +145,7 @@ NETS = [counts, three, eager, later, earlier, lined, windows]
 
 
 def drawn(draw: random.Random, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
-    """Tables of random rows, each a little out of time order and without late rows."""
+    """Draw tables of random rows, each slightly out of time order but without late rows."""
 
     def table(schema: pa.Schema) -> pa.Table:
         count = draw.choice([0, 5, 60, 200])
@@ -158,13 +158,13 @@ def drawn(draw: random.Random, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
 
 
 def in_line(rows: pa.Table) -> list[tuple[Any, ...]]:
-    """Rows as values in an order of their own."""
+    """Return rows as sorted tuples."""
     lines = zip(*(column.to_pylist() for column in rows.columns), strict=True)
     return sorted(lines, key=lambda line: [(value is not None, value or 0) for value in line])
 
 
 def pieces(draw: random.Random, tables: Sequence[pa.Table]) -> list[tuple[int, pa.Table | None]]:
-    """Pushes in a random order of sources, and the end of each source, as None."""
+    """Return pushes in a random order of sources. None ends a source."""
     cut: list[list[tuple[int, pa.Table | None]]] = []
     for number, table in enumerate(tables):
         size = draw.choice([1, 7, 50])
@@ -196,7 +196,7 @@ def check(net: Net, found: Sequence[pa.RecordBatch], tables: Sequence[pa.Table])
 @pytest.mark.parametrize("make", NETS)
 @pytest.mark.parametrize("seed", range(campaign.tries(12)))
 def test_a_chain_has_the_rows_of_the_calls_on_tables(make: Callable[[int], Net], seed: int):
-    draw = random.Random(f"{make.__name__} {seed}")  # noqa: S311 - no secret
+    draw = random.Random(f"{make.__name__} {seed}")  # noqa: S311 - not for secrets
     net = make(draw.choice([1, 2]))
     tables = drawn(draw, net.schemas)
     found: list[pa.RecordBatch] = []
@@ -210,7 +210,7 @@ def test_a_chain_has_the_rows_of_the_calls_on_tables(make: Callable[[int], Net],
 
 @pytest.mark.parametrize("make", [counts, three, later])
 def test_the_order_of_rows_does_not_depend_on_pushes(make: Callable[[int], Net]):
-    draw = random.Random(7)  # noqa: S311 - no secret
+    draw = random.Random(7)  # noqa: S311 - not for secrets
     tables = drawn(draw, make(1).schemas)
     while min(table.num_rows for table in tables) < 50:
         tables = drawn(draw, make(1).schemas)
@@ -229,8 +229,8 @@ def test_the_order_of_rows_does_not_depend_on_pushes(make: Callable[[int], Net])
 @pytest.mark.parametrize("make", NETS)
 @pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_restored_chains_lose_and_double_nothing(make: Callable[[int], Net], seed: int):
-    """After each snapshot, some go on before the next chain is restored: these are forgotten."""
-    draw = random.Random(f"restored {make.__name__} {seed}")  # noqa: S311 - no secret
+    """Rows pushed between a snapshot and the restoration of the next chain are lost."""
+    draw = random.Random(f"restored {make.__name__} {seed}")  # noqa: S311 - not for secrets
     net = make(draw.choice([1, 2]))
     tables = drawn(draw, net.schemas)
     feeds = pieces(draw, tables)
@@ -244,7 +244,7 @@ def test_restored_chains_lose_and_double_nothing(make: Callable[[int], Net], see
                 kept += itertools.islice(iter(net.chain.poll, None), draw.choice([1, 2, 100]))
         at = upto
         saved = net.chain.snapshot()
-        # What follows is lost with the process.
+        # Rows pushed after the snapshot are lost with the process.
         for push in feeds[at : at + draw.randrange(4)]:
             feed(net, push)
         net.chain.poll()
@@ -256,8 +256,8 @@ def test_restored_chains_lose_and_double_nothing(make: Callable[[int], Net], see
 
 @pytest.mark.parametrize("make", NETS)
 def test_threads_drive_a_chain_and_snapshots_are_taken_meanwhile(make: Callable[[int], Net]):
-    """Each snapshot and the rows that the sink had then make all rows, with the rows after it."""
-    draw = random.Random(f"threads {make.__name__}")  # noqa: S311 - no secret
+    """A snapshot's earlier rows, which the sink has, and its later rows form the whole result."""
+    draw = random.Random(f"threads {make.__name__}")  # noqa: S311 - not for secrets
     net = make(2)
     tables = drawn(draw, net.schemas)
     while min(table.num_rows for table in tables) < 50:
@@ -275,8 +275,8 @@ def test_threads_drive_a_chain_and_snapshots_are_taken_meanwhile(make: Callable[
         for feeder in feeders:
             feeder.start()
         while any(feeder.is_alive() for feeder in feeders) or not saved:
-            # The sink has what the snapshot counts as handed out, and no more: the lock of steps
-            # is free only between two batches.
+            # The sink has received exactly the rows that the snapshot counts as returned. The lock
+            # of steps is free only between two batches.
             with net.chain._turns.alone():
                 before = len(found)
             snapshot = net.chain.snapshot()
@@ -341,7 +341,7 @@ def test_a_sink_takes_snapshots_behind_its_own_rows():
 
 
 def test_watermarks_go_through_without_rows():
-    """No pair comes, and still the rows of the last operator become final."""
+    """No pair is found, but the rows of the last operator become final."""
     first = tg.IntervalJoin(TRADES, QUOTES, on="ts", by="k", lower=-4, upper=6)
     last = tg.IntervalJoin(
         first.schema, NEWS, on="ts", by="k", lower=0, upper=5, how="right", suffix="_news"
@@ -351,7 +351,7 @@ def test_watermarks_go_through_without_rows():
     assert chain.poll() is None
     for source in first.sources:
         source.advance(16)
-    # A pair of 10 may still come: its right row would be at 16.
+    # A pair with time 10 may still arrive, because its right row could be at 16.
     assert chain.poll() is None
     for source in first.sources:
         source.advance(17)
@@ -361,7 +361,7 @@ def test_watermarks_go_through_without_rows():
 
 
 def test_units_of_times_may_differ():
-    """Promises are rounded down, lags up."""
+    """Promises are rounded down, and lags are rounded up."""
     left = pa.schema([("ts", pa.timestamp("s")), ("x", pa.int64())])
     right = pa.schema([("ts", pa.timestamp("ms")), ("y", pa.int64())])
     for upper in ("1ms", "1s", "1500ms"):
@@ -404,7 +404,7 @@ def test_the_sink_of_a_chain_is_a_file(kind: str, tmp_path: Path):
 
 
 def test_a_memory_limit_holds_back_through_the_chain(caplog: pytest.LogCaptureFixture):
-    """The last operator has little room, and a sink that takes nothing for a while."""
+    """The last operator has a small memory limit, and the sink pauses for a while."""
     goes_on = threading.Event()
     _logger._TOLD.clear()
     pairs = tg.IntervalJoin(TRADES, QUOTES, on="ts", lower=0, upper=0, memory_limit=60_000)
@@ -428,7 +428,7 @@ def test_a_memory_limit_holds_back_through_the_chain(caplog: pytest.LogCaptureFi
     with chain.running(take) as running:
         for feeder in feeders:
             feeder.start()
-        # The merge has had no room for a batch of the join.
+        # The merge had no room for a batch of the join.
         while not any(text.startswith("source 0: ") for text in caplog.messages):
             assert running.error is None
             feeders[0].join(0.001)
@@ -439,7 +439,7 @@ def test_a_memory_limit_holds_back_through_the_chain(caplog: pytest.LogCaptureFi
     assert max(most) <= 100_000
 
 
-class Full(Exception):  # noqa: N818 - of these tests
+class Full(Exception):  # noqa: N818 - for tests
     pass
 
 
@@ -450,7 +450,7 @@ def test_an_error_of_the_sink_ends_all_threads_and_loses_nothing():
     def refuse(_: pa.RecordBatch) -> None:
         raise Full
 
-    with pytest.raises(Full), net.chain.running(refuse) as running:  # noqa: PT012 - in turn
+    with pytest.raises(Full), net.chain.running(refuse) as running:  # noqa: PT012 - several calls may raise
         for source, table in zip(net.sources, tables, strict=True):
             source.push(table)
     assert all(not one._thread.is_alive() for one in running._all)
@@ -463,7 +463,7 @@ def test_an_abandoned_source_ends_a_chain():
     net = three(1)
     with pytest.raises(tg.TidegateError, match="the line is down"), net.chain.running(print):
         net.sources[0].abandon("the line is down")
-    # The last operator's source is open: no row became final.
+    # The last operator's source is still open, so no row became final.
     assert not net.chain.operators[-1].stats()["sources"][0]["closed"]
     with pytest.raises(tg.TidegateError, match="the line is down"):
         net.chain.poll()
@@ -491,7 +491,7 @@ def test_snapshots_of_a_sink_and_of_another_thread_do_not_wait_for_each_other():
     for source, schema in zip(net.sources, net.schemas, strict=True):
         source.push(pa.table([range(40), [0] * 40, range(40)], schema=schema))
     other = threading.Thread(target=net.chain.snapshot)
-    with (  # noqa: PT012 - in turn
+    with (  # noqa: PT012 - several calls may raise
         pytest.raises(tg.StateError, match="take snapshots on a single thread"),
         net.chain.running(take),
     ):
@@ -512,7 +512,7 @@ def test_a_sink_stops_the_chain_while_a_snapshot_waits_for_it():
         inside.set()
         while net.chain._turns._alone is None:
             time.sleep(0.001)
-        # The thread of the other operator may have begun to wait for the snapshot.
+        # The thread of the other operator may already be waiting for the snapshot.
         time.sleep(0.2)
         running.stop()
 
@@ -532,18 +532,18 @@ def test_a_feeder_that_asked_to_wait_learns_of_the_error_of_the_chain():
     def refuse(_: pa.RecordBatch) -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError) as caught, chain.running(refuse):  # noqa: PT012 - until it is told
+    with pytest.raises(ZeroDivisionError) as caught, chain.running(refuse):  # noqa: PT012 - in a loop
         for ts in range(1_000):
             merge.sources[0].push([(ts,)], block=True)
     assert "has ended with an error" in str(caught.value.__cause__)
-    # Who polls makes room again.
+    # Polling makes room again.
     merge.sources[0].close()
     rows = sum(batch.num_rows for batch in iter(chain.poll, None))
     assert rows == merge.stats()["rows_in"]
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.skipif(os.name != "posix", reason="signals within the process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals within a process requires POSIX")
 def test_a_signal_handler_within_a_call_does_not_wait_for_the_call(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -588,7 +588,7 @@ def test_a_child_does_not_wait_for_its_parents_threads():
         assert inside.wait(30)
         child = os.fork()
         if child == 0:
-            # A wait that does not end ends with the process.
+            # If the call hangs, the alarm ends the process.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(20)
             try:
@@ -617,7 +617,7 @@ def test_damaged_snapshots_are_refused():
             net.chain.restore(bytes(changed))
         with pytest.raises(tg.StateError):
             net.chain.restore(saved[:at])
-        # The chain is as it was.
+        # The chain is unchanged.
         net.chain.restore(saved)
 
 
@@ -634,7 +634,7 @@ def test_snapshots_of_other_chains_and_versions_are_refused():
     newer = bytes(body) + _chain._SUM.pack(_chain.zlib.crc32(bytes(body)))
     with pytest.raises(tg.StateError, match="has version 2, but this tidegate reads version 1"):
         three(1).chain.restore(newer)
-    # One operator has another query: what was restored before it is closed.
+    # One operator has another query, so the operators restored before it are closed.
     net = three(1, how="left")
     with pytest.raises(tg.StateError):
         net.chain.restore(saved)
@@ -662,7 +662,7 @@ TIMES = [
 
 
 def days(numbers: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Times, given as days since the epoch; for integer types, the numbers themselves."""
+    """Return times, given as days since the epoch; integer types use the numbers themselves."""
     if pa.types.is_integer(kind):
         return pa.array(numbers, kind)
     found = pa.array([dt.date(1970, 1, 1) + dt.timedelta(number) for number in numbers])

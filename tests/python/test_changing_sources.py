@@ -1,7 +1,7 @@
-"""Sources that are added, go idle, go on and close while the operator runs; lateness of each.
+"""Sources that are added, become idle, resume and close during a run; lateness of each source.
 
-A model in Python says from which watermark a source counts, which rows are late, and which rows
-come. It knows nothing of polls, threads and snapshots, so the rows depend on none of them.
+A model in Python states from which watermark a source counts, which rows are late, and which rows
+are emitted. It ignores polls, threads and snapshots, so the rows must not depend on them.
 """
 
 import datetime as dt
@@ -63,7 +63,7 @@ class Modelled:
     state: str = "active"
     taken: list[tuple[int, int]] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
-    # What it does in an operator that has all sources from the beginning.
+    # The events of the source in an operator that has all sources from the beginning.
     deeds: list[tuple[str, Any]] = field(default_factory=list)
 
     @property
@@ -73,7 +73,7 @@ class Modelled:
 
 
 class Model:
-    """What a naive reader of the docs expects of sources that come and go."""
+    """A simple model of sources that are added, idle or closed."""
 
     def __init__(self, sides: list[str | None], lateness: list[int]) -> None:
         of_both = zip(sides, lateness, strict=True)
@@ -81,7 +81,7 @@ class Model:
         self.reached: dict[str | None, tuple[int, tuple[bool, int]]] = {}
 
     def look(self) -> None:
-        """Note how far all sources, and those of each side, have come."""
+        """Record the progress of all sources together, and of each side."""
         for side in (None, "left", "right"):
             own = [source for source in self.sources if side in (None, source.side)]
             active = [(one.watermark, one.rank) for one in own if one.state == "active"]
@@ -146,7 +146,7 @@ class Model:
         self.sources.append(source)
 
     def rows(self, side: str | None = None) -> list[tuple[int, int]]:
-        """All rows that were not late, or only those of one side, in merged order."""
+        """Return all rows that were not late, or only those of one side, in merged order."""
         keyed = [
             (ts, source.rank, at, n)
             for source in self.of(side)
@@ -155,7 +155,7 @@ class Model:
         return [(ts, n) for ts, _, _, n in sorted(keyed)]
 
     def of(self, side: str | None) -> list[Modelled]:
-        """The sources of a side, or all sources."""
+        """Return the sources of a side, or all sources."""
         return [source for source in self.sources if side in (None, source.side)]
 
 
@@ -164,7 +164,7 @@ def push(source: Source, rows: list[tuple[int, int]]) -> None:
 
 
 class Play:
-    """Random things that are done with an operator and its model."""
+    """Random actions on an operator and its model."""
 
     def __init__(
         self, operator: Operator, model: Model, draw: random.Random, *, pace: int = 3
@@ -199,7 +199,7 @@ class Play:
             self.model.turn(source.number, "idle")
 
     def add(self, beside: Modelled) -> None:
-        """Add a source to a side, on which at least one is open."""
+        """Add a source to a side that has at least one open source."""
         number, side = len(self.model.sources), beside.side
         if number == 9:
             return
@@ -228,7 +228,7 @@ def end(operator: Operator, model: Model) -> list[dict[str, Any]]:
 
 
 def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]:
-    """What an operator gives whose sources are all there at once, one after the other."""
+    """Return the results of an operator that has all sources from the beginning, fed one by one."""
     # The operator lists left sources first.
     for source, mine in zip(
         sorted(model.sources, key=lambda source: source.rank), operator.sources, strict=True
@@ -243,7 +243,7 @@ def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("seed", range(campaign.tries(20)))
 def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: int, threads: int):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
     merge = Merge(SCHEMA, sources=len(lateness), lateness=lateness, threads=threads)
     model = Model([None] * len(lateness), list(lateness))
@@ -262,7 +262,7 @@ def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: i
 
 @pytest.mark.parametrize("seed", range(campaign.tries(20)))
 def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
 
     def made() -> Merge:
@@ -288,7 +288,7 @@ def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
 @pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
 @pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_joins_give_what_the_tables_of_the_rows_in_time_give(seed: int, how: Any, *, ordered: bool):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     args: dict[str, Any] = {"on": "ts", "lower": -3, "upper": 2, "how": how}
     join = IntervalJoin(
         LEFT, RIGHT, **args, sources=(2, 1), lateness=([0, 2], [1]), ordered=ordered
@@ -305,7 +305,7 @@ def test_joins_give_what_the_tables_of_the_rows_in_time_give(seed: int, how: Any
 
 
 def tables(model: Model) -> tuple[pa.Table, pa.Table]:
-    """The rows of each side that were not late, in merged order."""
+    """Return the rows of each side that were not late, in merged order."""
     left = [{"ts": ts, "l": n} for ts, n in model.rows("left")]
     right = [{"ts": ts, "r": n} for ts, n in model.rows("right")]
     return pa.Table.from_pylist(left, LEFT), pa.Table.from_pylist(right, RIGHT)
@@ -334,7 +334,7 @@ for name in sorted({*get_args(BandAlgorithm)} - {"sort"}):
 def test_added_sources_of_a_join_have_the_places_of_sources_that_were_always_there(
     seed: int, of: str
 ):
-    draw = random.Random(f"{seed} {of}")  # noqa: S311 - no secret
+    draw = random.Random(f"{seed} {of}")  # noqa: S311 - not for secrets
     operator, of_tables, args = JOINS[of]
     args = args | {"how": draw.choice(["inner", "left"])}
     lefts, rights = draw.randint(1, 2), draw.randint(1, 2)
@@ -547,7 +547,7 @@ def test_a_source_begins_where_idle_ones_would_go_on():
 def test_a_source_begins_at_a_time():
     schema = pa.schema({"ts": pa.timestamp("s")})
     merge = Merge(schema)
-    merge.add_source(since=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - the column has no zone
+    merge.add_source(since=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - naive
     assert merge.stats()["sources"][1]["watermark"] == 1704067200
     with pytest.raises(TypeError, match="since: expected a time of column `ts`"):
         merge.add_source(since="2024-01-01")  # type: ignore[arg-type]
@@ -583,7 +583,7 @@ def test_an_aggregation_keeps_its_sources_and_says_what_to_do(function: Any):
     windows = Aggregate(SCHEMA, on="ts", size=10, aggs={"a": function})
     with pytest.raises(TidegateError, match=r"add sources to a tidegate.Merge, and run it"):
         windows.add_source()
-    # As it says.
+    # The message's advice works.
     merge = Merge(SCHEMA)
     with merge.running(windows.sources[0]):
         added = merge.add_source()

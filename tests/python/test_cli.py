@@ -1,4 +1,4 @@
-"""The command `tidegate`, mostly as a shell runs it: what it writes, says and exits with."""
+"""The command `tidegate`, mostly as a shell runs it: its output, messages and exit codes."""
 
 import os
 import re
@@ -43,7 +43,7 @@ RESERVATIONS = pa.table(
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with the files that the examples of the help name."""
+    """Work in a folder with the files that the help's examples name."""
     pq.write_table(TRADES, tmp_path / "trades.parquet")
     pq.write_table(QUOTES, tmp_path / "quotes.parquet")
     pq.write_table(RESERVATIONS, tmp_path / "reservations.parquet")
@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def many(folder: Path) -> int:
-    """Add a file that, joined with itself without bounds, gives more rows than anyone waits for."""
+    """Add a file that, joined with itself without bounds, gives far too many rows to wait for."""
     rows = 60_000
     numbers = pa.array(range(rows), pa.int64())
     pq.write_table(pa.table({"ts": numbers, "x": numbers}), folder / "many.parquet")
@@ -73,14 +73,14 @@ MANY = ["join", "many.parquet", "many.parquet", "--on", "ts", "--lower", "none",
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Name the files that are neither inputs nor wanted."""
+    """Return the names of files that are neither inputs nor expected outputs."""
     known = {"trades.parquet", "quotes.parquet", "flights.csv", "weather.csv", "many.parquet"}
     known |= {"trades.arrows", "quotes.arrows", "reservations.parquet", "readings.parquet"}
     names = {path.name for path in folder.iterdir() if "day." not in path.name}
     return sorted(names - known)
 
 
-# What a join can be asked for
+# Options of joins
 
 
 def test_how_closed_where_and_suffix_reach_the_join(folder: Path) -> None:
@@ -214,7 +214,7 @@ def test_only_needed_columns_are_read() -> None:
     )
     every = query.replace(columns=None).plan(left, right).needed
     assert every == (left.names, right.names)
-    # The right rows of a semi join are looked for, and nothing of them comes out.
+    # A semi join uses the right rows but returns none of their columns.
     semi = query.replace(columns=None, how="semi").plan(left, right).needed
     assert semi == (left.names, ["ts", "k"])
 
@@ -231,7 +231,7 @@ def test_explain_prints_a_plan_and_writes_nothing(folder: Path) -> None:
     assert leftovers(folder) == []
 
 
-# What is said
+# Messages
 
 
 @pytest.mark.usefixtures("folder")
@@ -289,7 +289,7 @@ def test_doctor_tells_that_spark_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def help_examples(*command: str) -> list[str]:
-    """Take the commands out of a help text: continued lines joined, comments left out."""
+    """Extract the commands of a help text: join continued lines, and drop comments."""
     text = run(*command, "--help").stdout
     examples = text[text.index("Examples:") : text.index("Exit codes:")].splitlines()[1:]
     lines = "\n".join(line.strip() for line in examples).replace("\\\n", "").splitlines()
@@ -314,10 +314,10 @@ def test_examples_were_found() -> None:
     assert all("tidegate " in example for example in EXAMPLES)
 
 
-# Each once: some help texts share one.
+# Some help pages share examples, and each runs once.
 DIFFERENT = [*dict.fromkeys(EXAMPLES)]
 PIPED = [example for example in DIFFERENT if "|" in example]
-# Of the examples that end in `head`, one shows that a shell cuts their rows.
+# One of the examples that end in `head` shows that a shell truncates their rows.
 ENDING = [example for example in PIPED if example.endswith(" --format csv | head")]
 IN_SHELL = [*(example for example in PIPED if example not in ENDING), *ENDING[:1]]
 
@@ -459,7 +459,7 @@ def test_failed_force_keeps_the_old_file(folder: Path) -> None:
     assert leftovers(folder) == ["out.parquet"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_stops_a_join_and_leaves_no_file(
     folder: Path, many: int, number: signal.Signals, code: int
@@ -478,7 +478,7 @@ def test_signal_stops_a_join_and_leaves_no_file(
     assert leftovers(folder) == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows calls a closed pipe an invalid argument")
+@pytest.mark.skipif(os.name != "posix", reason="Windows reports a closed pipe differently")
 def test_closed_pipe_ends_quietly(many: int) -> None:
     command = [sys.executable, "-m", "tidegate", *MANY, "--format", "csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -493,7 +493,7 @@ def test_closed_pipe_ends_quietly(many: int) -> None:
     assert (process.returncode, said) == (0, b"")
 
 
-# Ways in
+# Entry points
 
 
 def test_console_script_is_main() -> None:

@@ -1,4 +1,4 @@
-"""The command `tidegate aggregate`: what reaches the function, what is written, what is refused."""
+"""The command `tidegate aggregate`: the arguments it passes, its output, and refusals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`tidegate join --follow`: files that grow, pipes, Ctrl-C, and what cannot be followed."""
+"""`tidegate join --follow`: growing files, pipes, Ctrl-C, and inputs that cannot be followed."""
 
 import os
 import re
@@ -48,7 +48,7 @@ def add(path: Path, text: str) -> None:
         file.write(text)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, *more(signal.SIGTERM)])
 def test_pairs_are_written_while_files_grow(folder, started, number):
     trades, quotes, out = (folder / name for name in ("trades.csv", "quotes.csv", "out.csv"))
@@ -57,12 +57,12 @@ def test_pairs_are_written_while_files_grow(folder, started, number):
     arguments = ["trades.csv", "quotes.csv", *JOIN, "-o", "out.csv", "--lateness", "1s"]
     process = started("join", *arguments, "--follow")
     add(trades, "1970-01-01 00:00:10,A,1.5\n")
-    # The first trade is final when no quote of 10 s can come; half a line is no line.
+    # The first trade is final once no quote at 10 s can arrive. An incomplete line does not count.
     add(quotes, "1970-01-01 00:00:12,A,3.0\n1970-01-01 00:0")
     add(trades, "1970-01-01 00:00:20,B,2.5\n")
     until(lambda: out.exists() and out.read_text().count("\n") == 2)
     assert out.read_text().splitlines()[1] == ('1970-01-01 00:00:10,"A",1.5,1970-01-01 00:00:05,2')
-    # The rest of the line is of 15 s; the trade after it is too late.
+    # The completed line is at 15 s, and the trade after it is late.
     add(quotes, "0:15,B,2.25\n1970-01-01 00:00:40,B,9\n")
     add(trades, "1970-01-01 00:00:15,B,0\n1970-01-01 00:00:30,B,3.5\n")
     until(lambda: out.read_text().count("\n") == 3)
@@ -99,7 +99,7 @@ def test_a_plan_of_growing_files(folder):
     command = ["join", "trades.arrows", "quotes.csv", *JOIN, "--follow", "--explain"]
     result = run(*command, "--lateness", "1s", "-o", "out.csv")
     assert result.exit_code == 0, result.output
-    # A table of rows as they come has sources, and results once they are final.
+    # A plan of growing inputs lists sources, like a plan of operators.
     assert "  sources    1 left, 1 right" in result.stdout.splitlines()
     assert not (folder / "out.csv").exists()
 
@@ -126,7 +126,7 @@ def test_a_value_of_another_type_ends_it(folder):
 
 
 def test_arrow_holds_no_bytes_of_python():
-    # A thread of Arrow that frees them while Python exits aborts the process.
+    # When Python exits, a thread of Arrow that frees these buffers would abort the process.
     lines = (TRADES_HEAD + "1970-01-01 00:00:10,A,1.5\n").encode()
     before = sys.getrefcount(lines)
     file = in_arrow_memory(lines)
@@ -174,11 +174,11 @@ def test_lines_end_where_no_quote_is_open(folder):
     follower = follow("notes.csv", Format.CSV, stop)
     pieces = follower.pieces()
     first = next(pieces)
-    # A line break follows the open quote, and what comes before that is no line, either.
+    # A line break follows the open quote, and the text before it is not a line either.
     assert first.rows.to_pylist() == [{"ts": 1, "note": "a\nb"}]
     assert first.end.mark.position == len(b'ts,note\n1,"a\nb"\n')
     assert first.end.lines == 3
-    # Nor does one that comes while the quote is still open.
+    # A line break that is added while the quote is open ends no line either.
     add(path, "\n")
     rest = threading.Timer(0.2, add, (path, 'e"\n3,\n'))
     rest.start()
@@ -211,7 +211,7 @@ def test_a_quote_that_is_never_closed_is_named(folder):
         target=lambda: found.extend(errors(lambda: next(pieces))), daemon=True
     )
     reader.start()
-    # Piece by piece, as a search from the beginning for each would never end.
+    # The quote grows in pieces. Searching from the beginning for each piece would never end.
     for _ in range(40):
         add(path, "6,zzzz\n" * 4_000)
         time.sleep(0.01)
@@ -231,14 +231,14 @@ def errors(call):
     return []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX")
 def test_one_stray_quote_keeps_nobody_from_stopping(folder, started):
     write(QUOTES, folder / "quotes.arrows")
     rows = "1970-01-01 00:00:10,A,1.5\n"
     (folder / "trades.csv").write_text(TRADES_HEAD + rows)
     process = started("join", "trades.csv", "quotes.arrows", *JOIN, "--follow", "-o", "out.csv")
     until((folder / "out.csv").exists)
-    # In many small pieces, each of which is looked at.
+    # The reader checks each of many small pieces.
     add(folder / "trades.csv", '"1970-01-01 00:00:11,A,1.5\n')
     for _ in range(100):
         add(folder / "trades.csv", rows * 100)

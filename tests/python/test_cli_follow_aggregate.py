@@ -1,4 +1,4 @@
-"""`tidegate aggregate --follow`: windows while files grow, and what goes on after a stop."""
+"""`tidegate aggregate --follow`: windows of growing files, and runs that resume after a stop."""
 
 import itertools
 import os
@@ -32,7 +32,7 @@ def add(path: Path, *rows: str) -> None:
         file.writelines(f"1970-01-01 00:00:{row}\n" for row in rows)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_windows_are_written_while_files_grow(folder, started, number):
     one, other, out = (folder / name for name in ("one.csv", "other.csv", "out.csv"))
@@ -43,13 +43,13 @@ def test_windows_are_written_while_files_grow(folder, started, number):
     arguments = ["one.csv", "other.csv", *WINDOWS, "-o", "out.csv", "--lateness", "1s"]
     process = started("aggregate", *arguments, "--follow")
     until(out.exists)
-    # The first window is whole once both files have come a second beyond it.
+    # The first window is complete when both files are a second past its end.
     add(one, "12,A,4.5", "13,A,0.5")
     add(other, "11,A,5.5")
     until(lambda: out.read_text().count("\n") == 3)
     rows = [line.split(",", 2)[2] for line in out.read_text().splitlines()[1:]]
     assert rows == ['"A",2,3.5,"A"', '"B",1,2.5,"B"']
-    add(one, "11,A,9.5")  # late by two seconds
+    add(one, "11,A,9.5")  # two seconds late
     add(one, "25,A,1.5")
     add(other, "25,A,1.5")
     until(lambda: out.read_text().count("\n") == 4)
@@ -127,7 +127,7 @@ def test_a_file_that_is_ahead_waits_for_the_others(folder, monkeypatch):
 
 
 class Held:
-    """An operator of two sources, of which the first is ahead of the other."""
+    """An operator of two sources, the first of which is ahead of the other."""
 
     def __init__(self) -> None:
         self.pushes = 0
@@ -158,7 +158,7 @@ def test_as_much_is_held_of_a_file_as_may_be(monkeypatch):
     feeder = feeding.Feeder(operator, 0, reading)
     feeder.start()
     until(lambda: operator.pushes == 3)
-    # Pushes are through once the other source has come as far.
+    # Pushed rows are processed when the other source reaches their times.
     operator.other = 25
     until(lambda: operator.pushes == 5)
     stop.set()

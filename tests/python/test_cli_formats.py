@@ -1,4 +1,4 @@
-"""Commands: JSON lines, zstd, partitioned output, completion, and progress of aggregations."""
+"""Commands: JSON lines, zstd, partitioned output, completion, and the progress of aggregations."""
 
 import datetime as dt
 import decimal
@@ -37,7 +37,7 @@ def names(folder: Path) -> list[str]:
 
 
 def lines(table: pa.Table) -> bytes:
-    """JSON lines, as another program writes them."""
+    """Write JSON lines as another program would."""
     return b"".join(json.dumps(row, default=str).encode() + b"\n" for row in table.to_pylist())
 
 
@@ -193,7 +193,7 @@ def test_a_value_that_json_cannot_hold_is_told_beside_nanoseconds_without_pandas
     )
 
     assert (result.returncode, "`x`: JSON has no NaN" in result.stderr) == (1, True), result.stderr
-    # Modules of pyarrow have pandas in their names, too.
+    # Names of pyarrow modules also contain pandas.
     assert "'pyarrow.lib'" in result.stdout
     assert "'pandas'" not in result.stdout
 
@@ -355,7 +355,7 @@ def test_a_command_that_is_ended_leaves_no_folder(folder: Path, number: int, lef
     assert not (folder / "out").exists()
     leftovers = [*folder.glob(".tidegate-*")]
     assert len(leftovers) == left
-    # The next run removes them, once they are old enough not to be of a run that just begins.
+    # The next run removes them if they are too old to belong to a run that has just started.
     for path in leftovers:
         os.utime(path, (0, 0))
     assert run(*PARTITIONED, "-o", "out").exit_code == 0
@@ -379,7 +379,7 @@ main()
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize(("moved", "rows"), [("out", 1), (".d", 3)])
 def test_a_kill_while_a_folder_is_replaced_loses_neither(folder: Path, moved: str, rows) -> None:
-    """Either the old folder has its name still, or the next run gives it to the new one."""
+    """Either the old folder keeps its name, or the next run renames the new folder to it."""
     assert run(*PARTITIONED, "--where", "left.symbol = 'B'", "-o", "out").exit_code == 0
     command = [*PARTITIONED, "--where", "left.symbol = 'A'", "--force", "-o", "out"]
     killed = subprocess.run(
@@ -403,7 +403,7 @@ main()
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="limits of a file's size are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="file size limits require POSIX")
 @pytest.mark.parametrize("layout", ["parquet", *more("csv", "arrow")])
 def test_a_full_disk_leaves_the_folder_that_was_there(folder: Path, layout: str) -> None:
     assert run(*PARTITIONED, "-o", "out").exit_code == 0

@@ -1,6 +1,7 @@
-"""`--state`: runs that are killed at random times, again and again, give the output of one run.
+"""`--state`: runs that are repeatedly killed at random times produce the output of one run.
 
-`CAMPAIGN=33` in the environment makes about 100 kills of each, in some minutes.
+`CAMPAIGN=33` in the environment kills each query and output about 100 times, which takes some
+minutes.
 """
 
 import multiprocessing
@@ -28,18 +29,18 @@ from following_run import (
 KILLS = campaign.tries(3)
 
 pytestmark = [
-    pytest.mark.skipif(os.name != "posix", reason="kills processes that are forked"),
+    pytest.mark.skipif(os.name != "posix", reason="kills forked processes"),
     pytest.mark.timeout(120 + 10 * KILLS),
 ]
 
 
 @pytest.fixture(scope="module")
 def processes():
-    """Where processes come from that have imported all before they begin."""
+    """Return a context whose processes have imported all modules before they start."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["following_run"])
     with pytest.MonkeyPatch.context() as patch:
-        # Python 3.11 does not tell it where to import from.
+        # Python 3.11 does not pass `sys.path` to the server.
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         forkserver.ensure_running()
     return context
@@ -52,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def content(state: Path) -> bytes:
-    """The bytes of a state, none where there is no such file."""
+    """Return the bytes of a state, or none if the file does not exist."""
     return state.read_bytes() if state.exists() else b""
 
 
@@ -70,11 +71,11 @@ def test_each_row_comes_once(folder, processes, query, out):
         before = content(state)
         process = processes.Process(target=follow_here, args=(str(folder), arguments), daemon=True)
         process.start()
-        # Most runs are killed some time after their first checkpoint, some as soon as they begin.
+        # Most runs are killed some time after their first checkpoint, and some when they start.
         begins = number % 3 < 2
         after = draw.choice([0.05, 0.2, 0.5, 1]) * draw.random()
         end = time.monotonic() + (PATIENCE if begins else after)
-        # A run that goes on reads all batches again, for their dictionaries.
+        # A resumed run reads all batches again, because of their dictionaries.
         steps = 60
         while time.monotonic() < end:
             assert process.is_alive()
@@ -98,4 +99,4 @@ def test_each_row_comes_once(folder, processes, query, out):
     parts = {f"out/{path.name}" for path in (folder / "out").glob("part-*.parquet")}
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert found == {*INPUTS, out.rstrip("/"), *parts}
-    assert wrote >= KILLS * 2 // 3, "runs that wrote something"
+    assert wrote >= KILLS * 2 // 3, "too few runs wrote a checkpoint"

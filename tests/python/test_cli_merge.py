@@ -1,4 +1,4 @@
-"""The command `tidegate merge`: what it writes, says, holds in memory and exits with."""
+"""The command `tidegate merge`: its output, messages, memory use and exit codes."""
 
 import os
 import re
@@ -26,7 +26,7 @@ MERGE = ["merge", *FILES, "--on", "ts"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with the files that are merged, and those that the examples name."""
+    """Work in a folder with the files to merge, and those that the examples name."""
     days = {"monday": MONDAY, "tuesday": TUESDAY, "wednesday": WEDNESDAY}
     for day, table in days.items():
         for ending in ("parquet", "csv", "arrow", "arrows", "csv.gz"):
@@ -128,7 +128,7 @@ def test_errors_are_one_line_and_leave_no_file(
     for name, table in others.items():
         write(table, folder / name)
     (folder / "cut.parquet").write_bytes((folder / "monday.parquet").read_bytes()[:-9])
-    # Whose times turn into text after the part that tells the types.
+    # A file whose times become strings after the part from which types are inferred.
     (folder / "text.csv").write_text("ts,name\n" + "1,a\n" * 1_500_000 + "later,b\n")
 
     result = run(*arguments, "-o", "out.parquet")
@@ -141,7 +141,7 @@ def test_errors_are_one_line_and_leave_no_file(
     assert leftovers(folder) == ["cut.parquet", "null.parquet", "other.parquet", "text.csv"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), *more((signal.SIGTERM, 143))])
 def test_a_signal_leaves_no_file(folder: Path, number: signal.Signals, code: int) -> None:
     numbers = np.arange(500_000)
@@ -160,10 +160,10 @@ def test_a_signal_leaves_no_file(folder: Path, number: signal.Signals, code: int
     assert leftovers(folder) == []
 
 
-# What is held
+# Memory use
 
-# Runs a merge, and prints the most kilobytes that the process has held since it began. What
-# getrusage tells instead includes the memory of the process that started it.
+# Runs a merge, and prints the peak memory of the process in kilobytes. The value of getrusage would
+# include the memory of the parent process.
 MEASURE = """
 import re, sys
 from pathlib import Path
@@ -176,7 +176,7 @@ finally:
 
 
 def peak(folder: Path, *files: str, out: str) -> int:
-    """The most bytes that a merge holds."""
+    """Return the peak memory of a merge in bytes."""
     command = [sys.executable, "-c", MEASURE, "merge", *files, "--on", "ts", "-o", out, "--force"]
     done = subprocess.run(
         [*command, "--threads", "2"], capture_output=True, text=True, check=True, cwd=folder
@@ -184,10 +184,10 @@ def peak(folder: Path, *files: str, out: str) -> int:
     return int(done.stderr.split()[-1]) * 1024
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory otherwise")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems measure memory differently")
 @pytest.mark.parametrize("ending", ["csv", *more("parquet", "arrow")])
 def test_memory_does_not_grow_with_the_files(tmp_path: Path, ending: str) -> None:
-    # Long texts are many bytes that are written and read fast.
+    # Long strings add many bytes that are written and read fast.
     texts = pa.array([letter * 150 for letter in "abcdefgh"])
     sizes = {}
     for name, rows in (("small", 300_000), ("large", 550_000)):
@@ -203,5 +203,5 @@ def test_memory_does_not_grow_with_the_files(tmp_path: Path, ending: str) -> Non
         files = [f"{name}{source}.{ending}" for source in range(2)]
         sizes[name] = peak(tmp_path, *files, out=f"out.{ending}")
         assert read(tmp_path / f"out.{ending}").num_rows == 2 * rows
-    # The large files have 80 MB more of rows; the small ones fill the buffers already.
+    # The large files have 80 MB more rows, but the small ones already fill the buffers.
     assert sizes["large"] - sizes["small"] < 36 << 20

@@ -1,4 +1,4 @@
-"""Aggregates of partners on the command line: `--agg` of `tidegate join` and `tidegate band`."""
+"""Aggregates of partners on the command line: `--agg` in `tidegate join` and `tidegate band`."""
 
 from pathlib import Path
 

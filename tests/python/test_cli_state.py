@@ -1,8 +1,8 @@
-"""`--state`: runs that were stopped or killed go on, and their output is that of one run.
+"""`--state`: runs that were stopped or killed resume, and their output is that of one run.
 
-These tests make the situation after a kill at each step of a checkpoint; `test_cli_killed.py` kills
-runs at random times. A loss of power is modelled as the loss of all bytes that were not synced. A
-disk that lies about syncs is not modelled.
+These tests recreate the files that a kill leaves at each step of a checkpoint. `test_cli_killed.py`
+kills runs at random times. A power loss is modelled as the loss of all bytes that were not synced.
+Disks that report syncs they have not done are not modelled.
 """
 
 import errno
@@ -42,7 +42,7 @@ from tidegate.io.leftovers import LEFTOVER_AGE_S
 
 pytestmark = [
     pytest.mark.timeout(180),
-    pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX"),
+    pytest.mark.skipif(os.name != "posix", reason="sending signals to a process requires POSIX"),
 ]
 
 
@@ -57,7 +57,7 @@ def names(folder: Path) -> set[str]:
     return found - set(INPUTS)
 
 
-# Runs that go on
+# Resumed runs
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -68,19 +68,19 @@ def test_runs_that_are_stopped_give_the_output_of_one(folder, query, out):
         result = stopped(command(query, out), grown(folder, growing, steps=1))
         assert result.exit_code == 0, result.output
         assert (folder / "state").exists()
-        # A reader finds a whole file after each stop.
+        # After each stop, readers find a complete file.
         rows_of(folder, out)
     growing.end()
     result = run(*command(query, out))
     assert result.exit_code == 0, result.output
     assert rows_of(folder, out) == wanted(folder, query, out)
-    # Nothing goes on where all inputs have ended, and nothing else is left.
+    # Once all inputs have ended, the state is removed, and only the output remains.
     parts = {name for name in names(folder) if name.startswith("out/part-")}
     assert names(folder) == parts | {out.rstrip("/")}
 
 
 class Crashes:
-    """Notes what a kill, or a loss of power, would leave before and after each step to the disk."""
+    """Records the files that a kill or power loss would leave before and after each disk write."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -126,17 +126,19 @@ class Crashes:
             if path.is_file() and name not in INPUTS and name not in left:
                 path.unlink()
         for name, content in left.items():
-            # In place, as the inode tells a file from a copy.
+            # Files are written in place, because a state identifies a file by its inode.
             (self._folder / name).write_bytes(content)
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads what a descriptor has")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="reads the files of descriptors from /proc"
+)
 @pytest.mark.parametrize(
     ("query", "out"), [*(("join", out) for out in OUTPUTS), ("aggregate", "out.csv")]
 )
 def test_a_crash_at_any_step_leaves_what_a_run_goes_on_with(folder, query, out):
     growing = Growing(folder)
-    # A first checkpoint, and one that replaces it.
+    # The run writes a first checkpoint, and another one that replaces it.
     grows = grown(folder, growing, steps=3 if campaign.ALL else 1)
     with pytest.MonkeyPatch.context() as patch:
         crashes = Crashes(folder, patch)
@@ -147,7 +149,7 @@ def test_a_crash_at_any_step_leaves_what_a_run_goes_on_with(folder, query, out):
     for left in crashes.found:
         crashes.restore(left)
         saved, parts = Saved.load("state"), [*(folder / "out").glob("part-*.parquet")]
-        # Others see a part once it counts.
+        # A part becomes visible only after a state counts it.
         assert len(parts) <= (saved.output.parts if parts else 0)
         result = run(*command(query, out))
         assert result.exit_code == 0, (left.keys(), result.output)
@@ -179,7 +181,7 @@ def test_the_state_is_written_after_the_output(folder, monkeypatch):
         ["sync .state.tmp", "rename .state.tmp to state"],
     )
     assert steps[:5] == [*output, *state, "sync folder"]
-    # What ends the output lasts before the state is removed.
+    # The end of the output is synced before the state is removed.
     assert steps[-1] == "sync out.csv"
 
 
@@ -202,14 +204,14 @@ def test_signals_write_a_last_checkpoint(folder, started, number):
 def test_a_signal_stops_the_run_while_the_main_thread_holds_the_lock_of_an_event():
     event = threading.Event()
     with following._stopped_by_signals(event):
-        # As at the end of a wait, for some steps.
+        # Event.wait() holds the lock for a few steps at its end.
         with event._cond:
             signal.raise_signal(signal.SIGINT)
         assert event.wait(PATIENCE)
 
 
 def test_a_hang_up_that_is_ignored_stops_nothing(monkeypatch):
-    # As under nohup.
+    # nohup ignores SIGHUP.
     assert signal.SIGHUP in following._stopping()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -218,12 +220,12 @@ def test_a_hang_up_that_is_ignored_stops_nothing(monkeypatch):
         signal.signal(signal.SIGHUP, before)
 
 
-# What is refused
+# Refusals
 
 
 @pytest.fixture
 def interrupted(folder: Path) -> Path:
-    """A folder with a state, its output and its inputs, which have ended since."""
+    """Return a folder with a state, its output, and its inputs, which have since ended."""
     growing = Growing(folder)
     result = stopped(command("join", "out.csv"), grown(folder, growing, steps=1))
     assert result.exit_code == 0, result.output
@@ -340,7 +342,7 @@ def test_parts_that_are_not_as_they_were_are_refused(folder):
 
 @pytest.mark.parametrize("name", ["left.arrows", "right.arrows"])
 def test_a_replaced_input_is_refused(interrupted, name):
-    # Of the same layout, and long enough to be gone on with in its middle.
+    # The other file has the same layout, and is long enough to resume in its middle.
     path = interrupted / name
     other = pa.ipc.open_stream(path.read_bytes()).read_all()
     other = other.set_column(2, "v", pa.array([float(n) for n in range(other.num_rows)]))
@@ -364,7 +366,7 @@ def test_two_runs_with_one_state_are_refused(folder, started):
         arguments = [(state if one == "state" else one) for one in command("join", "other.csv")]
         assert f"{state}: is in use by another run" in refused(*arguments)
     (folder / "linked").unlink()
-    # A kill releases it.
+    # A kill releases the lock.
     process.kill()
     process.wait(PATIENCE)
     growing.end()
@@ -506,7 +508,7 @@ def test_a_full_disk_ends_the_run_and_the_next_goes_on(folder, out):
     assert rows_of(folder, out) == wanted(folder, "join", out)
 
 
-# What a kill leaves
+# Leftovers of a kill
 
 
 def test_temporary_files_that_a_kill_left_are_removed(folder):
@@ -531,11 +533,11 @@ def test_temporary_files_that_a_kill_left_are_removed(folder):
         holder.communicate(b"", timeout=PATIENCE)
 
 
-# Checkpoints beside pushes
+# Checkpoints during pushes
 
 
 class Pushed:
-    """An operator of one source, which notes what is asked of it."""
+    """An operator of one source, which records the calls it receives."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -592,6 +594,6 @@ def test_a_checkpoint_waits_for_pushes_and_their_places(folder):
     writing.join(PATIENCE)
     assert operator.calls == ["poll", "snapshot", "publish"]
     assert Saved.load("state").places == (end,)
-    # Nothing new is not written again.
+    # Without changes, nothing is written again.
     checkpoints.write()
     assert operator.calls == ["poll", "snapshot", "publish", "poll"]

@@ -393,7 +393,7 @@ def followed(folder: Path, lines: bytes, *options: str) -> Result:
         writer.join()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="makes a pipe")
+@pytest.mark.skipif(os.name != "posix", reason="creates a named pipe")
 @pytest.mark.parametrize("later", ["1.5", "abc", "007"])
 def test_a_followed_file_of_a_later_type_can_be_declared(folder: Path, later: str) -> None:
     lines = f"ts,x\n1,1\n{MIDDLE}30,{later}\n".encode()
@@ -405,7 +405,7 @@ def test_a_followed_file_of_a_later_type_can_be_declared(folder: Path, later: st
     assert Path("out.csv").read_text().splitlines()[-1].split(",")[-1].strip('"') == later
 
 
-@pytest.mark.skipif(os.name != "posix", reason="makes a pipe")
+@pytest.mark.skipif(os.name != "posix", reason="creates a named pipe")
 @pytest.mark.parametrize("later", ["1.5", "abc", "007"])
 def test_a_later_type_of_a_followed_file_names_the_option(folder: Path, later: str) -> None:
     lines = f"ts,x\n1,1\n{MIDDLE}30,{later}\n".encode()
@@ -420,7 +420,7 @@ def test_a_later_type_of_a_followed_file_names_the_option(folder: Path, later: s
     assert "--types x=string" in said
 
 
-@pytest.mark.skipif(os.name != "posix", reason="makes a pipe")
+@pytest.mark.skipif(os.name != "posix", reason="creates a named pipe")
 def test_first_lines_of_codes_are_strings(folder: Path) -> None:
     assert followed(folder, b"ts,x\n1,7\n30,007\n").exit_code == 0
     assert [line.split(",")[-1] for line in Path("out.csv").read_text().splitlines()] == [

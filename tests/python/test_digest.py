@@ -1,4 +1,4 @@
-"""Digests: what shows in them, what does not, and values that never change."""
+"""Digests: differences that they detect or ignore, and values that never change."""
 
 import itertools
 import random
@@ -45,7 +45,7 @@ def example() -> pa.Table:
 
 
 def test_digests_are_kept_for_ever():
-    """A change here makes all digests that users have kept worthless."""
+    """A change here invalidates all digests that users have kept."""
     assert both(example()) == (
         "292a638fdcc389dc555944267166cdb8",
         "c9404f48a0244367807f3d9e71f6b348",
@@ -84,7 +84,7 @@ def test_the_order_of_rows_shows_in_one_of_both(rows, rng):
 
 
 def canonical(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The row with the zero and the text that all equal values have."""
+    """Return the row with the zero and the string that represent all equal values."""
     number, value, text = row
     return number, 0.0 if value == 0 else value, text
 
@@ -207,7 +207,7 @@ def test_ctrl_c_ends_the_wait_for_a_stream():
 
 
 def quotes() -> pa.Table:
-    rng = random.Random(4)  # noqa: S311 - no secret
+    rng = random.Random(4)  # noqa: S311 - not for secrets
     return pa.table(
         {
             "ts": sorted(rng.randrange(500) for _ in range(900)),

@@ -1,6 +1,6 @@
-"""Docstrings are whole; every example of them, of README.md and of docs/ shows what it says.
+"""Docstrings are complete, and each example in them, README.md and docs/ gives the shown result.
 
-The modules of Spark need a session, and `test_spark.py` runs their examples.
+The Spark modules need a session, and `test_spark.py` runs their examples.
 """
 
 import ast
@@ -20,7 +20,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Each docstring of a module or stub, with the name of what it describes."""
+    """Yield each docstring of a module or stub, with the name of the object that it describes."""
 
     def visit(
         node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str
@@ -36,20 +36,20 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def pages() -> dict[str, Path]:
-    """README.md and the pages of the manual, by their paths in the repository."""
+    """Return README.md and the pages of the manual, by their paths in the repository."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 
 def blocks(page: Path) -> list[tuple[int, str]]:
-    """The blocks of Python of a page, each with the number of lines before it."""
+    """Return a page's blocks of Python, each with the number of lines before it."""
     text = page.read_text(encoding="utf-8")
     found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [(text.count("\n", 0, block.start(1)), block[1]) for block in found]
 
 
 def shown(page: Path) -> str:
-    """The blocks that show a result, each at its line of the page; later ones use earlier names."""
+    """Return the blocks that show a result, at their lines; later ones use earlier names."""
     text = ""
     for lines_before, block in blocks(page):
         if ">>>" in block:
@@ -58,7 +58,7 @@ def shown(page: Path) -> str:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """All examples, by file and name; those of a page of prose are one."""
+    """Yield all examples, by file and name; those of a page form one example."""
     for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]):
         file = path.relative_to(PACKAGE)
         if "spark" not in file.parts:
@@ -73,7 +73,7 @@ EXAMPLES = dict(examples())
 
 
 def run(place: str, names: dict[str, object]) -> dict[str, object]:
-    """Run an example and return the names that it leaves, `names` among them."""
+    """Run an example and return the names that it defines, including `names`."""
     test = doctest.DocTestParser().get_doctest(EXAMPLES[place], names, place, place, 0)
     assert test.examples
     assert doctest.DocTestRunner(optionflags=OPTIONS).run(test, clear_globs=False).failed == 0
@@ -81,7 +81,7 @@ def run(place: str, names: dict[str, object]) -> dict[str, object]:
 
 
 def names_in(file: str) -> dict[str, object]:
-    """What examples of a file may use: its own names, and those its first docstring makes."""
+    """Return the names that a file's examples may use: its own, and its first docstring's."""
     names: dict[str, object] = {"tidegate": tidegate}
     if not file.endswith(".md"):
         module = file.partition(".")[0].replace("/", ".").removesuffix("__init__").rstrip(".")
@@ -118,7 +118,7 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 
 
 def test_a_block_without_a_result_runs_elsewhere():
-    """In `test_spark_cluster.py` and in `test_spark_stream.py`."""
+    """The other blocks run in `test_spark_cluster.py` and `test_spark_stream.py`."""
     silent = {
         name: [block for _, block in blocks(page) if ">>>" not in block]
         for name, page in pages().items()
@@ -133,51 +133,51 @@ def test_a_block_without_a_result_runs_elsewhere():
     assert not any(silent.values())
 
 
-# By file, the arguments that have more than one text: how many, and why. Others have one.
+# By file, the arguments with several descriptions: how many, and why. All others have one.
 SEVERAL_TEXTS = {
     "calls/functions.py": {
-        "aggs": (2, "of windows, and of the partners of a left row"),
-        "algorithm": (3, "each query has algorithms of its own"),
-        "by": (2, "the keys of pairs of rows, and of rows"),
-        "closed": (2, "which ends of an interval of times, and the ends of rows that have one"),
-        "columns": (2, "of pairs, and of left rows beside functions of their partners"),
-        "how": (2, "an as-of join keeps left rows only"),
-        "lateness": (3, "of one side or two, and of streams with a limit and without"),
-        "max_rows": (2, "batches may come before the error"),
+        "aggs": (2, "windows, or the partners of a left row"),
+        "algorithm": (3, "each query has its own algorithms"),
+        "by": (2, "the keys of pairs of rows, or of rows"),
+        "closed": (2, "the ends of the join's interval, or of the rows' intervals"),
+        "columns": (2, "pairs, or left rows with aggregates of their partners"),
+        "how": (2, "an as-of join keeps only left rows"),
+        "lateness": (3, "one side or two, and streams with or without a limit"),
+        "max_rows": (2, "batches may be returned before the error"),
         "memory_limit": (3, "joins, aggregations, merges"),
-        "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
-        "streams": (2, "any Arrow data, and sorted streams"),
-        "where": (2, "a condition on pairs, and on rows"),
+        "on": (4, "times of two inputs, values of a band, starts and ends, or one time"),
+        "streams": (2, "any Arrow data, or sorted streams"),
+        "where": (2, "a condition on pairs, or on rows"),
     },
     "_tidegate.pyi": {
-        "aggs": (2, "of windows, and of the partners of a left row"),
-        "algorithm": (3, "each operator has algorithms of its own"),
-        "by": (2, "the keys of pairs of rows, and of rows"),
-        "columns": (2, "of pairs, and of left rows beside functions of their partners"),
-        "data": (2, "rows to push, and rows of a digest"),
-        "how": (2, "an as-of join keeps left rows only"),
-        "lateness": (4, "of sources, of one side, of two or either"),
-        "memory_limit": (3, "each operator holds rows of its own kinds"),
-        "on": (3, "times of two inputs, values of a band, and the time of rows"),
-        "ordered": (4, "as-of joins are always in order; windows, algorithms, self-joins"),
-        "right": (2, "the schema of rows to come, which a band join may lack"),
-        "schema": (2, "of sources, and of the rows of a digest"),
-        "side": (2, "of a source, and of rows whose intervals are asked for"),
-        "sources": (3, "a number, one for each side, and left ones alone"),
-        "where": (2, "a condition on pairs, and on rows"),
+        "aggs": (2, "windows, or the partners of a left row"),
+        "algorithm": (3, "each operator has its own algorithms"),
+        "by": (2, "the keys of pairs of rows, or of rows"),
+        "columns": (2, "pairs, or left rows with aggregates of their partners"),
+        "data": (2, "rows to push, or rows of a digest"),
+        "how": (2, "an as-of join keeps only left rows"),
+        "lateness": (4, "sources, one side, two sides or either"),
+        "memory_limit": (3, "each operator holds different rows"),
+        "on": (3, "times of two inputs, values of a band, or one time"),
+        "ordered": (4, "as-of joins are always ordered; windows, algorithms, self-joins"),
+        "right": (2, "the schema of later rows, which a band join may lack"),
+        "schema": (2, "sources, or the rows of a digest"),
+        "side": (2, "a source, or rows whose intervals are queried"),
+        "sources": (3, "one number, one per side, or left sources alone"),
+        "where": (2, "a condition on pairs, or on rows"),
     },
     "agg.py": {
-        "column": (6, "each function takes the types that it can"),
+        "column": (6, "each function accepts different types"),
         "where": (2, "the first and the last row may be null"),
     },
     "spark/joins.py": {
-        "aggs": (2, "functions see partners by time or by start"),
-        "closed": (2, "which ends of an interval of times, and the ends of rows that have one"),
-        "columns": (2, "of pairs or beside functions, and of a row and its partner"),
-        "how": (2, "an as-of join keeps left rows only"),
-        "on": (3, "the times of two inputs, the values of a band, and starts and ends"),
-        "parallelism": (4, "slices are of time or of values, or get the nearest rows only"),
-        "partitions": (2, "tables alone have no buckets that outlive a restart"),
+        "aggs": (2, "functions receive partners by time or by start"),
+        "closed": (2, "the ends of the join's interval, or of the rows' intervals"),
+        "columns": (2, "pairs, left rows with aggregates, or a row and its partner"),
+        "how": (2, "an as-of join keeps only left rows"),
+        "on": (3, "the times of two inputs, the values of a band, or starts and ends"),
+        "parallelism": (4, "slices of time or of values, or with only the nearest rows"),
+        "partitions": (2, "the buckets of tables need not survive a restart"),
     },
 }
 # Only the package uses these native functions and classes, and those that build queries.
@@ -192,7 +192,7 @@ def is_hidden(file: str, name: str) -> bool:
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:
-    """The entries of each section of a docstring, such as `Args`, with their texts."""
+    """Return the entries of each docstring section, such as `Args`, with their descriptions."""
     found: dict[str, dict[str, str]] = {}
     entries: dict[str, str] = {}
     for line in text.splitlines():
@@ -206,7 +206,7 @@ def sections(text: str) -> dict[str, dict[str, str]]:
 
 
 def arguments(path: Path) -> dict[str, list[str]]:
-    """The arguments of each function, class and method of a module or stub, by name."""
+    """Return the arguments of each function, class and method of a module or stub, by name."""
     found = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         of_class = isinstance(node, ast.ClassDef)
@@ -219,7 +219,7 @@ def arguments(path: Path) -> dict[str, list[str]]:
 
 
 def manual() -> dict[str, dict[str, tuple[list[str], dict[str, dict[str, str]]]]]:
-    """By file and name, what has a docstring and arguments: these, and the docstring's sections."""
+    """Return, by file and name, each documented call's arguments and docstring sections."""
     found = {}
     for file in SEVERAL_TEXTS:
         given, texts = arguments(PACKAGE / file), dict(docstrings(PACKAGE / file))
@@ -260,7 +260,7 @@ def test_the_entry_was_found(entry):
 
 @pytest.mark.parametrize(("file", "name"), ENTRIES)
 def test_every_argument_is_described(file, name):
-    """In the order of the call."""
+    """Arguments are described in the order of the call."""
     given, texts = MANUAL[file][name]
     assert [*texts["Args"]] == given
     if not file.startswith(("agg", "spark")):
@@ -269,7 +269,7 @@ def test_every_argument_is_described(file, name):
 
 @pytest.mark.parametrize("file", MANUAL)
 def test_an_argument_has_one_text(file):
-    """The text is repeated where the argument is, so that a reader finds it; word for word."""
+    """Each call repeats the same description of an argument for its readers."""
     found: dict[str, set[str]] = {}
     for _, texts in MANUAL[file].values():
         for argument, text in texts["Args"].items():

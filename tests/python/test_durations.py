@@ -12,7 +12,7 @@ import pytest
 import tidegate as tg
 from tidegate import agg, left, right
 
-START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - naive, as the column
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - naive
 TIMES = [START + dt.timedelta(seconds=at) for at in range(20)]
 TABLE = pa.table({"ts": pa.array(TIMES, pa.timestamp("us")), "x": range(20)})
 ENDS = TABLE.append_column("end", TABLE["ts"])

@@ -1,7 +1,8 @@
-"""With `ordered=False` a pair comes in the first poll after both of its rows were pushed.
+"""With `ordered=False`, the first poll after both of a pair's rows were pushed returns the pair.
 
-Random rows are pushed in random order, from several sources, and two loops say what must have come
-after each poll. Watermarks let rows go, and say when a row is certain to stay without a match.
+Random rows are pushed in random order from several sources. Two loops compute the results that each
+poll must have returned so far. Watermarks determine when old rows are removed, and when a row is
+certain to stay unmatched.
 """
 
 import itertools
@@ -26,7 +27,7 @@ SCHEMAS = (LEFT, RIGHT)
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
 FEEDS = campaign.tries(20)
-"""The random feeds of a query: the queries share most of their code."""
+"""Random feeds for a query; the queries share most of their code."""
 
 Row = dict[str, Any]
 Near = Callable[[Row, Row], bool]
@@ -50,7 +51,7 @@ def below(left: Row, right: Row) -> bool:
 
 BELOW = "left.x <= right.x"
 
-# What is asked for, and what a pair must fulfil.
+# The arguments of each query, and the conditions that its pairs meet.
 QUERIES: dict[str, tuple[type, dict[str, Any], list[Near]]] = {
     "interval": (IntervalJoin, {"on": "ts", "lower": -4, "upper": 3}, [within(-4, 3)]),
     "interval by key": (
@@ -114,7 +115,7 @@ class Feed:
     late: int = 0
 
     def take(self, pushed: list[Row]) -> list[Row]:
-        """The rows that are not late."""
+        """Return the rows that are not late."""
         used = []
         for row in pushed:
             if row["ts"] < self.watermark:
@@ -144,13 +145,13 @@ def feeds(draw: st.DrawFn, *, null_x: bool) -> list[Feed]:
                 pushed.append({"ts": time, "k": key, "x": draw(x), "lr"[side]: next(numbers)})
             events.append(pushed)
         found.append(Feed(side, draw(st.integers(0, 3)), events))
-    # One lateness a side.
+    # Each side has one lateness.
     found[1].lateness, found[3].lateness = found[0].lateness, found[2].lateness
     return found
 
 
 def turns(feeds: list[Feed], rng: random.Random) -> Iterator[tuple[int, list[Row] | int | None]]:
-    """The events of all sources in some order; at the end of each, None."""
+    """Yield the events of all sources in some order; None ends a source."""
     waiting = {at: iter([*feed.events, None]) for at, feed in enumerate(feeds)}
     while waiting:
         at = rng.choice(sorted(waiting))
@@ -272,7 +273,7 @@ def test_no_other_source_holds_a_pair_back(query):
     assert join.poll() is None
     join.left_sources[0].push(table(0, [101]))
     assert numbers([join.poll()]) == {(0, 0): 1}
-    # An earlier row, since all may be late by 1,000.
+    # This row is earlier than the others, because all may be late by 1,000.
     join.left_sources[1].push(table(0, [99], first=1))
     assert numbers([join.poll()]) == {(1, 0): 1}
     assert join.stats()["waiting"] is None
@@ -286,7 +287,7 @@ def test_a_row_stays_alone_as_soon_as_the_other_side_has_passed_it(query):
     left.push(table(0, [10]))
     right.advance(11)
     assert join.poll() is None
-    # Left rows may still come at any time from 10 on; no right row before 20 does.
+    # Left rows may still arrive at any time from 10 on, and right rows from 20 on.
     right.advance(20)
     assert numbers([join.poll()]) == {(0, None): 1}
     right.push(table(1, [20]))
@@ -320,13 +321,13 @@ def test_a_row_of_the_far_future_keeps_no_others(query):
 
 
 def test_rows_that_have_left_are_no_part_of_a_snapshot():
-    """However often it was polled, and whatever came of it."""
+    """A snapshot depends neither on the number of polls nor on their results."""
     states = []
     for polls in (1, 5):
         query = {"on": "ts", "by": "k", "lower": -4, "upper": 3, "ordered": False}
         join = IntervalJoin(*SCHEMAS, **query, sources=(2, 1))
         ahead, left, right = join.sources
-        # A later row is in front.
+        # A later row is pushed first.
         ahead.push(table(0, [500]))
         for start in range(0, 1_000, 100):
             left.push(table(0, list(range(start, start + 100))))
@@ -341,7 +342,7 @@ def test_rows_that_have_left_are_no_part_of_a_snapshot():
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_large_epochs_and_a_hot_key(threads):
-    """More rows than one thread takes at once, most of one key, in no order."""
+    """More rows than one thread takes in one step, most of them with one key, in no order."""
     draw = random.Random(7)  # noqa: S311 - for tests
     count = 100_000
     tables = []
@@ -383,7 +384,7 @@ def test_times_at_the_ends_of_64_bits(query, times):
 
 
 def test_a_condition_is_evaluated_for_rows_within_the_window_alone():
-    """An overflow elsewhere is nobody's."""
+    """Rows outside the window cause no overflow."""
     where = "left.x + right.x > 0"
     join = WindowJoin(*SCHEMAS, on="ts", window=5, where=where, ordered=False)
     big = 2**62
@@ -396,7 +397,7 @@ def test_a_condition_is_evaluated_for_rows_within_the_window_alone():
 
 
 def test_windows_of_rows_go_by_merged_order():
-    """The last rows before a row are not known before all earlier rows are."""
+    """The last rows before a row are known only after all earlier rows have arrived."""
     join = WindowJoin(*SCHEMAS, on="ts", window=rows(2), ordered=False)
     join.sources[0].push(table(0, [1]))
     join.sources[1].push(table(1, [2]))
@@ -431,7 +432,7 @@ def test_snapshots_of_the_other_order():
         join.sources[0].push(table(0, [12, 10]))
         join.sources[1].push(table(1, [1]))
         assert join.poll() is None
-    # Rows that wait are just rows to come.
+    # In the other operator, waiting rows become ordinary new rows.
     other = IntervalJoin(*SCHEMAS, **query, ordered=False)
     other.restore(ordered.snapshot())
     other.sources[1].push(table(1, [11], first=1))

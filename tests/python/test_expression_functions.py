@@ -1,4 +1,4 @@
-"""Functions in conditions: the same rows as DuckDB finds, over random texts, numbers and times."""
+"""Functions in conditions: the same rows as in DuckDB, over random strings, numbers and times."""
 
 import math
 from datetime import datetime
@@ -13,9 +13,9 @@ import campaign
 import tidegate
 from tidegate import Expr, case, left, right
 
-# Without letters such as ß, of which DuckDB knows no upper case.
+# Letters such as ß are missing, because DuckDB does not convert them to upper case.
 TEXTS = st.none() | st.text("aAbBzZéÉ %_.\\\n1", max_size=6)
-TIMES = st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))  # noqa: DTZ001 - no zone
+TIMES = st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))  # noqa: DTZ001 - naive
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -103,7 +103,7 @@ CONDITIONS = {
 
 
 def found(table: pa.Table, where: str | Expr) -> list[int]:
-    """The numbers of the rows for which a condition holds."""
+    """Return the numbers of the rows for which a condition is true."""
     one = pa.table({"ts": pa.array([0]), "unused": pa.array([0])})
     table = table.append_column("ts", pa.array([0] * len(table), pa.int64()))
     pairs = tidegate.interval_join(
@@ -116,18 +116,18 @@ def found(table: pa.Table, where: str | Expr) -> list[int]:
 @given(rows=ROWS)
 def test_rows_are_those_of_duckdb(rows: list[dict[str, object]]) -> None:
     for row in rows:
-        # Times of seconds, as DuckDB writes no digits after the point where there are none.
+        # Times have no fractional seconds, because DuckDB omits the fraction if it is zero.
         row["time"] = row["time"] and row["time"].replace(microsecond=0)
     numbered = [{"id": number, **row} for number, row in enumerate(rows)]
     table = pa.Table.from_pylist(numbered, SCHEMA)
     columns = ", ".join(f"coalesce({text}, FALSE)" for text in CONDITIONS)
-    answers = DUCKDB.from_arrow(table).query("rows", f"SELECT {columns} FROM rows ORDER BY id")  # noqa: S608 - of this file
+    answers = DUCKDB.from_arrow(table).query("rows", f"SELECT {columns} FROM rows ORDER BY id")  # noqa: S608 - our names
     for (text, condition), answer in zip(
         CONDITIONS.items(), zip(*answers.fetchall(), strict=True), strict=True
     ):
         expected = [number for number, holds in enumerate(answer) if holds]
         assert found(table, condition) == expected, text
-        # The operators of Python write the same condition.
+        # Python operators that build the same condition.
         assert found(table, str(condition)) == expected, text
 
 

@@ -1,4 +1,4 @@
-"""Expressions: their text, their life as Python objects, and what they keep of a join."""
+"""Expressions: their SQL, their behaviour as Python objects, and the pairs that a join keeps."""
 
 import copy
 import enum
@@ -18,7 +18,7 @@ from tidegate import Expr, case, left, right
 
 
 class Venue(enum.StrEnum):
-    """A str that Python shows by another name."""
+    """A str whose `repr` shows another name."""
 
     PARIS = "XPAR"
 
@@ -32,10 +32,10 @@ class Venue(enum.StrEnum):
         (left.a - (left.b - 1) - 2 * (left.c + 3), "left.a - (left.b - 1) - 2 * (left.c + 3)"),
         (5 - left.a / 2 >= 7 % left.b, "5 - left.a / 2 >= 7 % left.b"),
         (1 / left.a + 1 < 2, "1 / left.a + 1 < 2"),
-        (-(-left.a) > -5, "-(-left.a) > -5"),  # noqa: B002 - no decrement
+        (-(-left.a) > -5, "-(-left.a) > -5"),  # noqa: B002 - not a decrement
         (-(left.a + 1) * -2 > 0, "-(left.a + 1) * -2 > 0"),
         (~(left.a == 1) | ~~left.b, "NOT left.a = 1 OR NOT NOT left.b"),
-        (1 < left.a, "left.a > 1"),  # noqa: SIM300 - Python itself turns it round
+        (1 < left.a, "left.a > 1"),  # noqa: SIM300 - Python itself reverses it
         ((left.a == 1) == left.b, "(left.a = 1) = left.b"),
         (abs(left.x - right.x).between(0, 5), "abs(left.x - right.x) BETWEEN 0 AND 5"),
         ((left.a > 1).is_null(), "(left.a > 1) IS NULL"),
@@ -113,7 +113,7 @@ def test_repr_is_the_sql_text(expr: Expr, text: str) -> None:
 )
 def test_literal_is_written_without_loss(value: object, text: str) -> None:
     assert repr(left.x == value) == f"left.x = {text}"
-    # Numpy scalars on the left are no exception.
+    # NumPy scalars on the left behave in the same way.
     assert repr(value + left.x) == f"{text} + left.x"
 
 
@@ -198,8 +198,8 @@ def test_columns_can_be_copied_pickled_and_displayed() -> None:
         _ = left._x
 
 
-# Of Arrow, for pandas makes nulls of NaN. One pair a row, in place order: within two seconds each
-# left row meets the right row of its place.
+# Built with Arrow, because pandas turns NaN into null. The result has one pair per row, in row
+# order: within two seconds, each left row meets the right row at the same position.
 LEFT = pa.table(
     {
         "ts": pa.array([0, 10, 20, 30, 40], pa.timestamp("s")),
@@ -221,7 +221,7 @@ RIGHT = pa.table(
 
 
 def kept(where: Expr | str) -> list[int]:
-    """Which of the five pairs of neighbours a join keeps."""
+    """Return which of the five pairs of adjacent rows a join keeps."""
     table = tidegate.interval_join(
         LEFT,
         RIGHT,
@@ -257,9 +257,9 @@ def kept(where: Expr | str) -> list[int]:
         (left["odd name"] & (left.venue == "XPAR"), [0, 4]),
         (left.ts > right.at, [3]),
         (right.at - left.ts > timedelta(0), [0, 1, 2, 4]),
-        (left.ts >= datetime(1970, 1, 1, 0, 0, 20), [2, 3, 4]),  # noqa: DTZ001 - naive as ts
+        (left.ts >= datetime(1970, 1, 1, 0, 0, 20), [2, 3, 4]),  # noqa: DTZ001 - naive
         (left.ts + timedelta(seconds=1) == right.at, [0, 1, 2, 4]),
-        (left.price == None, []),  # noqa: E711 - SQL's null is equal to nothing
+        (left.price == None, []),  # noqa: E711 - SQL's NULL equals nothing
     ],
     ids=repr,
 )
@@ -311,7 +311,7 @@ def test_join_names_what_is_wrong_with_an_expression(
         kept(where)
 
 
-# Conditions on both tables that have two columns of one table on either side of the comparison.
+# Conditions on both tables in which one side of the comparison has two columns of one table.
 OF_BOTH = [
     "left.x {0} right.y {1} right.x",
     "left.x {1} right.x {0} right.y",

@@ -20,7 +20,7 @@ from tidegate import Operator, TidegateError
 pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(
-        not hasattr(Operator, "_refuse_memory"), reason="only builds with checks refuse memory"
+        not hasattr(Operator, "_refuse_memory"), reason="only builds with checks can refuse memory"
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Times that do not fit in 64-bit nanoseconds (9999-12-31, year 1, infinity) beside nanoseconds.
+"""Times that do not fit in 64-bit nanoseconds (9999-12-31, year 1, infinity), with ones that do.
 
 Joins and conditions compare them exactly, as with Python integers.
 """

@@ -1,4 +1,4 @@
-"""Event tables in files, pipes and standard streams: every format, and none half written."""
+"""Event tables in files, pipes and standard streams, in every format, and never half written."""
 
 import errno
 import io
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names(folder: Path) -> list[str]:
-    """Name the files of a folder."""
+    """Return the names of the files in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -137,8 +137,8 @@ def test_standard_streams_hold_an_arrow_stream(folder: Path) -> None:
 
 
 def test_standard_input_can_be_read_just_before_the_end() -> None:
-    # An Arrow thread that freed Python's memory during the exit aborted 2 of 5 processes, so that
-    # 3 show it 4 times of 5.
+    # An Arrow thread that frees Python's memory on exit aborts 2 of 5 processes, so 3 processes
+    # reveal the fault in 4 of 5 runs.
     content = pa.BufferOutputStream()
     pq.write_table(TRADES, content)
     script = "from tidegate.io.open_tables import *; from tidegate.io.files import Format; "
@@ -178,7 +178,7 @@ def test_only_one_side_can_be_standard_input() -> None:
     assert "only one of LEFT and RIGHT can be -" in result.stderr
 
 
-@pytest.mark.skipif(os.name != "posix", reason="named pipes are files on POSIX only")
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has named pipes in the file system")
 def test_named_pipes_are_read_and_written_in_place(folder: Path) -> None:
     os.mkfifo("in.pipe")
     os.mkfifo("out.pipe")
@@ -224,7 +224,7 @@ def test_full_disk_is_an_error_of_one_line() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX only")
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals require POSIX")
 def test_binary_formats_are_not_sent_to_a_terminal() -> None:
     terminal, process_side = os.openpty()
     try:
@@ -242,10 +242,10 @@ def test_binary_formats_are_not_sent_to_a_terminal() -> None:
     assert b"arrow cannot be shown on a terminal" in result.stderr
 
 
-# Whole or not at all
+# Complete files or none
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+@pytest.mark.skipif(os.name != "posix", reason="links need special rights on Windows")
 def test_link_stays_and_its_target_is_replaced(folder: Path) -> None:
     (folder / "target.csv").write_text("old")
     (folder / "out.csv").symlink_to("target.csv")
@@ -257,7 +257,7 @@ def test_link_stays_and_its_target_is_replaced(folder: Path) -> None:
     assert read_pairs(folder / "target.csv").equals(PAIRS)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="file modes require POSIX")
 def test_new_file_has_the_mode_of_any_new_file(folder: Path) -> None:
     (folder / "plain").touch()
 
@@ -273,7 +273,7 @@ def test_ending_in_capitals_tells_the_format() -> None:
 
 @pytest.mark.parametrize("ending", [".arrow", ".arrows", ".parquet"])
 def test_dictionaries_that_differ_by_row_group_are_joined(folder: Path, ending: str) -> None:
-    # Long dictionaries, of which a batch of the result uses a part.
+    # A batch of the result uses only a part of the long dictionaries.
     rows = 80_000
     schema = pa.schema({"ts": pa.int64(), "code": pa.dictionary(pa.int32(), pa.string())})
     expected: list[str | None] = []
@@ -420,11 +420,11 @@ def test_an_output_is_no_file_of_a_pattern_that_is_read() -> None:
     )
 
 
-# Inputs that are outputs
+# Inputs that are also outputs
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+@pytest.mark.skipif(os.name != "posix", reason="links need special rights on Windows")
 @pytest.mark.parametrize("link", [None, os.link, os.symlink])
 @pytest.mark.parametrize(
     "command",
@@ -453,7 +453,7 @@ def test_no_command_writes_over_its_input(folder: Path, command: list[str], link
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.skipif(os.name != "posix", reason="standard streams have no names on Windows")
+@pytest.mark.skipif(os.name != "posix", reason="standard streams have no paths on Windows")
 def test_standard_streams_are_files_too(folder: Path) -> None:
     (folder / "rows.csv").write_text("ts,x\n1,2\n2,3\n")
     command = [sys.executable, "-m", "tidegate", "merge", "-", "--in-format", "csv", "--on", "ts"]

@@ -1,4 +1,4 @@
-"""Large Parquet files in time order are taken slice by slice, without a `memory_limit`."""
+"""Large Parquet files in time order are read slice by slice, without a `memory_limit`."""
 
 import random
 import subprocess
@@ -20,19 +20,19 @@ SLICED = "inputs     slice by slice"
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let small files count as large, and slices have few rows."""
+    """Treat small files as large, and let slices have few rows."""
     monkeypatch.setattr(ways, "LARGE", 0)
     monkeypatch.setattr(joins, "LARGE", 4_000)
     monkeypatch.setattr(aggregates, "LARGE", 4_000)
     monkeypatch.setattr(shares, "LEAST", 1)
     monkeypatch.setattr(shares, "BESIDE", 0)
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
-    # Dictionaries of few rows are read as such, too.
+    # Dictionaries with few values are also read as dictionaries.
     monkeypatch.setattr("tidegate.io.pruning.CODE_BYTES", 1_000)
 
 
 def side(chance: random.Random, name: str, folder, *, in_order=True) -> tuple[pa.Table, object]:
-    """A table, and its rows in files."""
+    """Write a table to files."""
     count = chance.choice([1, 40, 300])
     times = sorted(chance.randrange(count * 2) for _ in range(count))
     if not in_order and count > 1:
@@ -56,7 +56,7 @@ def side(chance: random.Random, name: str, folder, *, in_order=True) -> tuple[pa
 
 
 def query_of(chance: random.Random):
-    """A function, and its arguments but for the inputs."""
+    """Return a function and its arguments except the inputs."""
     common = {"on": "ts", "by": chance.choice([None, "k"]), "threads": chance.choice([1, 2])}
     where = chance.choice(
         [None, "left.x > 20", "right.y > left.x", "left.x_text < right.y_text", "left.k = 'a'"]
@@ -120,7 +120,7 @@ def test_windows_of_files_in_order_are_those_of_whole_tables(seed, tmp_path):
     assert found.schema == expected.schema
     rows, wanted = found.to_pylist(), expected.to_pylist()
     if "session" in spans:
-        # Batches have sessions by their ends, a table by their starts.
+        # Batches return sessions by their ends, and a table by their starts.
         rows, wanted = sorted(rows, key=repr), sorted(wanted, key=repr)
     assert rows == wanted, query
 
@@ -133,7 +133,7 @@ def _folders(folder, count):
 
 @pytest.mark.usefixtures("small")
 def test_rows_out_of_order_within_a_row_group_are_read_whole(tmp_path):
-    """The statistics of one row group do not tell."""
+    """The statistics of one row group do not show the order."""
     times = np.random.default_rng(1).permutation(600)
     left = pa.table({"ts": times, "x": np.arange(600)})
     for name in ("left", "right"):
@@ -215,9 +215,9 @@ print(rows, int(peak) // 1024)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 def test_memory_is_that_of_slices(tmp_path):
-    """The same call takes far less memory where it streams by itself."""
+    """The same call uses far less memory if it streams automatically."""
     rows = 2_000_000
     for name in ("left", "right"):
         columns = {f"{name}_{at}": np.random.default_rng(at).random(rows) for at in range(6)}
@@ -237,6 +237,6 @@ def test_memory_is_that_of_slices(tmp_path):
     ]
     (sliced, of_slices), (whole, of_whole) = found
     assert sliced == whole
-    # Both sides take 224 MB.
+    # Both sides use 224 MB.
     assert int(of_slices) < 300
     assert int(of_whole) > 400

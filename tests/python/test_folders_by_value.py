@@ -1,4 +1,4 @@
-"""`--partition-by`: values in folder names are read back unchanged or rejected."""
+"""`--partition-by`: values in folder names are read back unchanged, or refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Followed files of any bytes, cut anywhere: the rows of the whole file, or a typed error."""
+"""Followed files of any bytes, cut anywhere, return all rows or raise a typed error."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ HEAD = b"k,v\na,b\n"
 
 
 class Pipe:
-    """A pipe from which bytes come piece by piece, and that is then closed."""
+    """Create a pipe that receives bytes piece by piece and is then closed."""
 
     may_grow = False
     has_successor = False

@@ -28,7 +28,7 @@ import tidegate as tg
 from tidegate import agg
 
 ROWS = 5
-DAY = dt.datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001 - naive on purpose
+DAY = dt.datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001 - naive
 Rows = Sequence[int | None]
 
 
@@ -271,7 +271,7 @@ def duckdb_frame(x: tuple[str, list[str]]) -> Any:
     kind, values = x
     rows = ", ".join(f"({at}, {at}, ({value})::{kind})" for at, value in enumerate(values))
     listed = f"(VALUES {rows}) t(ts, id, x)"
-    return duckdb.sql(f"SELECT ts::BIGINT AS ts, id::BIGINT AS id, x FROM {listed} ORDER BY ts")  # noqa: S608 - of this file
+    return duckdb.sql(f"SELECT ts::BIGINT AS ts, id::BIGINT AS id, x FROM {listed} ORDER BY ts")  # noqa: S608 - our names
 
 
 def duckdb_values(table: pa.Table, name: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Window joins whose threads go on between polls: ScaleJoin between gates, handshake joins."""
+"""Window joins whose threads continue between polls: ScaleJoin between gates, handshake joins."""
 
 import gc
 import itertools
@@ -25,14 +25,14 @@ LEFT = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("l"
 RIGHT = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("r", pa.string())])
 NEAR = "abs(left.x - right.x) <= 2"
 FREE = ["scalejoin-gates", "low-latency-handshake", "handshake"]
-# Rows of a source. The windows of several hundred rows fill with the smaller number, too.
+# The number of rows per source. The smaller number also fills windows of several hundred rows.
 ROWS = 3_000 if campaign.ALL else 1_000
-# The handshake join holds pairs back until later rows come.
+# The handshake join holds back pairs until later rows arrive.
 PROMPT = FREE[:2]
 
 
 def side(schema: pa.Schema, rng: np.random.Generator, count: int, spread: int) -> pa.Table:
-    """Rows in time order, some with nulls."""
+    """Create rows in time order, some with nulls."""
     nulls = rng.random(count) < 0.02
     last = schema.field(3)
     own = pa.array(np.arange(count)).cast(last.type)
@@ -57,13 +57,13 @@ def table(batches: list[pa.RecordBatch], join: WindowJoin) -> pa.Table:
 
 
 def own_threads() -> int:
-    """Threads of this process that a join of this kind has started."""
+    """Return the threads of this process that a join of this kind has started."""
     names = Path("/proc/self/task").glob("*/comm")
     return sum(name.read_text().startswith("tidegate-own") for name in names)
 
 
 def wait_for_threads(count: int) -> None:
-    """Wait until there is this number: a thread has its name soon after it was started."""
+    """Wait until there are this many threads. A thread gets its name soon after it starts."""
     until = time.monotonic() + PATIENCE
     while own_threads() != count:
         assert time.monotonic() < until, f"{own_threads()} threads instead of {count}"
@@ -75,19 +75,19 @@ def compared(join: WindowJoin) -> int:
 
 
 def wait_for(join: WindowJoin, count: int) -> None:
-    """Wait until this number of pairs has been compared, without a poll."""
+    """Wait, without polling, until this number of pairs has been compared."""
     until = time.monotonic() + PATIENCE
     while compared(join) < count:
         assert time.monotonic() < until, f"{compared(join)} of {count} pairs are compared"
         time.sleep(0.001)
 
 
-# A condition under which no thread looks rows up: the first comparison holds for all of them.
+# A condition without an index lookup, because the first comparison is true for all rows.
 FIRST = "left.x <= right.x and left.k + right.k <= 0"
 
 
 def fed(join: WindowJoin, count: int) -> int:
-    """Push rows whose first two match, and no others; how many pairs there are to compare."""
+    """Push rows of which only the first two match, and return the number of pairs to compare."""
     numbers = np.arange(count)
     for source, schema, others in zip(join.sources, (LEFT, RIGHT), (1000, 5000), strict=True):
         x = np.where(numbers == 0, 1, others).astype(np.int32)
@@ -104,7 +104,7 @@ def test_rows_are_compared_between_polls(algorithm):
         batch = join.poll()
         assert batch is not None
         assert batch.num_rows == 1
-        # Nobody polls any more.
+        # There are no more polls.
         wait_for(join, pairs)
         assert join.poll() is None
         assert compared(join) == pairs
@@ -127,7 +127,7 @@ def test_rows_are_compared_while_the_sink_has_a_batch(algorithm):
 @pytest.mark.parametrize("algorithm", FREE)
 @pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
-    rng, choose = np.random.default_rng(seed), random.Random(seed)  # noqa: S311 - of a test
+    rng, choose = np.random.default_rng(seed), random.Random(seed)  # noqa: S311 - for tests
     sources = (choose.randint(1, 3), choose.randint(1, 3))
     query = {
         "window": choose.choice([50, (300, 20), (0, 7), rows(80), (rows(1), rows(300))]),
@@ -151,14 +151,14 @@ def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
             (first, number, one.slice(first, last - first))
             for first, last in itertools.pairwise(cuts)
         ]
-    # In any order of sources, each source's in its own.
+    # Sources are pushed in any order, and the rows of each source in order.
     pushes.sort(key=lambda push: (push[0], choose.random()))
 
     def play(join: WindowJoin, pushes: list, *, ends: bool) -> list[pa.RecordBatch]:
         found = []
         for _, number, piece in pushes:
             join.sources[number].push(piece)
-            # A few polls, or until nothing is ready, or none.
+            # Poll a few times, until no result is ready, or not at all.
             for _ in range(choose.choice([0, 0, 1, 2, 1000])):
                 batch = join.poll()
                 if batch is None:
@@ -177,7 +177,7 @@ def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
     with new(algorithm, threads=threads, **query) as join:
         found = table(play(join, pushes, ends=True), join)
     assert found.equals(wanted), f"{query} {threads}"
-    # A snapshot in the middle, into any algorithm, and of one.
+    # A snapshot halfway is restored into any algorithm, including the same one.
     cut = len(pushes) // 2
     for first, second in [(algorithm, "auto"), ("auto", algorithm), (algorithm, algorithm)]:
         with new(first, threads=3, **query) as join, new(second, threads=2, **query) as other:
@@ -187,9 +187,9 @@ def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
             assert state == other.snapshot()
             ended = play(other, pushes[cut:], ends=True)
             assert table(begun + ended, join).equals(wanted), f"{query} {first} {second}"
-            # Who gives a snapshot goes on as well.
+            # The operator that made the snapshot also continues.
             ended = play(join, pushes[cut:], ends=True)
-            assert table(begun + ended, join).equals(wanted), f"{query} {first} goes on"
+            assert table(begun + ended, join).equals(wanted), f"{query} {first} continues"
 
 
 @pytest.mark.parametrize("algorithm", FREE)
@@ -205,11 +205,11 @@ def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads, algorithm):
 
     def feed(join: WindowJoin, at: int) -> None:
         with join.sources[at] as source:
-            # A push has room in the share of the limit that its source always has.
+            # The push fits in the share of the limit that is reserved for its source.
             for first in range(0, 20_000, 200):
                 source.push(tables[at].slice(first, 200), block=True)
 
-    # A row takes more in the chain.
+    # The chain needs more memory per row.
     limit = 800_000 if algorithm == "scalejoin-gates" else 2_000_000
     with new(algorithm, threads=threads, memory_limit=limit) as join:
         feeders = [threading.Thread(target=feed, args=(join, at)) for at in (0, 1)]
@@ -240,7 +240,7 @@ def test_rows_that_leave_by_a_promise_give_their_memory_back(where, algorithm):
         for source in join.sources:
             source.advance(10**7)
         assert join.poll() is None
-        # The threads hear of it, and tell what they hold.
+        # The threads notice this and report the memory that they use.
         until = time.monotonic() + PATIENCE
         while join.stats()["state_bytes"] > full / 4:
             assert time.monotonic() < until, join.stats()
@@ -248,7 +248,7 @@ def test_rows_that_leave_by_a_promise_give_their_memory_back(where, algorithm):
         assert join.stats()["state_rows"] == 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list threads")
 @pytest.mark.parametrize("algorithm", FREE)
 @pytest.mark.parametrize("how", ["close", "drop", "with", "error"])
 def test_no_thread_outlives_the_operator(how, algorithm):
@@ -259,13 +259,13 @@ def test_no_thread_outlives_the_operator(how, algorithm):
     wait_for_threads(before + 3)
     fed(join, 3_000)
     if how == "error":
-        # The first pair divides by zero, and the error stays.
+        # The first pair divides by zero, and the error persists.
         for _ in range(2):
             with pytest.raises(TidegateError, match=r"[Dd]ivide"):
                 join.poll()
         join.close()
     elif how == "close":
-        # Rows are on their way.
+        # Some rows are still in transit.
         join.close()
         with pytest.raises(ClosedError):
             join.poll()
@@ -328,7 +328,7 @@ def test_a_child_lets_the_threads_be_and_makes_its_own(algorithm):
                 pass
             else:
                 os._exit(1)
-            # Nobody waits for threads that are not there.
+            # The child does not wait for threads that it does not have.
             del join
             own = new(ALGORITHM)
             rows = sum(batch.num_rows for batch in own)
@@ -348,7 +348,7 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
             raise InterruptedError("a signal")
 
         signal.signal(signal.SIGUSR1, broken)
-        # One processor compares 1600 million pairs, so that polls wait.
+        # One processor compares 1600 million pairs, which makes polls wait.
         where = "left.x <= right.x + 2000 and left.x + right.x <= 2"
         join = new(ALGORITHM, window=10**9, threads=1, where=where)
         begun, over, main = threading.Event(), threading.Event(), threading.main_thread().ident
@@ -361,7 +361,7 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
         batches, interrupted, ended = [], 0, False
         while not ended:
             try:
-                begun.set()  # not before: no signal may come while the thread starts
+                begun.set()  # not earlier: no signal may arrive while the thread starts
                 while (batch := join.poll()) is not None:
                     batches.append(batch)
                 ended = True

@@ -1,4 +1,4 @@
-"""Functions of two columns, and of all values of a window, against NumPy, Polars and DuckDB."""
+"""Functions of two columns, or of all values of a window, against NumPy, Polars and DuckDB."""
 
 import pickle
 import sys
@@ -29,7 +29,7 @@ INTERPOLATIONS = ["linear", "nearest", "lower", "higher", "midpoint"]
 
 
 def table(seed: int, count: int, keys: int) -> pa.Table:
-    """Random rows in time order; many values are equal, some are null."""
+    """Create random rows in time order; many values are equal, and some are null."""
     random = np.random.default_rng(seed)
     values = random.integers(-50, 50, count) / 4
     missing = random.random(count) < 0.1
@@ -44,7 +44,7 @@ def table(seed: int, count: int, keys: int) -> pa.Table:
 
 
 def lists(left: pa.Table, right: pa.Table, lower: int, upper: int) -> list[np.ndarray]:
-    """The right rows of each left row."""
+    """Return the right rows of each left row."""
     key, ts = right["k"].to_numpy(), right["ts"].to_numpy()
     by_key = {k: np.flatnonzero(key == k) for k in np.unique(key)}
     found = []
@@ -80,7 +80,7 @@ def test_quantiles_of_partners_are_those_of_numpy(keys_and_lower, threads):
             assert_close(found[f"{name} {share}"], wanted)
     assert found["median"].equals(found["linear 0.5"])
     assert found["distinct"].to_pylist() == [len(np.unique(rows)) for rows in partners]
-    # The condition on both sides is true: each row's partners are then looked at one by one.
+    # The condition on both sides is always true, but requires evaluating each partner.
     scanned = interval_join(left, right, **query, where="left.w + right.w > -1")
     assert scanned.equals(found)
 
@@ -132,7 +132,7 @@ def test_all_values_of_sliding_windows_and_sessions():
     first, second = table(5, 500, 3), table(6, 700, 3)
     aggs = {"median": agg.median("v"), "all": agg.collect("w"), "n": agg.count()}
     merged = pa.concat_tables([first, second])
-    # By time, then stream, then position.
+    # Rows are ordered by time, then stream, then position.
     merged = merged.take(np.argsort(merged["ts"].to_numpy(), kind="stable"))
     for windows in ({"size": 500, "advance": 90}, {"size": 30, "advance": 70}, {"session": 12}):
         found = aggregate([first, second], on="ts", by="k", aggs=aggs, **windows)
@@ -216,8 +216,8 @@ def test_a_correlation_stays_within_one_and_survives_large_numbers():
     )
     found = aggregate(rows, on="ts", size=1, aggs={"r": agg.corr("x", "y")})["r"].to_pylist()
     assert found[0] == pytest.approx(-1.0, abs=1e-12)
-    assert found[1] != found[1], "their squares vanish"
-    assert found[2] != found[2], "one column has one value"
+    assert found[1] != found[1], "their squares underflow"
+    assert found[2] != found[2], "one column is constant"
     assert found[3] is None
 
 
@@ -245,7 +245,7 @@ def test_the_row_of_an_extreme_is_the_first_and_may_hold_null():
 
 
 def spread(prices: pa.ListArray) -> list[float]:
-    """Largest less smallest, null for lists of nulls alone."""
+    """Return the largest value less the smallest, or null for lists of nulls."""
     lists = ([price for price in one if price is not None] for one in prices.to_pylist())
     return [max(prices) - min(prices) if prices else None for prices in lists]
 

@@ -1,6 +1,6 @@
-"""What goes into functions: files by their addresses, datasets, lazy frames, arrays.
+"""Inputs of functions: files by their addresses, datasets, lazy frames, arrays.
 
-`test_readers.py` goes through every kind of input with every function.
+`test_readers.py` passes every kind of input to every function.
 """
 
 import http.server
@@ -66,7 +66,7 @@ def refuses(error: type[Exception], text: str, given: object) -> None:
     assert str(caught.value).startswith("left: ")
 
 
-# The rows
+# Rows
 
 
 @pytest.mark.usefixtures("folder")
@@ -104,7 +104,7 @@ def test_partitions_are_columns() -> None:
         "days/day=*/*/x.parquet", on="ts", size=100, by="day", aggs={"n": tg.agg.count()}
     )
     assert found["day"].to_pylist() == [1, 2]
-    # In merge, each file is a stream of its own.
+    # In a merge, each file is a separate stream.
     merged = tg.merge("days")
     assert merged["day"].to_pylist() == [1, 1, 2, 2]
     assert tg.merge("days/day=1/zone=eu/x.parquet").column_names == TRADES.column_names
@@ -120,7 +120,7 @@ def test_merge_takes_each_file_of_a_path_as_a_stream(read) -> None:
         pa.csv.write_csv(TRADES.take([at, at + 2]), f"trades/{at}.csv")
     for ending in ("parquet", "csv"):
         assert read(f"trades/*.{ending}").equals(TRADES)
-        # An item of a list is one stream, whose files follow each other.
+        # An item of a list is one stream, and its files follow each other.
         with pytest.raises(tg.OrderError):
             read([f"trades/*.{ending}"])
     assert read([TRADES.slice(2), "trades/0.parquet", "trades/1.csv"])["ts"].to_pylist() == [
@@ -165,11 +165,11 @@ def test_schemas_alone_are_read_for_a_plan() -> None:
     assert operator.schema.names[:3] == TRADES.column_names
 
 
-# Only the columns that a query needs
+# Only the columns that a query needs are read
 
 
 def damage(name: str, column: str) -> None:
-    """Overwrite the beginning of the values of a column of a file."""
+    """Overwrite the first values of a column of a file."""
     group = pq.ParquetFile(name).metadata.row_group(0)
     chunks = (group.column(at) for at in range(group.num_columns))
     begin = next(one.data_page_offset for one in chunks if one.path_in_schema == column)
@@ -218,7 +218,7 @@ def test_a_left_name_that_gives_a_right_column_its_suffix_stays() -> None:
     assert found["bid_right"].to_pylist() == PAIRS["bid"].to_pylist()
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_source_takes_no_paths() -> None:
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """The files of the working folder, in parts where they are asked for."""
+    """Serve the files of the working folder, in parts if requested."""
 
     def do_GET(self) -> None:
         content = Path("." + self.path.partition("?")[0])
@@ -375,7 +375,7 @@ def test_parts_of_a_file_behind_http_are_read(server: http.server.ThreadingHTTPS
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[pafs.FileSystem]:
-    """A bucket of an S3-compatible server, which the environment names."""
+    """Create a bucket of an S3-compatible server and set the environment variables for it."""
     pytest.importorskip("moto.server", reason="needs moto[server]")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -395,10 +395,10 @@ def bucket() -> Iterator[pafs.FileSystem]:
             while True:
                 assert process.poll() is None
                 with suppress(OSError):
-                    # The first request takes long, since the server then loads what it needs.
+                    # The first request takes long, because the server then loads its modules.
                     address = f"http://127.0.0.1:{port}/market"
                     request = urllib.request.Request(address, method="PUT")
-                    urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - http
+                    urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - our server
                     break
                 time.sleep(0.1)
             yield pafs.S3FileSystem(
@@ -427,7 +427,7 @@ def test_files_in_an_object_store(bucket: pafs.FileSystem) -> None:
     )
 
 
-@pytest.mark.skipif(os.name != "posix", reason="named pipes are files on POSIX only")
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has named pipes in the file system")
 def test_a_pipe_is_read_once(folder: Path) -> None:
     os.mkfifo("pipe.csv")
     thread = threading.Thread(

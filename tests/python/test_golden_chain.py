@@ -1,4 +1,4 @@
-"""Snapshots of chains that former versions have made are restored for good."""
+"""Snapshots of chains from earlier versions can always be restored."""
 
 import zlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Snapshots that former versions have made are restored for good."""
+"""Snapshots from earlier versions can always be restored."""
 
 import zlib
 from pathlib import Path
@@ -14,7 +14,7 @@ SNAPSHOTS = sorted(FOLDER.glob("[0-9]*/*.snapshot"))
 def test_every_kind_is_kept_of_the_version_that_it_is_written_in():
     kept = {(path.stem, int(path.parent.name)) for path in SNAPSHOTS}
     written = {(name, version_of(kind.used().snapshot())) for name, kind in KINDS.items()}
-    # Sources that are idle or added need a version of their own.
+    # Snapshots with idle or added sources have a separate version.
     assert {version for _, version in written} == {1, 2}
     assert written <= kept
 

@@ -1,4 +1,4 @@
-"""States that former versions have written: runs go on with them, and give the output of one."""
+"""States from earlier versions: runs resume from them, and produce the output of a single run."""
 
 import shutil
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_kept_state_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monkey
     before = {path.name: path.read_bytes() for path in folder.glob("out.*")}
     found, wanted = golden_states.go_on(folder, kept.name)
     assert found == wanted
-    # There was something of it before, and something had to be added.
+    # A part of the output existed before, and something had to be added.
     for name, content in before.items():
         assert 0 < len(content) < len((folder / name).read_bytes())
         assert (folder / name).read_bytes().startswith(content)

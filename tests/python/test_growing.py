@@ -1,7 +1,7 @@
-"""Followed files that are renamed, cut, written over, removed or replaced.
+"""Followed files that are renamed, truncated, overwritten, removed or replaced.
 
-Files change while they are read, and between two runs. A change of bytes far from a file's
-beginning, and from the place of the reader, is not seen.
+Files change while they are read, and between two runs. Changes far from both a file's beginning and
+the reader's position are not detected.
 """
 
 import os
@@ -21,7 +21,7 @@ from tidegate.io.followers import Piece, Place, follow
 
 pytestmark = [
     pytest.mark.timeout(60),
-    pytest.mark.skipif(os.name != "posix", reason="Windows renames no file that is open"),
+    pytest.mark.skipif(os.name != "posix", reason="Windows cannot rename an open file"),
 ]
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.string()})
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Table:
-    """A file that is written by rows, as CSV or as an Arrow stream."""
+    """A file that is written in rows, as CSV or as an Arrow stream."""
 
     def __init__(self, name: str, first: int | None) -> None:
         self._is_csv = name.endswith("csv")
@@ -64,7 +64,7 @@ def following(name: str, place: Place | None = None) -> Iterator[Piece]:
 
 
 def times(pieces: Iterator[Piece], count: int) -> list[int]:
-    """Read so many rows."""
+    """Read at least this many rows."""
     found: list[int] = []
     while len(found) < count:
         found += next(pieces).rows["ts"].to_pylist()
@@ -81,7 +81,7 @@ def test_a_renamed_file_is_read_to_its_end_and_the_next_from_its_beginning(folde
     assert times(pieces, 1) == [1]
     for number in range(3):
         Path(name).rename(f"{name}.{number}")
-        # Written to as long as there is no other.
+        # The file is written to until another one exists.
         old.add(10 * number + 2)
         old.add(10 * number + 3)
         assert times(pieces, 2) == [10 * number + 2, 10 * number + 3]
@@ -126,7 +126,7 @@ def test_a_file_that_was_between_is_an_error(folder, name, number):
     end = next(pieces).end
     old.add(2)
     Path(name).rename("older")
-    # The clock of a file system may stand still for some milliseconds.
+    # The clock of a file system can stand still for some milliseconds.
     os.utime("older", (0, Path("older").stat().st_mtime - 1))
     between = Table(name, 3)
     Path(name).rename(f"{name}.{number}")
@@ -186,7 +186,7 @@ def test_between_two_runs_likewise(folder, name, change):
     piece = next(following(name))
     change(folder / name)
     if change is replace:
-        # With the same bytes it would be the same table.
+        # A file with the same bytes would count as the same table.
         write_over(folder / name)
     with pytest.raises(StateError, match=rf"^{name}: the state includes its first .*start over$"):
         following(name, piece.end)
@@ -195,7 +195,7 @@ def test_between_two_runs_likewise(folder, name, change):
 
 @NAMES
 def test_a_copy_is_gone_on_with(folder, name):
-    # As after a restore from a backup: other inode, same bytes.
+    # After a restore from a backup, the inode differs but the bytes are the same.
     table = Table(name, 1)
     piece = next(following(name))
     table.add(2)

@@ -1,4 +1,4 @@
-"""The bytes of a file that grows: what is read, how the file is recognised, and the messages."""
+"""The bytes of a growing file: how they are read, how the file is recognized, and the messages."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tidegate.io.growing import EDGE_BYTES, Edges, GrowingFile, Mark, Stopped
 
 pytestmark = [
     pytest.mark.timeout(60),
-    pytest.mark.skipif(os.name != "posix", reason="Windows renames no file that is open"),
+    pytest.mark.skipif(os.name != "posix", reason="Windows cannot rename an open file"),
 ]
 
 
@@ -31,7 +31,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def content(size: int) -> bytes:
-    """Draw bytes that differ from place to place, always the same."""
+    """Return bytes that differ from position to position, the same in every run."""
     return b"".join(number.to_bytes(4, "little") for number in range(size // 4 + 1))[:size]
 
 
@@ -64,7 +64,7 @@ def test_a_mark_is_in_a_file_with_the_same_first_and_last_bytes(folder, size):
     edges.add(text)
     mark = Mark(size, 0, 0, edges.digest())
     cases = [(text, True), (text + b"more", True), (text[:-1], False)]
-    # A change far from both ends is not seen.
+    # A change far from both ends is not detected.
     places = {0, EDGE_BYTES - 1, EDGE_BYTES, size - EDGE_BYTES - 1, size - EDGE_BYTES, size - 1}
     cases += [
         (changed(text, at), EDGE_BYTES <= at < size - EDGE_BYTES) for at in places if 0 <= at < size
@@ -89,7 +89,7 @@ def test_bytes_are_given_once_and_again_when_they_were_given_back(folder):
     assert file.position == 0
     assert file.next_bytes(2) == b"ab"
     assert file.position == 2
-    # What was given back comes before what is read, and together with it where that is asked for.
+    # Returned bytes are read again before new ones, or together with them if requested.
     assert file.read(4) == b"cdef"
     mark = file.mark()
     found = Path("file").stat()
@@ -121,7 +121,7 @@ def test_reading_goes_on_at_a_mark_and_a_file_is_read_in_chunks(folder, monkeypa
     assert again.may_grow
     again.seek(file.position)
     assert again.next_bytes(5) == text[growing.CHUNK_BYTES :][:5]
-    # A look at what was read does not move the place, also where there is no call for that.
+    # Checking the bytes that were read does not move the position, even if no check is needed.
     monkeypatch.delattr(os, "pread")
     descriptor = os.open("file", os.O_RDONLY)
     os.lseek(descriptor, 7, os.SEEK_SET)
@@ -153,7 +153,7 @@ def test_a_pipe_that_nobody_writes_is_left_when_the_reading_is_stopped(folder):
     threading.Timer(0.1, stop.set).start()
     with pytest.raises(Stopped):
         GrowingFile("pipe", stop)
-    # The thread that waits for a writer ends, too.
+    # The thread that waits for a writer also ends.
     os.close(os.open("pipe", os.O_RDWR))
 
 
@@ -163,7 +163,7 @@ def test_a_silent_pipe_is_left_when_the_reading_is_stopped(folder):
     stop = threading.Event()
     file = GrowingFile("pipe", stop)
     stopping = threading.Timer(0.1, stop.set)
-    # So that a reader that does not stop ends, too.
+    # This write ends a reader that does not stop.
     waking = threading.Timer(5, os.write, (descriptor, b"x"))
     stopping.start()
     waking.start()
@@ -217,7 +217,7 @@ def test_files_that_were_read_are_closed(folder):
         assert not file.has_successor
         descriptors.append(file._descriptor)
         assert (file.position, file.next_bytes()) == (0, text)
-    # The file before is kept open, as it must not grow any more.
+    # The previous file stays open, because it must not grow any more.
     assert [is_open(descriptor) for descriptor in descriptors] == [False, True, True]
     file.close()
     assert not any(is_open(descriptor) for descriptor in descriptors)
@@ -262,8 +262,9 @@ def test_bytes_behind_the_end_of_the_file_before_are_told(folder):
     assert file.next_bytes() == b"b"
     with Path("old").open("ab") as old:
         old.write(b"x" * 1_000)
-    told = "1,000 bytes were written to the previous file with this name after the new one had been"
-    with pytest.raises(TidegateError, match=f"^file: {told} created while it was followed; rename"):
+    wrong = "1,000 bytes were written to the previous file with this name after the new one had"
+    followed = "been created while it was followed; rename"
+    with pytest.raises(TidegateError, match=f"^file: {wrong} {followed}"):
         file.next_bytes()
     file.close()
 
@@ -300,7 +301,7 @@ def test_an_empty_file_or_a_folder_of_the_name_is_no_successor(folder):
         stop.clear()
         if Path("file").is_dir():
             Path("file").rmdir()
-    # The file itself may be removed once it was seen under no name or another.
+    # The file itself may be removed after it was seen under another name, or not found.
     Path("old").unlink()
     Path("file").write_bytes(b"b")
     assert file.next_bytes() == b""

@@ -1,4 +1,4 @@
-"""Each set of instructions that the machine has gives the same rows."""
+"""Each available instruction set produces the same rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-# Prints the instructions that are used, and what functions with loops of their own find.
+# Prints the instruction set, and a digest of the results of functions with separate loops.
 PROGRAM = """
 import hashlib
 import numpy as np

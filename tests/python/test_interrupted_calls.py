@@ -1,9 +1,9 @@
-"""Ctrl-C while an operator or a function works on one piece: the call ends, and nothing is lost.
+"""Ctrl-C while a call works on one piece: the call ends, and no results are lost.
 
-Calls run in processes of their own, with work that would take minutes. A second thread sends
-SIGINT again and again until the call has ended. The test measures how long the call went on after
-the first signal. With less work, polls are interrupted all the time, and the result has to be that
-of an operator that nobody interrupts.
+Calls run in separate processes, with work that would take minutes. A second thread sends SIGINT
+repeatedly until the call has ended. The test measures how long the call continues after the first
+signal. With less work, polls are interrupted all the time, and the result must be that of an
+uninterrupted operator.
 """
 
 import os
@@ -15,9 +15,11 @@ import pytest
 
 import campaign
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="Windows cannot send SIGINT to a child process"
+)
 
-# Seconds: far more than an interrupted call takes on a busy machine, far less than the work would.
+# In seconds: far more than an interrupted call needs on a busy machine, far less than the work.
 ENDS_WITHIN = 20
 PATIENCE = 120
 
@@ -30,14 +32,14 @@ PRELUDE = """
         return pa.table({"ts": zeros + ts, "x": np.arange(count), "k": zeros})
 
     def ended_within(call):
-        # How long `call` went on after the first SIGINT.
+        # Returns how long `call` continued after the first SIGINT.
         sent, over, raised = [], threading.Event(), 0
         def send():
             while not over.wait(0.15):
                 sent.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
         def interrupt(_number, _frame):
-            # Not at once again, for then the call has ended, unless pyarrow has ignored the first.
+            # Not immediately again: the call has ended, unless pyarrow ignored the first signal.
             nonlocal raised
             if time.monotonic() - raised > 1:
                 raised = time.monotonic()
@@ -60,7 +62,7 @@ PRELUDE = """
         return pa.Table.from_batches(found, operator.schema)
 
     def drained_under_fire(operator):
-        # As `drained`, while polls are interrupted; also how often they were.
+        # Like `drained`, with interrupted polls; also returns the number of interruptions.
         polling = False
         def watch(_frame, event, function):
             # An interrupt between the end of a poll and the next line would lose what it returned.
@@ -94,7 +96,7 @@ PRELUDE = """
 
 
 def run(script: str) -> str:
-    """What a script prints that is run in a process of its own."""
+    """Return the output of a script that runs in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(script)],
         capture_output=True,
@@ -107,12 +109,12 @@ def run(script: str) -> str:
 
 
 def times_of(output: str) -> dict[str, float]:
-    """By name, how long calls went on."""
+    """Return, by name, how long calls continued."""
     named = (line.split("=") for line in output.splitlines())
     return {name: float(time) for name, time in named}
 
 
-# No scan makes a negated comparison: each pair is evaluated.
+# A scan cannot test a negated comparison, so each pair is evaluated.
 SUM = "NOT left.x + right.x <= {}"
 JOINS = {
     **{
@@ -177,11 +179,10 @@ POLLED = """
         for source in interrupted.sources:
             source.close()
         print(name, ended_within(lambda: drained(interrupted)), sep="=", flush=True)
-        # 2. So is each call that has to wait for the work to rest.
+        # 2. Each call that must wait for the work to pause is interrupted.
         interrupted.stats()
         interrupted.close()
-        # 3. Work that is interrupted again and again comes to its end, and nothing is lost or
-        # doubled.
+        # 3. Work that is interrupted repeatedly is completed, without lost or duplicate rows.
         count = {rows}
         operators = [fed(made(count), rows(count), rows(count)) for _ in range(2)]
         for operator in operators:
@@ -194,7 +195,7 @@ POLLED = """
 """
 
 
-# In one process for each kind, since it takes as long to start one as most joins take.
+# Each kind runs in one process, because starting a process takes as long as most joins.
 @pytest.mark.timeout(PATIENCE + 30)
 @pytest.mark.parametrize("kind", ["window", "interval", "band", "a"])
 def test_a_poll_is_interrupted_and_goes_on(kind):
@@ -205,7 +206,7 @@ def test_a_poll_is_interrupted_and_goes_on(kind):
     assert not {name: time for name, time in lasted.items() if time > ENDS_WITHIN}
 
 
-# Work that cannot rest where it is begins again.
+# Work that cannot pause halfway starts again.
 BEGUN_AGAIN = """
     T, W = rows(1_500), "NOT left.x + right.x <= 2990"
     arguments = dict(on="ts", where=W, columns=["x"])
@@ -229,8 +230,8 @@ def test_a_join_of_left_rows_is_interrupted_and_begins_again():
     assert all(int(times) > 0 for times in run(BEGUN_AGAIN).split())
 
 
-# Each defines `call`, which would take far longer than it may, and maybe `check`, which is called
-# after it.
+# Each setting defines `call`, which would take far longer than the test allows, and optionally
+# `check`, which is called after it.
 CALLS = {
     "snapshot": """
         operator = fed(tg.WindowJoin(S, S, on="ts", window=0, where=W, threads=2), T, T)
@@ -268,7 +269,7 @@ CALLS = {
         operator.sources[0].push(rows(1, 10))
         many = pa.concat_tables([rows(1) for _ in range(5_000)])
         operator.sources[0].push(many)
-        # A call that ends by itself is called again.
+        # A call that ends without an interrupt is repeated.
         call = lambda: [operator.stats() for _ in iter(int, 1)]
         check = lambda: operator.late().num_rows == 5_000
     """,
@@ -364,7 +365,7 @@ CALLED = """
 """
 
 
-# In one process, since it takes as long to start one as the calls take together.
+# All settings run in one process, because starting one takes as long as all calls together.
 @pytest.mark.timeout(PATIENCE + 30)
 @pytest.mark.parametrize("calls", [[name] for name in ALONE] + [sorted({*CALLS} - {*ALONE})])
 def test_a_call_is_interrupted(calls):
@@ -376,7 +377,7 @@ def test_a_call_is_interrupted(calls):
 
 def test_a_push_is_taken_whole_or_not_at_all():
     output = run("""
-        # Few rows a push: where pyarrow ignores the first interrupt, pushes go on for a second.
+        # Small pushes: if pyarrow ignores the first interrupt, pushes continue for a second.
         many = pa.concat_tables([rows(100, ts) for ts in (3, 2, 1)])
         operator = tg.Merge(many.schema, lateness=10, threads=2)
         source = operator.sources[0]
@@ -386,7 +387,7 @@ def test_a_push_is_taken_whole_or_not_at_all():
                 source.push(many)
                 pushes.append(many.num_rows)
         lasted = ended_within(push)
-        # What was interrupted was taken, or was not.
+        # The interrupted push was either accepted or not.
         rows_in = operator.stats()["rows_in"]
         assert rows_in in (sum(pushes), sum(pushes) + many.num_rows), (rows_in, pushes)
         source.close()
@@ -410,7 +411,7 @@ def test_a_restore_is_done_whole_or_not_at_all():
         restored = []
         lasted = ended_within(restore)
         for other in restored[-1:]:
-            # A join that was not restored can be.
+            # A join whose restoration was interrupted can be restored.
             if other.stats()["rows_in"] == 0:
                 other.restore(snapshot)
             assert other.stats()["rows_in"] == 500_010

@@ -1,4 +1,4 @@
-"""Ctrl-C, fork, and several threads at one reader. Waits are bounded, so nothing can hang a run."""
+"""Ctrl-C, fork, and several threads with one reader. Waits are bounded, so no run can hang."""
 
 import os
 import signal
@@ -16,13 +16,15 @@ import oracle
 from cases import more
 from tidegate import ClosedError, interval_join, interval_join_batches
 
-needs_signals = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+needs_signals = pytest.mark.skipif(
+    os.name != "posix", reason="Windows cannot send SIGINT to a child process"
+)
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
-# Far more than an interrupted call takes, far less than the joins would take when they went on.
+# Far more than an interrupted call takes, far less than an uninterrupted join would take.
 PATIENCE = 30
 
-# Two tables whose pairs would keep two processors busy for minutes, and a word to the test.
+# Two tables whose pairs would keep two processors busy for minutes, and a message to the test.
 LONG_JOIN = """
     import sys
     import numpy as np, pyarrow as pa, tidegate
@@ -50,7 +52,7 @@ WAYS = {
         try:
             pa.table(tidegate.interval_join_batches(hot, hot, **arguments))
         except pa.ArrowInvalid as error:
-            # C code has errors of its own.
+            # C code reports its own errors.
             assert "the read was interrupted" in str(error), error
             raise KeyboardInterrupt
         finally:
@@ -66,7 +68,7 @@ DEFAULT = ("batches", "a table of batches", "scan")
 
 
 @needs_signals
-# `test_interrupted_calls.py` interrupts each kind of call, with a handler of its own.
+# `test_interrupted_calls.py` interrupts each kind of call with a custom handler.
 @pytest.mark.parametrize("way", [*DEFAULT, *more(*sorted({*WAYS} - {*DEFAULT}))])
 def test_ctrl_c_ends_a_long_join(way):
     script = textwrap.dedent(LONG_JOIN) + "try:\n"
@@ -83,13 +85,13 @@ def test_ctrl_c_ends_a_long_join(way):
             output, _ = child.communicate(timeout=PATIENCE)
         finally:
             child.kill()
-    # The interpreter goes on, and so does tidegate.
+    # The interpreter continues, and tidegate still works.
     assert output == "interrupted\n3\n"
     assert child.returncode == 0
 
 
 def in_child(script: str) -> str:
-    """Run a script that forks, in a process of its own; what it prints."""
+    """Run a script that forks in a separate process, and return its output."""
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
@@ -118,14 +120,14 @@ FORKING = """
 
 
 def in_forks(*actions: str) -> list[str]:
-    """What children print that do this after a fork, and then how many rows the parent reads."""
+    """Return the output of forked children that run these actions, and the parent's row count."""
     return in_child(FORKING.replace("{actions}", repr(actions))).splitlines()
 
 
 @needs_fork
 def test_a_forked_child_can_join_and_lets_go_of_a_reader_from_before_the_fork():
     join = "print(tidegate.interval_join(table, table, **arguments).num_rows, flush=True)"
-    # The parent's reader is as it was.
+    # The parent's reader is unchanged.
     assert in_forks(join, "del reader; print('gone', flush=True)") == ["149998", "gone", "149898"]
 
 
@@ -198,8 +200,8 @@ def test_a_process_ends_while_daemon_threads_call(start):
 
 @needs_signals
 def test_a_process_waits_at_its_end_for_an_input_that_is_computed():
-    # The input is made in Python, for longer than a thread may stand still at the end. A thread
-    # that was not waited for would end the process with SIGABRT.
+    # The input is generated in Python, for longer than a thread may be blocked at exit. If tidegate
+    # did not wait for the thread, the process would end with SIGABRT.
     script = """
         import os, signal, threading, time
         import pyarrow as pa, tidegate
@@ -239,7 +241,7 @@ def test_threads_share_a_reader():
     whole = interval_join(left, left, on="ts", lower=-3, upper=3)
     order = [("row", "ascending"), ("row_right", "ascending")]
     oracle.assert_same(together.sort_by(order), whole.combine_chunks())
-    # Whoever takes batches takes them in the result's order.
+    # Each thread receives batches in the result's order.
     for part in parts:
         if part:
             assert pa.Table.from_batches(part).column("row").to_pylist() == sorted(

@@ -1,4 +1,4 @@
-"""Interval joins with ends that are computed from columns: against a nested loop and DuckDB."""
+"""Interval joins whose ends are computed from columns, compared with a nested loop and DuckDB."""
 
 import datetime as dt
 import itertools
@@ -28,14 +28,14 @@ Pairs = list[tuple[int | None, int | None]]
 def nested_loop(
     left: pa.Table, right: pa.Table, how: str, pair: Callable[[dict, dict], bool]
 ) -> Pairs:
-    """Row numbers of the result, in its order; None for the side that has no row."""
+    """Return the row numbers of the result in order, with None for a side without a row."""
     lefts, rights = ticked(left), ticked(right)
     matched = [[j for j, b in enumerate(rights) if pair(a, b)] for a in lefts]
     return oracle.listed(matched, how, len(rights))
 
 
 def ticked(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows, with times and distances in nanoseconds, or in steps for integers."""
+    """Return the rows, with times and distances in nanoseconds, or in steps for integers."""
     columns = {}
     for name in table.column_names:
         column = table[name]
@@ -50,7 +50,7 @@ def ticked(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def rows(table: pa.Table) -> Pairs:
-    """The row numbers in a result."""
+    """Return the row numbers in a result."""
     right = table["r"].to_pylist() if "r" in table.column_names else [None] * table.num_rows
     return list(zip(table["l"].to_pylist(), right, strict=True))
 
@@ -95,13 +95,13 @@ def types(draw: st.DrawFn) -> Types:
 
 
 def nanoseconds(type_: pa.DataType) -> int:
-    """The length of a step of a time or a duration; 1 for integers."""
+    """Return the length of a step of a time or a duration, or 1 for integers."""
     unit = getattr(type_, "unit", None)
     return oracle.NANOSECONDS[unit] if unit in UNITS else oracle.step(type_)
 
 
 def typed(steps: list[int | None], halves: list[int], of: Types, type_: pa.DataType) -> pa.Array:
-    """Numbers of steps of time, and of halves of a step beside them, in another unit."""
+    """Convert steps of time, plus halves of a step, to another unit."""
     if pa.types.is_integer(type_):
         return pa.array(steps, type_)
     found = [
@@ -113,7 +113,7 @@ def typed(steps: list[int | None], halves: list[int], of: Types, type_: pa.DataT
 
 @st.composite
 def tables(draw: st.DrawFn, of: Types, name: str) -> pa.Table:
-    """A table whose rows are numbered in the column of this name."""
+    """Draw a table whose rows are numbered in the column with this name."""
     times = st.integers(0, 30)
     if of.time == pa.int64():
         times = st.one_of(times, times, times, st.sampled_from([-(2**63), 2**63 - 1, 2**62]))
@@ -143,7 +143,7 @@ def tables(draw: st.DrawFn, of: Types, name: str) -> pa.Table:
 
 @st.composite
 def joins(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, dict[str, Any], Callable[..., bool]]:
-    """Two tables, the arguments of their ends, and whether two rows are within these."""
+    """Draw two tables, the arguments of their ends, and a function that tests a pair."""
     of = draw(types())
     names = ["left.near", "right.near"]
     if of.near not in (pa.uint64(), pa.uint16()):
@@ -181,7 +181,7 @@ def joins(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, dict[str, Any], Callable
 
 
 def is_after(distance: int, end: End, pair: tuple[dict, dict], *, is_in: bool) -> bool:
-    """Whether a distance is after a lower end."""
+    """Return whether a distance is after a lower end."""
     if end is None:
         return True
     least = end(*pair)
@@ -241,7 +241,7 @@ def test_aggregates_are_those_of_the_pairs(drawn, how, where) -> None:
             assert found["first"].to_pylist() == [r[0] if r else None for r in partners]
 
 
-# As rows come
+# Streams
 
 
 @given(
@@ -292,7 +292,7 @@ def test_rows_that_come_pair_as_tables_do(
 
 
 def wide(ends: dict[str, Any], most: int) -> list[Callable[[dict], bool]]:
-    """Whether an end of a left row, and of a right row, is farther away than it may be."""
+    """Return, for each side, a function that tests whether an end of a row is too far away."""
 
     def is_wide(side: str, row: dict) -> bool:
         for end in (ends["lower"], ends["upper"]):
@@ -306,7 +306,7 @@ def wide(ends: dict[str, Any], most: int) -> list[Callable[[dict], bool]]:
 
 
 def fed(join: Any, tables: list[pa.Table], draw: random.Random) -> pa.Table:
-    """The results of pushes of random pieces, with polls between."""
+    """Return the results of pushing random pieces, with polls in between."""
     rest = [table.slice(0) for table in tables]
     found = []
     while any(table.num_rows for table in rest):
@@ -364,7 +364,7 @@ def test_rows_are_late_or_wide_and_a_snapshot_keeps_both() -> None:
         assert late["late_reason"].to_pylist() == ["wide", "late", "wide", "wide"]
         assert late["late_watermark"].to_pylist() == [None, 8, None, None]
         assert operator.stats()["rows_late"] == 4
-        # No row that is set aside moves the watermark.
+        # Rows that are set aside do not move the watermark.
         assert operator.stats()["sources"][0]["watermark"] == 19
 
 
@@ -388,7 +388,7 @@ def test_a_bound_that_is_computed_bounds_the_state() -> None:
 @pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_duckdb_finds_the_same(seed) -> None:
     draw = random.Random(seed)  # noqa: S311 - for tests
-    start = dt.datetime(2024, 3, 1)  # noqa: DTZ001 - a column without a zone
+    start = dt.datetime(2024, 3, 1)  # noqa: DTZ001 - naive
     lefts = [
         (i, start + dt.timedelta(seconds=draw.randrange(5000)), draw.choice("abc"))
         for i in range(400)
@@ -429,17 +429,17 @@ def test_duckdb_finds_the_same(seed) -> None:
 
 
 def connected(left: pa.Table, right: pa.Table) -> duckdb.DuckDBPyConnection:
-    """A connection that knows the tables as a and b."""
+    """Open a connection in which the tables are named a and b."""
     connection = duckdb.connect(config={"threads": 2})
     connection.register("a", left)
     connection.register("b", right)
     return connection
 
 
-# Written out
+# Literal results
 
 
-T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - a column without a zone
+T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - naive
 
 
 def seconds(*values: int | None) -> list[dt.timedelta | None]:
@@ -466,7 +466,7 @@ def test_durations_integers_and_times() -> None:
     assert found(tg.left.near) == [(3, 0), (3, 1)]
     assert found("left.near") == found(tg.left.near)
     assert found(tg.left.near + dt.timedelta(seconds=2)) == [(3, 0), (3, 1), (3, 2), (3, 3)]
-    # The second one ends before it begins.
+    # The second row ends before it begins.
     assert found(tg.left.until) == [(3, 0), (3, 1), (3, 2)]
     assert found(tg.left.n * dt.timedelta(seconds=1)) == [(3, 0), (3, 1), (4, 4)]
     assert found("INTERVAL '1 second' * left.n") == [(3, 0), (3, 1), (4, 4)]

@@ -1,4 +1,4 @@
-"""What an interval join means: pairs, kinds, times, names and order. Small tables, written out."""
+"""The meaning of an interval join: pairs, kinds, times, names and order, with small tables."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -16,7 +16,7 @@ from tidegate import SchemaError, TidegateError, interval_join, interval_join_ba
 
 KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 
-# Neither side is in time order; B has no partner on the other side, nor has a null.
+# Neither side is in time order. B has no row on the other side, and null keys never match.
 TRADES = pa.table({"ts": [30, 10, 20, 15, 12], "sym": ["A", "A", "B", "A", None], "n": range(5)})
 QUOTES = pa.table({"ts": [31, 12, 10, 9, 12, 99], "sym": ["A", "A", "A", "A", None, "C"]})
 QUOTES = QUOTES.append_column("bid", [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
@@ -253,7 +253,7 @@ def test_integer_times_of_all_widths(left_type, right_type):
 
 
 def test_zones_are_compared_as_instants():
-    # 02:30 happens twice in Paris on this night; the instants are an hour apart.
+    # 02:30 occurs twice in Paris on this night, and the two instants are an hour apart.
     paris = ZoneInfo("Europe/Paris")
     night = dt.datetime(2024, 10, 27, 2, 30, tzinfo=paris)
     left = pa.table({"ts": pa.array([night, night.replace(fold=1)], pa.timestamp("s", str(paris)))})
@@ -434,7 +434,7 @@ def test_stats_count_what_was_handed_out():
     reader = interval_join_batches(
         TRADES, QUOTES, on="ts", by="sym", lower=-2, upper=2, batch_rows=3, threads=1
     )
-    # Batches are made ahead, so how many left rows are done at the start is left to the machine.
+    # Batches are computed in advance, so the initial number of finished left rows varies.
     assert reader.stats() | {"left_rows_done": 0} == {
         "left_rows": 5,
         "right_rows": 6,

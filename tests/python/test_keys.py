@@ -1,4 +1,4 @@
-"""Which keys are equal: types, layouts, nulls, floats, dictionaries."""
+"""Equality of keys: types, layouts, nulls, floats, dictionaries."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""Calls with a `memory_limit`: the rows of one call on both inputs, sorted by time."""
+"""Calls with a `memory_limit` return the same rows as a call on both inputs, sorted by time."""
 
 import os
 import random
@@ -29,17 +29,17 @@ HOWS_AND_SEEDS = grid(how=HOWS, seed=range(campaign.tries(6 if campaign.ALL else
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let limits be so small that few rows have many slices and runs."""
+    """Make limits so small that few rows need many slices and runs."""
     monkeypatch.setattr(shares, "LEAST", 1)
     monkeypatch.setattr(shares, "BESIDE", 0)
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
     monkeypatch.setattr("tidegate.bounded.sorting.RUNS", 4)
-    # Dictionaries of few rows are read as such, too.
+    # Dictionaries with few values are also read as dictionaries.
     monkeypatch.setattr("tidegate.io.pruning.CODE_BYTES", 1_000)
 
 
 def rows(chance: random.Random, count: int, *, name: str, kind: pa.DataType) -> pa.Table:
-    """Rows out of order, with a few keys, of which some are null."""
+    """Create rows out of order, with a few keys, some of which are null."""
     span = chance.choice([count // 4 + 1, count * 3])
     times = [chance.randrange(span) for _ in range(count)]
     disorder = chance.choice([0, 3, span])
@@ -60,13 +60,13 @@ def rows(chance: random.Random, count: int, *, name: str, kind: pa.DataType) -> 
 
 
 def in_order(table: pa.Table, by: str = "ts") -> pa.Table:
-    """Sort by time, equal times as they were; nulls come first."""
+    """Sort by time, with nulls first; rows with equal times keep their order."""
     order = pc.sort_indices(table, [(by, "ascending", "at_start")])
     return table.take(order)
 
 
 def inputs(chance: random.Random, table: pa.Table, folder, name: str):
-    """The same rows in another shape: a table, a reader, or Parquet files."""
+    """Pass the same rows in another form: a table, a reader, or Parquet files."""
     pieces = sorted(chance.randrange(table.num_rows + 1) for _ in range(3))
     parts = [
         table.slice(start, stop - start)
@@ -89,7 +89,7 @@ def inputs(chance: random.Random, table: pa.Table, folder, name: str):
 
 
 def check(function, chance, folder, left, right, expected, **query):
-    """The batches with some limit are the expected rows, in their order."""
+    """Check that, with some limit, the batches contain the expected rows in order."""
     limit = chance.choice([6_000, 16_000, 60_000, 10**9])
     given = inputs(chance, left, folder, "left"), inputs(chance, right, folder, "right")
     try:
@@ -105,7 +105,7 @@ def check(function, chance, folder, left, right, expected, **query):
 
 
 def two_sides(chance: random.Random, kind: pa.DataType) -> tuple[pa.Table, pa.Table]:
-    """A left and a right table; either may be empty."""
+    """Draw a left and a right table, either of which may be empty."""
     counts = [chance.choice([0, 1, 30, 200]) for _ in range(2)]
     left, right = counts
     return rows(chance, left, name="x", kind=kind), rows(chance, right, name="y", kind=kind)
@@ -186,7 +186,7 @@ def test_an_asof_join_is_that_of_the_sorted_inputs(seed, strategy, tmp_path):
 
 
 def with_ends(chance: random.Random, table: pa.Table) -> pa.Table:
-    """Rows with an end of their own; some starts and ends are null."""
+    """Draw rows with individual ends; some starts and ends are null."""
     starts = table.column("ts").to_pylist()
     ends = [start + chance.choice([0, 1, 5, 60]) for start in starts]
     ends = [None if chance.random() < 0.05 else end for end in ends]
@@ -264,7 +264,7 @@ def test_runs_of_several_levels_are_merged_in_the_order_of_their_rows(monkeypatc
     assert found == sorted(rows, key=lambda row: row["ts"])
 
 
-# In processes of their own: the most memory that one has held, and what it leaves behind.
+# Runs in separate processes, to measure the peak memory and the remaining files.
 
 WORK = """
     import sys
@@ -276,14 +276,14 @@ WORK = """
     with tg.interval_join_batches(left, right, **query) as reader:
         for batch in reader:
             rows += batch.num_rows
-    # Not by `resource`, which tells the most of the process that this one was forked from, too.
+    # `resource` would include the peak memory of the parent process.
     status = Path("/proc/self/status").read_text()
     print(rows, int(status.partition("VmHWM:")[2].split()[0]) * 1024)
 """
 
 
 def write_sides(folder: Path, count: int) -> None:
-    """Two files of rows in no order."""
+    """Write two files of rows in no order."""
     for seed, name in enumerate("xy"):
         random_ = np.random.default_rng(seed)
         table = {
@@ -299,7 +299,7 @@ def command(script: str, folder: Path, limit: str) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(script), str(folder), limit]
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="Linux tells the peak of memory there")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads the peak memory from /proc")
 def test_memory_stays_within_the_limit(tmp_path):
     held = []
     for count in (1_000, 2_800_000):
@@ -310,11 +310,11 @@ def test_memory_stays_within_the_limit(tmp_path):
         rows, most = map(int, done.stdout.split())
         assert rows > count
         held.append(most)
-    # What the modules take is in the first; the rows of the second take 134 MB.
+    # Both peaks include the modules. The rows of the second run need 134 MB.
     assert held[1] - held[0] < 128_000_000
 
 
-@pytest.mark.skipif(os.name != "posix", reason="limits of a file's size are POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="file size limits require POSIX")
 def test_a_full_disk_is_told_with_its_folder(tmp_path):
     full = """
         import resource, signal

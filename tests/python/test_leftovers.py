@@ -19,7 +19,7 @@ from tidegate.io.files import Format, batch_writer
 from tidegate.io.leftovers import LEFTOVER_AGE_S, mark_of, remove_leftovers, temporary_stem
 from tidegate.io.partitioned import partitioned_writer
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals, makes links and pipes")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals, creates links and pipes")
 
 ROWS = pa.table({"ts": range(3), "k": ["a", "b", "a"], "x": [0.5, 1.5, 2.5]})
 OUTPUTS = [
@@ -49,8 +49,8 @@ class Killed:
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-texts = [os.urandom(40).hex() for _ in range(1000)]
-batch = pa.record_batch({"ts": range(1000), "k": ["a", "b"] * 500, "x": texts})
+strings = [os.urandom(40).hex() for _ in range(1000)]
+batch = pa.record_batch({"ts": range(1000), "k": ["a", "b"] * 500, "x": strings})
 opened = (
     partitioned.partitioned_writer(name, layout, batch.schema, ["k"])
     if name.endswith("/")

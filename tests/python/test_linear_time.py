@@ -1,7 +1,8 @@
-"""Ten times as much takes about ten times as long: streams, columns, sources, pushes, and texts.
+"""Streams, columns, sources, pushes and strings: ten times as many take about ten times as long.
 
 Each case is measured in processor time, for a size and for ten times this size. Linear work has a
-ratio of 10, quadratic work a ratio of 100. The limit is between them, and small times do not count.
+ratio of 10, and quadratic work a ratio of 100. The limit is between them, and small times do not
+count.
 """
 
 import time
@@ -123,7 +124,7 @@ def test_ten_times_as_much_takes_ten_times_as_long(case):
     assert many < max(RATIO * few, NOISE), (few, many)
 
 
-# Texts of a hundred thousand parts and a million: what they are refused for, in seconds.
+# Strings of a hundred thousand or a million parts, and their error messages.
 TEXTS = {
     "left" + ".x" * 10**6 + " > 1": "expected a side and a column",
     "(" * 10**6 + "left.x" + ")" * 10**6: "recursion limit|nest",

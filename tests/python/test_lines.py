@@ -1,6 +1,6 @@
-"""Line ends of CSV that comes in pieces: as pyarrow finds them, in time that grows with the text.
+"""Line ends of CSV that is read in pieces: the same as in pyarrow, and found in linear time.
 
-What these tests cannot see: other dialects of CSV, such as quotes that a backslash escapes.
+These tests do not cover other dialects of CSV, such as quotes that are escaped by a backslash.
 """
 
 import time
@@ -15,7 +15,7 @@ from tidegate.io.lines import LineEnds, open_quote
 
 
 def ends(text: bytes, size: int) -> list[int]:
-    """Find where lines are known to end, when so many bytes come at a time."""
+    """Find the known line ends if bytes arrive in pieces of this size."""
     scanner = LineEnds()
     found = []
     for first in range(0, len(text), size):
@@ -26,7 +26,7 @@ def ends(text: bytes, size: int) -> list[int]:
 
 
 def slow_ends(text: bytes) -> list[int]:
-    """Read byte by byte, in the states of Arrow's own reader."""
+    """Find line ends byte by byte, with the states of Arrow's own reader."""
     found, state = [], "begin"
     for place, byte in enumerate(text):
         char = chr(byte)
@@ -67,7 +67,7 @@ def test_a_line_ends_where_no_quote_is_open(text, wanted, size):
 def test_line_ends_are_those_of_a_reader_that_goes_byte_by_byte(text, size):
     found, known = ends(text.encode(), size), slow_ends(text.encode())
     assert set(found) <= set(known)
-    # Of the line ends in a piece the last is found.
+    # Of the line ends in a piece, the last is found.
     wanted = {}
     for end in known:
         wanted[(end - 1) // size] = end
@@ -76,7 +76,7 @@ def test_line_ends_are_those_of_a_reader_that_goes_byte_by_byte(text, size):
 
 @given(st.lists(st.sampled_from([*'"\nx'])).map("".join))
 def test_a_text_is_cut_where_pyarrow_cuts_it(text):
-    # A second column, empty, keeps lines of nothing from being passed over.
+    # An empty second column prevents empty lines from being skipped.
     text = "".join(f"{line},\n" for line in text.split("\n")).encode()
     parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
     names = pyarrow.csv.ReadOptions(column_names=["a", "b"])
@@ -87,7 +87,7 @@ def test_a_text_is_cut_where_pyarrow_cuts_it(text):
     try:
         rows = pyarrow.csv.read_csv(pa.BufferReader(text), names, parsing).num_rows
     except pa.ArrowInvalid:
-        return  # a line that has a comma between quotes has one column only
+        return  # a line whose comma is in quotes has only one column
     assert rows == len(known)
 
 
@@ -101,5 +101,5 @@ def test_megabytes_take_a_moment(line, size):
     text = b'"' + line * ((4 << 20) // len(line))
     start = time.process_time()
     ends(text, size)
-    # Less than 2 s here; a search that begins anew for each quote or each piece takes minutes.
+    # This takes less than 2 s. A search that restarts for each quote or piece would take minutes.
     assert time.process_time() - start < 20

@@ -1,4 +1,4 @@
-"""The live page: its numbers are those of the operator, and a browser draws them."""
+"""The live page shows the numbers of the operator, and a browser draws them."""
 
 import importlib.util
 import json
@@ -35,7 +35,7 @@ def example() -> Any:
 
 
 def opened_at(address: str) -> Any:
-    return urllib.request.urlopen(address, timeout=60)  # noqa: S310 - of this test
+    return urllib.request.urlopen(address, timeout=60)  # noqa: S310 - our server
 
 
 def events(address: str) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_the_numbers_are_those_of_the_operator(example: Any):
     merge = tg.Merge(schema, sources=2)
     watch = example.Watch(merge)
     assert watch.look()["lag"] == {"source 0": None, "source 1": None}
-    # Far in the past: the lag is about as long as that is ago.
+    # Times long ago, so the lag is about the time since then.
     merge.sources[0].push(pa.table({"ts": [1_000_000, 2_000_000]}).cast(schema))
     seen = watch.look()
     assert seen["rows"] == {"pushed": 2, "given out": 0, "late": 0}
@@ -93,7 +93,7 @@ def test_the_server_has_the_page_and_metrics_and_ends(example: Any):
     with example.serve(merge) as server:
         address = f"http://127.0.0.1:{server.server_port}/"
         page = opened_at(address).read().decode()
-        # Nothing is fetched from elsewhere.
+        # Nothing is fetched from other servers.
         assert "src=" not in page
         assert "http" not in page.replace("<!doctype html>", "")
         for unit in ("rows per second", "milliseconds", "seconds from now"):
@@ -116,7 +116,7 @@ def test_a_browser_draws_the_page(example: Any, tmp_path: Path):
     merge = tg.Merge(pa.schema({"ts": pa.timestamp("us")}), sources=2)
     merge.sources[0].push(pa.table({"ts": [1, 2, 3]}).cast(merge.schema))
     merge.poll()
-    # The end, so that the page is complete once it is loaded.
+    # Closing the sources ends the updates, so the page is complete once it is loaded.
     for source in merge.sources:
         source.close()
     with example.serve(merge) as server:

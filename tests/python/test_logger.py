@@ -66,7 +66,7 @@ def test_a_restored_operator_is_told(caplog: pytest.LogCaptureFixture):
 def test_a_silent_source_that_a_caller_waits_for_is_told(
     waits: str, caplog: pytest.LogCaptureFixture
 ):
-    """After ten seconds; and not while no row waits for it."""
+    """The warning is logged after ten seconds, and only while rows wait for the source."""
     merge = tg.Merge(SCHEMA, sources=2)
     found: list[Any] = []
 
@@ -125,7 +125,7 @@ def test_a_handler_that_raises_loses_no_push(monkeypatch: pytest.MonkeyPatch):
     assert [text.split(":")[0] for text in seen] == ["source 0"]
 
 
-# Memory that is kept
+# Retained memory
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -168,7 +168,7 @@ SMALL = """
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are not asked")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
 def test_free_pages_among_small_arrays_are_released():
     assert run(SMALL).stdout == "True True\n"
 
@@ -202,7 +202,7 @@ class Interrupted(dict[tuple[str, int], float]):
         return super().setdefault(*given)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals")
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="the system has no signals")
 def test_a_signal_handler_tells_while_the_thread_tells(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -1,4 +1,4 @@
-"""Conditions whose pairs are looked up by value, against ScaleJoin, which compares every pair."""
+"""Conditions with index lookups, compared with ScaleJoin, which compares every pair."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ RANDOM = np.random.Generator(np.random.PCG64(7))
 
 
 def table(kind: str, *, shuffled: bool = False) -> pa.Table:
-    """Rows with values of a million, a key of three, nulls and NaN."""
+    """Create rows with a million values, three keys, nulls and NaN."""
     x = RANDOM.integers(0, 1_000_000, ROWS)
     if kind == "drifting":
         x = x // 10 + np.arange(ROWS) * 30
     if kind == "many equal":
-        # Rows of one value, of which there may be too many for any row to be looked up.
+        # Rows with one value, which may be too many for an index lookup.
         x[::100] = 77
     y = RANDOM.uniform(0, 1000, ROWS)
     y[::1000] = np.nan
@@ -40,7 +40,7 @@ def table(kind: str, *, shuffled: bool = False) -> pa.Table:
 
 
 def plain(joined: pa.Table) -> pa.Table:
-    """The same with a number for NaN, which equals itself."""
+    """Replace NaN with a number, which equals itself."""
     for at, name in enumerate(joined.column_names):
         if pa.types.is_floating(joined[name].type):
             number = pc.if_else(pc.is_nan(joined[name]), -1.0, joined[name])

@@ -1,8 +1,8 @@
-"""Structures of Arrow's C interfaces that contradict themselves are refused; nothing crashes.
+"""Inconsistent structures of Arrow's C interfaces are refused, and nothing crashes.
 
-`malformed_cases.py` has the cases. It runs in a child, so that the death of the process counts as
-the failure of one case. A pointer to foreign memory is not tested: no number in the structures
-shows it.
+`malformed_cases.py` contains the cases. It runs in a child process, so that a crash counts as the
+failure of one case. Pointers to foreign memory are not tested, because no number in the structures
+reveals them.
 """
 
 import re
@@ -35,7 +35,7 @@ GOOD = pa.table({"ts": [0, 1]})
 
 
 def failures() -> tuple[int, list[str]]:
-    """Run all cases; how many there are, and what went wrong."""
+    """Run all cases, and return their number and the failures."""
     count, failed = 0, []
     while True:
         done = subprocess.run(
@@ -50,7 +50,7 @@ def failures() -> tuple[int, list[str]]:
         count += len(lines)
         if done.returncode == 0:
             return count, failed
-        # The last case ended the process: it has no outcome.
+        # The last case ended the process, so it has no outcome.
         assert lines, done.stderr
         assert not lines[-1][2], done.stderr
 
@@ -59,12 +59,12 @@ def failures() -> tuple[int, list[str]]:
 @pytest.mark.timeout(PATIENCE)
 def test_every_field_of_every_type():
     count, failed = failures()
-    print(f"{count} inputs, {len(failed)} failed")  # noqa: T201 - for those who ask with -s
+    print(f"{count} inputs, {len(failed)} failed")  # noqa: T201 - shown with -s
     assert count > 15_000 / STEP
     assert failed == []
 
 
-# What the messages say
+# Messages
 
 
 def batch() -> tuple[c_data.Schema, c_data.Array]:
@@ -73,7 +73,7 @@ def batch() -> tuple[c_data.Schema, c_data.Array]:
 
 
 def spoiled_text() -> tuple[c_data.Schema, c_data.Array]:
-    """A batch of which the texts in the lists in the structs have a negative length."""
+    """Create a batch in which the strings in lists in structs have a negative length."""
     schema, array = batch()
     *_, texts = c_data.nodes(array)
     texts.length = -1
@@ -152,7 +152,7 @@ def test_types_that_arrow_rs_names_have_their_names_in_python():
     values = pa.array([{"b": [None]}, {"b": [1.5]}])
     schema, array = c_data.exported(pa.record_batch({"ts": [0, 1], "v": values}))
     *_, items = c_data.nodes(schema)
-    items.flags = 0  # Not nullable.
+    items.flags = 0  # A non-nullable column
     with pytest.raises(TidegateError, match=r"column `v` holds malformed Arrow data") as told:
         interval_join(AsArray(schema, array), GOOD, on="ts", lower=0, upper=0)
     assert "struct<b: list<item: double not null>> child" in str(told.value)
@@ -213,11 +213,11 @@ def test_a_stream_without_a_schema():
         interval_join(AsStream(schema, array), GOOD, on="ts", lower=0, upper=0)
 
 
-# No Arrow at all
+# Not Arrow data
 
 
 class Gives:
-    """Has a method of Arrow's that gives something."""
+    """Has a method of Arrow's interface that returns the given object."""
 
     def __init__(self, method: str, given: object) -> None:
         setattr(self, method, lambda *_: given)

@@ -1,4 +1,4 @@
-"""The memory limit: shares of sources, what polls give back, and a limit that changes."""
+"""The memory limit: shares of sources, memory that polls free, and a limit that changes."""
 
 import re
 from collections.abc import Callable
@@ -127,7 +127,7 @@ def of_times(schema: pa.Schema, times: list[int], offset: int = 0) -> pa.Table:
 
 
 def named_by(error: MemoryLimitError) -> int:
-    """The limit that a message tells to set."""
+    """Return the limit that a message recommends."""
     return int(re.search(r"set memory_limit to (\d+) or more", str(error)).group(1))
 
 
@@ -137,17 +137,17 @@ def schema_of(operator: Operator, number: int) -> pa.Schema:
 
 
 def enough(make: Callable[..., Operator], pushes: list[list[pa.Table]]) -> int:
-    """The limit that the manual says is enough for pushes of rows of different times each."""
+    """Return the limit that suffices according to the manual, for rows with different times."""
     largest, state = 0, 0
     for number, of_source in enumerate(pushes):
-        # What has to be held at one time: rows as far as they reach and are late, whole pushes.
+        # The rows that must be kept at one time: those within reach, late ones, and whole pushes.
         most = max((table.num_rows for table in of_source), default=0)
         held = 2 * REACH + 2 + 2 + 2 * most
         with make() as operator:
             one = of_times(schema_of(operator, number), list(range(100)))
             operator.sources[number].push(one)
             row = -(-operator.stats()["sources"][number]["memory"] // 100)
-        # A push of few rows takes some bytes more for each column.
+        # A push of few rows needs some extra bytes per column.
         largest = max(largest, (held * 9 // 8 + most + 1) * (row + 16))
     if make in (windows, sessions):
         with make() as operator:
@@ -155,7 +155,7 @@ def enough(make: Callable[..., Operator], pushes: list[list[pa.Table]]) -> int:
                 for table in of_source:
                     operator.sources[number].push(table)
             drained(operator)
-            # What there is for one key and slice is there for each of two windows.
+            # The state of one key and slice exists for each of two windows.
             state = 8 * 1024
     return 5 * max(len(pushes) * largest, state)
 
@@ -163,7 +163,7 @@ def enough(make: Callable[..., Operator], pushes: list[list[pa.Table]]) -> int:
 def feed(
     operator: Operator, pushes: list[list[pa.Table]], turns: Callable[[list[int]], int]
 ) -> tuple[list[dict[str, object]], int]:
-    """Push all, again after a poll if need be; the rows, and how often there was no room."""
+    """Push all rows, again after a poll if refused; return results and the number of refusals."""
     waiting = [list(of_source) for of_source in pushes]
     found: list[dict[str, object]] = []
     refused: set[int] = set()
@@ -195,7 +195,7 @@ def feed(
 
 @st.composite
 def histories(draw: st.DrawFn, operator: Operator) -> list[list[pa.Table]]:
-    """For each source, pushes of rows of different times."""
+    """Draw, for each source, pushes of rows with different times."""
     pushes = []
     for number in range(len(operator.sources)):
         steps = draw(st.lists(st.integers(1, 3), max_size=60))
@@ -219,7 +219,7 @@ def test_refused_pushes_are_taken_after_polls_and_all_rows_come(name, data):
         wanted, refusals = feed(unlimited, pushes, min)
     assert refusals == 0
     limit = enough(make, pushes)
-    # Who comes first runs ahead as far as it can, or sources come in any order.
+    # The first or last source runs ahead as much as possible, or sources take random turns.
     order = data.draw(st.sampled_from(["first", "last", "any"]))
     rng = data.draw(st.randoms())
     turns = {"first": min, "last": max, "any": rng.choice}[order]
@@ -261,7 +261,7 @@ def test_a_push_that_would_wait_for_ever_names_the_limit_that_lets_it_go_on(name
             for number, schema in enumerate(schemas)
         ]
         wanted, _ = feed(unlimited, pushes, min)
-    # A push fits, and little more.
+    # The limit admits a push and little more.
     with make(memory_limit=0) as operator:
         with pytest.raises(MemoryLimitError) as none_fits:
             operator.sources[-1].push(pushes[-1][0])
@@ -331,7 +331,7 @@ def test_what_is_left_of_a_large_push_is_all_that_counts():
     left.push(of_times(LEFT, list(range(9_000))))
     right.advance(8_990)
     assert drained(join) == []
-    # The last rows have not been joined, so that the push is held as it is.
+    # The last rows have not been joined, so the push is kept unchanged.
     assert join.stats()["sources"][0]["memory"] > 500_000
     left.advance(9_000)
     right.advance(8_999)
@@ -357,7 +357,8 @@ def test_the_limit_can_be_raised_while_an_operator_runs(name):
         assert operator.memory_limit == operator.stats()["memory_limit"] == enough
         held = operator.stats()["memory"]
         assert 0 < held <= enough
-        # It can be lowered, too: no more is taken until there is room, and nothing is lost.
+        # The limit can also be lowered: no more rows are accepted until there is room, and none are
+        # lost.
         operator.memory_limit = 0
         assert operator.stats()["memory"] == held
         with pytest.raises(MemoryLimitError, match="of memory_limit = 0"):
@@ -412,7 +413,7 @@ def test_a_closed_source_leaves_its_share_to_the_others():
                     first.push(table)
                 except MemoryLimitError as error:
                     return pushed, str(error)
-            pytest.fail("there is no limit")
+            pytest.fail("the limit was never reached")
 
         pushed, text = fill()
         assert pushed > 0

@@ -1,7 +1,7 @@
-"""Merging: the rows and their order are those of sorting, whoever pushes what when.
+"""Merging returns the rows in the order of a sort, regardless of the order of pushes.
 
-The expected result is made row by row in plain Python: a row is late if it is below the watermark
-of its source, and the others are sorted by (time, source, position).
+The expected result is computed row by row in plain Python. A row is late if it is below the
+watermark of its source, and the others are sorted by (time, source, position).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ Row = tuple[int, int, int]
 
 @dataclass
 class Oracle:
-    """Tells row by row which rows are late, and sorts the others."""
+    """Determines row by row which rows are late, and sorts the others."""
 
     sources: int
     lateness: int
@@ -36,12 +36,12 @@ class Oracle:
     """Source, position, missed watermark, time."""
 
     def __post_init__(self) -> None:
-        """Begin with no promise and no row."""
+        """Start without promises and rows."""
         self.watermarks = [LEAST] * self.sources
         self.pushed = [0] * self.sources
 
     def push(self, source: int, times: Sequence[int]) -> pa.Table:
-        """Take rows, and make the table of them, in which each row carries its name."""
+        """Accept rows, and return a table in which each row contains its name."""
         first = self.pushed[source]
         for position, ts in enumerate(times, first):
             if ts < self.watermarks[source]:
@@ -54,15 +54,15 @@ class Oracle:
         return pa.table({"ts": pa.array(times, pa.int64()), "row": names}, schema=SCHEMA)
 
     def advance(self, source: int, ts: int) -> None:
-        """Promise."""
+        """Promise that no earlier row will be pushed."""
         self.watermarks[source] = max(self.watermarks[source], ts)
 
     def rows(self) -> list[tuple[int, str]]:
-        """All rows that are used, in merged order."""
+        """Return all used rows, in merged order."""
         return [(ts, f"{source}/{position}") for ts, source, position in sorted(self.used)]
 
     def ready(self) -> list[tuple[int, str]]:
-        """Those of them that no later row of an open source can sort before."""
+        """Return the used rows before which no later row of an open source can sort."""
 
         def is_ready(row: Row) -> bool:
             ts, source, _ = row
@@ -82,7 +82,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> list[tuple[int, str]]:
 
 
 def polled(merging: Merge) -> list[tuple[int, str]]:
-    """All that is ready now."""
+    """Return all rows that are ready."""
     rows = []
     while (batch := merging.poll()) is not None:
         assert batch.num_rows > 0
@@ -91,7 +91,7 @@ def polled(merging: Merge) -> list[tuple[int, str]]:
     return rows
 
 
-# Times that tie often, and those at the ends.
+# Times with many ties, and the smallest and largest times.
 TIMES = st.integers(-4, 8) | st.sampled_from([LEAST, LEAST + 1, MOST - 1, MOST])
 
 
@@ -137,7 +137,7 @@ def test_streams_out_of_order_are_merged_if_none_is_late(
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[int, list[tuple[str, int, object]]]:
-    """What is done to a merge of so many sources, in turn."""
+    """Draw a number of sources and the calls on their merge, in order."""
     sources = draw(st.integers(1, 5))
     push = st.tuples(st.just("push"), st.integers(0, sources - 1), st.lists(TIMES, max_size=8))
     other = st.tuples(
@@ -164,7 +164,7 @@ def test_any_history(
     for step, source, given_ in steps:
         if step == "poll":
             found += polled(merging)
-            # Whatever is ready comes, and nothing else: neither later nor before.
+            # Each poll returns all rows that are ready, and no others.
             assert found == oracle.ready()
         elif source in closed:
             continue
@@ -198,7 +198,7 @@ def test_any_history(
 
 
 def many_rows(seed: int, rows: int, sources: int) -> list[pa.Table]:
-    """Sorted tables with ties, payload of several kinds and nulls."""
+    """Create sorted tables with ties, nulls and several types of payload."""
     random = np.random.default_rng(seed)
     tables = []
     for source in range(sources):
@@ -216,7 +216,7 @@ def many_rows(seed: int, rows: int, sources: int) -> list[pa.Table]:
 
 
 def by_sorting(tables: Sequence[pa.Table], on: str = "ts") -> pa.Table:
-    """A stable sort of the tables one after the other is the merged order."""
+    """Compute the merged order by a stable sort of the concatenated tables."""
     whole = pa.concat_tables(tables)
     return whole.take(pa.array(np.argsort(whole[on].cast(pa.int64()).to_numpy(), kind="stable")))
 
@@ -288,7 +288,7 @@ def test_a_watermark_may_lie_below_what_the_column_can_hold() -> None:
 
 @pytest.fixture(scope="module")
 def feeds(data: Path) -> list[pa.Table]:
-    """Messages of exchanges in the order in which they were received, one table a feed."""
+    """Return messages of exchanges in the order of reception, one table per feed."""
     messages = pq.read_table(data / "exchange_feeds" / "messages.parquet")
     names = pc.unique(messages["feed"]).to_pylist()
     return [messages.filter(pc.equal(messages["feed"], name)) for name in names]
@@ -305,7 +305,7 @@ def test_real_feeds_by_time_of_reception(feeds: list[pa.Table]) -> None:
 
 
 def ipc(table: pa.Table) -> bytes:
-    """The bytes of a table, however it is cut."""
+    """Return the bytes of a table, regardless of its chunks."""
     sink = pa.BufferOutputStream()
     whole = table.combine_chunks()
     with pa.ipc.new_stream(sink, whole.schema) as writer:
@@ -315,7 +315,7 @@ def ipc(table: pa.Table) -> bytes:
 
 @pytest.mark.parametrize("lateness_ms", [0, 20, 2_000])
 def test_real_feeds_out_of_order(feeds: list[pa.Table], lateness_ms: int) -> None:
-    """Event times run back, as the exchanges sent them; rows late by more are set aside."""
+    """Event times are out of order, as the exchanges sent them; too late rows are set aside."""
     results = set()
     counts = set()
     for threads, cut in ((1, 7), (2, 1_000), (5, 100_000)):

@@ -1,4 +1,4 @@
-"""Readers of a merge: each gets each row, in order, from its own thread."""
+"""Readers of a merge: each receives each row, in order, on its own thread."""
 
 import asyncio
 import gc
@@ -27,7 +27,7 @@ def taken(reader: Merge | MergeReader) -> list[int]:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_each_reader_gets_each_row_in_order_from_its_own_thread(seed: int, threads: int):
-    draw = random.Random(seed)  # noqa: S311 - no secret
+    draw = random.Random(seed)  # noqa: S311 - not for secrets
     lengths = [draw.choice([0, 10, 3_000, 90_000]) for _ in range(3)]
     feeds = [sorted(draw.choices(range(1_000), k=length)) for length in lengths]
     plain = Merge(SCHEMA, sources=3)
@@ -69,7 +69,7 @@ def test_rows_count_until_the_slowest_reader_has_them():
     with pytest.raises(MemoryLimitError, match="are held"):
         merge.sources[0].push(rows([100] * 100))
     assert taken(slow) == list(range(100))
-    # What was handed out last may be taken back until the next poll.
+    # The memory of the last batch is only freed by the next poll.
     assert (fast.poll(), slow.poll()) == (None, None)
     assert merge.stats()["memory"] == 0
     merge.sources[0].push(rows([100] * 100))

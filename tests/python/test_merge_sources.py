@@ -43,17 +43,17 @@ TABLE = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
 OTHER = pa.table({"ts": [2, 4, 4], "v": [10, 20, 30]})
 MERGED = {"ts": [1, 2, 4, 4, 4, 9], "v": [1, 10, 2, 20, 30, 3]}
 
-# Far more than any of this takes.
+# Far longer than any of these tests takes.
 PATIENCE = 60
 
 
 def clock(text: str) -> dt.datetime:
-    """What a clock shows, in no zone."""
+    """Return a naive datetime."""
     return dt.datetime.fromisoformat(text)
 
 
 def taken(merging: Merge) -> list[int]:
-    """The times of all that is ready."""
+    """Return the times of all rows that are ready."""
     return [ts for batch in iter(merging.poll, None) for ts in batch["ts"].to_pylist()]
 
 
@@ -124,7 +124,7 @@ def test_a_stream_that_can_be_read_once_is_not_taken_twice(tmp_path, limits) -> 
         with pytest.raises(ClosedError, match=text):
             call([reader, other, reader], **limits)
     assert reader.read_all().num_rows == TABLE.num_rows
-    # A table can be.
+    # The same table can be used twice.
     assert merge([TABLE, TABLE]).num_rows == 6
 
 
@@ -158,7 +158,7 @@ def test_a_null_time_is_told_by_its_number_in_the_stream() -> None:
     merging.sources[0].push(TABLE)
     with pytest.raises(TidegateError, match="source 0: column `ts`, row 5: the time is null"):
         merging.sources[0].push(table)
-    # Nothing of the push was taken.
+    # No row of the push was accepted.
     assert merging.stats()["rows_in"] == 3
 
 
@@ -190,7 +190,7 @@ def test_an_error_in_a_stream_has_its_text_and_ends_the_merge() -> None:
 
 def test_batches_that_differ_from_their_stream_are_refused() -> None:
     class Lying:
-        """Announces other columns than it gives."""
+        """Announces other columns than it returns."""
 
         def __arrow_c_stream__(self, _requested: object = None) -> object:
             reader = pa.RecordBatchReader.from_batches(
@@ -291,7 +291,7 @@ def test_a_source_that_says_nothing_holds_all_back() -> None:
     assert merging.stats()["watermark"] == 2
     silent.close()
     assert taken(merging) == [4, 4, 4]
-    # An earlier promise takes nothing back.
+    # An earlier promise has no effect.
     second.advance(-5)
     assert merging.stats()["sources"][1]["watermark"] == 4
 
@@ -311,7 +311,7 @@ def test_a_promise_makes_rows_late() -> None:
     assert merging.late().num_rows == 0
 
 
-# Life
+# Lifetime
 
 
 def test_a_handle_that_is_dropped_leaves_its_source_open() -> None:
@@ -371,19 +371,19 @@ def test_columns_must_agree() -> None:
     ):
         with pytest.raises(SchemaError, match=f"source 0: {message}"):
             source.push(wrong)
-    # Metadata is no column.
+    # Metadata is not compared.
     source.push(TABLE.replace_schema_metadata({"a": "b"}))
 
 
 def fill(source: Source, table: pa.Table, text: str) -> int:
-    """Push the table until the limit is reached; how many rows were taken."""
+    """Push the table until the limit is reached, and return the number of accepted rows."""
     for times in range(1_000):
         try:
             source.push(table)
         except MemoryLimitError as error:
-            assert re.search(text, str(error))  # noqa: PT017 - which push it is, is not known
+            assert re.search(text, str(error))  # noqa: PT017 - any of the pushes may raise
             return times * table.num_rows
-    pytest.fail("there is no limit")
+    pytest.fail("the limit was never reached")
 
 
 def test_nothing_is_lost_at_the_memory_limit() -> None:
@@ -394,7 +394,7 @@ def test_nothing_is_lost_at_the_memory_limit() -> None:
     assert 0 < pushed < 300
     assert merging.stats()["rows_in"] == pushed
     assert merging.stats()["memory"] <= 1_000
-    # It goes on once there is room.
+    # The source resumes once there is room.
     assert taken(merging) == []
     second.advance(100)
     assert len(taken(merging)) == pushed
@@ -449,7 +449,7 @@ def test_threads_feed_and_threads_take() -> None:
         for feeding in [pool.submit(feed, number) for number in range(sources)]:
             feeding.result()
         parts = [taker.result() for taker in takers]
-    # Whoever took a batch, each row came once, and each batch in order.
+    # Across threads, each row was received once, and each thread received its batches in order.
     batches = sorted(batch for part in parts for batch in part)
     assert [v for batch in batches for v in batch] == list(range(count * sources))
     for part in parts:
@@ -513,7 +513,7 @@ def in_child(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+@pytest.mark.skipif(os.name != "posix", reason="Windows cannot send SIGINT to a child process")
 def test_ctrl_c_ends_the_wait_for_a_source() -> None:
     script = """
         import pyarrow as pa, tidegate
@@ -540,7 +540,7 @@ def test_ctrl_c_ends_the_wait_for_a_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_handles_from_before_a_fork_raise() -> None:
     of_merge = ["merging.poll()", "next(merging)", "merging.late()", "merging.stats()"]
     of_merge += ["merging.sources", "merging.close()"]
@@ -571,7 +571,7 @@ def test_handles_from_before_a_fork_raise() -> None:
     assert done.stdout == wanted, done.stderr
 
 
-# What every operator has
+# Properties of every operator
 
 
 OPERATORS = [Aggregate, BandJoin, IntervalJoin, Merge, WindowJoin]

@@ -1,4 +1,4 @@
-"""Categories with indices that are too narrow for the values of all files together."""
+"""Categories whose index type is too narrow for the values of all files together."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each notebook runs, and its outputs are those that it was saved with."""
+"""Each notebook runs, and produces its saved outputs."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
-# A process of its own: a kernel's client warns about much that is not ours.
+# Runs in a separate process, because the kernel's client logs many unrelated warnings.
 EXECUTE = """
 import json, sys
 import nbformat
@@ -28,7 +28,7 @@ PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
 def outputs(notebook: dict) -> list[tuple[str, list[str]]]:
-    """The source of each cell of code, with what it shows as text."""
+    """Return the source and the text output of each code cell."""
     found = []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
@@ -54,7 +54,7 @@ def test_data_of_the_notebooks_are_small_and_named():
 
 @pytest.fixture(scope="module")
 def executed() -> dict[Path, dict | str]:
-    """Each notebook as it is after a run, or what went wrong."""
+    """Return each notebook after a run, or its error."""
     missing = [name for name in ("ipykernel", "nbclient") if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"no {', '.join(missing)}: pip install --group docs")

@@ -1,4 +1,4 @@
-"""Columns of Arrow's type `null`, as polars has them for columns of which no value is known."""
+"""Columns of Arrow's type `null`, which polars uses for columns without any known value."""
 
 import polars as pl
 import pyarrow as pa

@@ -1,7 +1,7 @@
-"""Calls for which there is no memory: they fail by an error, and the process goes on.
+"""Calls without enough memory: they raise an error, and the process continues.
 
-Each kind of call is tried in a process of its own, whose addresses are limited to what it has and
-a little more. Not tried: machines and containers that end processes without asking.
+Each kind of call is tried in a separate process, whose address space is limited to its current size
+and a little more. Machines and containers that kill processes for lack of memory are not covered.
 """
 
 import json
@@ -19,12 +19,12 @@ import out_of_memory
 
 SCRIPT = Path(out_of_memory.__file__)
 
-# What no machine of the tests has room for.
+# Calls that need more memory than any test machine has.
 TOO_LARGE = {"everything with everything", "more than any machine has", "long texts"}
 
 PLENTY = 1200
 
-# Kinds that only campaigns try: another kind calls the same operator.
+# Kinds that only campaigns try, because another kind calls the same operator.
 ALIKE = {
     "interval of text",
     "interval in disorder",
@@ -42,7 +42,7 @@ ALIKE = {
 
 TRIED = [kind for kind in out_of_memory.KINDS if campaign.ALL or kind not in ALIKE]
 
-# Allocators that take addresses by the gigabyte would leave nothing to limit.
+# Allocators that reserve addresses by the gigabyte would leave nothing to limit.
 SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -51,7 +51,7 @@ Tries = Callable[..., list[dict[str, object]]]
 
 @pytest.fixture(scope="module")
 def tries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tries]:
-    """Try a kind with so many MiB, in a process of its own."""
+    """Try a kind with these numbers of MiB, in a separate process."""
     errors = tmp_path_factory.mktemp("tries") / "errors.txt"
     with (
         errors.open("w") as said,
@@ -85,7 +85,7 @@ def tries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tries]:
         asked.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", TRIED)
 def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
@@ -96,12 +96,12 @@ def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
     found = tries(kind, *few, PLENTY)
     assert [one["allowance"] for one in found] == [*few, PLENTY]
     rows = {one["result"] for one in found if "result" in one}
-    assert len(rows) == (kind not in TOO_LARGE), "all that succeed have the same rows"
+    assert len(rows) == (kind not in TOO_LARGE), "all successful calls have the same number of rows"
     for one in found:
         if "error" in one:
             assert one["error"] in {"MemoryLimitError", "MemoryError"}, one
             assert "bug" not in one["text"], one
-            # Either ours, which says how much it was refused, or that of pyarrow or Python.
+            # The error is tidegate's, which states the refused bytes, or one of pyarrow or Python.
             assert one["error"] == "MemoryError" or re.search(r"\d+ bytes|a thread", one["text"]), (
                 one
             )
@@ -111,7 +111,7 @@ def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
     assert "result" in found[-1] or kind in TOO_LARGE
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what is left")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not report free memory")
 @pytest.mark.timeout(120)
 def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_taken(tries):
     (found,) = tries("more than any machine has", 4096)
@@ -123,19 +123,19 @@ def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_t
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.timeout(300)
 def test_a_new_thread_without_memory_for_itself_is_an_error_and_not_the_end():
-    # Stacks of threads that are gone are taken again, so that a thread starts even where not a page
-    # can be had. C's heap has nothing for it where other threads have the heaps of those that are
-    # gone. Each try is made by a child with few addresses.
+    # The stacks of finished threads are reused, so a thread can start even if no page can be
+    # allocated. But C's heap may then have no memory for it, if other threads have taken over the
+    # heaps of finished ones. Each try is made by a child with a small address space.
     program = """
 import ctypes, json, os, resource, sys, threading
 import pyarrow as pa, tidegate as tg
 from out_of_memory import SMALL, outcome, size, small_join
 
 libc, hard = ctypes.CDLL(None), resource.getrlimit(resource.RLIMIT_AS)[1]
-small_join()  # so that the reserve is there
+small_join()  # creates the reserve
 attributes = ctypes.create_string_buffer(256)
 assert libc.pthread_attr_init(attributes) == 0
 assert libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(2 << 20)) == 0
@@ -158,7 +158,7 @@ def streamed():
     return tg.interval_join(batches, SMALL, on="ts", by="k", lower=-2, upper=2).num_rows
 
 def child(call, allowance):
-    told, tell = os.pipe()
+    source, sink = os.pipe()
     process = os.fork()
     if process == 0:
         for _ in range(3):
@@ -166,10 +166,10 @@ def child(call, allowance):
         resource.setrlimit(resource.RLIMIT_AS, (size() + 1024 * allowance, hard))
         tried = outcome(call)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-        os.write(tell, json.dumps(tried | {"free": call()}).encode())
+        os.write(sink, json.dumps(tried | {"free": call()}).encode())
         os._exit(0)
-    os.close(tell)
-    with os.fdopen(told) as answer:
+    os.close(sink)
+    with os.fdopen(source) as answer:
         text = answer.read()
     return os.waitpid(process, 0)[1], text
 
@@ -179,7 +179,7 @@ for allowance in map(int, sys.argv[1:]):
         print(json.dumps([allowance, call.__name__, status, text]), flush=True)
 """
     rng = campaign.rng("memory for threads")
-    # First pages that threads take one by one, then stacks and parts of the reserve.
+    # At first, only a few pages are missing; then the stacks and parts of the reserve.
     tries = campaign.tries(20 if campaign.ALL else 10)
     step = 4 if campaign.ALL else 8
     few = [*range(0, 112, step), *(rng.randrange(112, 12_000) for _ in range(tries))]
@@ -207,10 +207,11 @@ for allowance in map(int, sys.argv[1:]):
             assert tried["result"] == wanted[call], tried
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.timeout(120)
 def test_threads_that_the_system_refuses_are_done_without():
-    # The limit is on all threads of a user. The super-user has none, so becomes a user without any.
+    # The limit applies to all threads of a user. The superuser has no limit, so the script becomes
+    # a user without other threads.
     program = """
 import os, resource, time
 import pyarrow as pa, tidegate as tg
@@ -236,7 +237,7 @@ try:
 except tg.MemoryLimitError as error:
     print(error)
 """
-    # Allocators have threads of their own otherwise.
+    # Allocators would otherwise start threads.
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=SCRIPT.parent,

@@ -1,4 +1,4 @@
-"""The overlap join: against a nested loop, DuckDB, and results written out."""
+"""The overlap join, compared with a nested loop, DuckDB and literal results."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Pairs = list[tuple[int | None, int | None]]
 
 
 def overlaps(left: Interval, right: Interval, closed: str, least: Any) -> bool:
-    """The definition, for two rows."""
+    """Return whether two rows match, by the definition."""
     if None in (*left, *right):
         return False
     common = min(left[1], right[1]) - max(left[0], right[0])
@@ -39,14 +39,14 @@ def overlaps(left: Interval, right: Interval, closed: str, least: Any) -> bool:
 def nested_loop(
     left: pa.Table, right: pa.Table, how: str, pair: Callable[[dict, dict], bool]
 ) -> Pairs:
-    """Row numbers of the result, in its order; None for the side that has no row."""
+    """Return the row numbers of the result in order, with None for a side without a row."""
     lefts, rights = left.to_pylist(), right.to_pylist()
     matched = [[j for j, b in enumerate(rights) if pair(a, b)] for a in lefts]
     return oracle.listed(matched, how, len(rights))
 
 
 def rows(table: pa.Table) -> Pairs:
-    """The row numbers in a result."""
+    """Return the row numbers in a result."""
     right = table["r"].to_pylist() if "r" in table.column_names else [None] * table.num_rows
     return list(zip(table["l"].to_pylist(), right, strict=True))
 
@@ -62,7 +62,7 @@ TYPES = [
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, Any]:
-    """Two tables with intervals of one type, and the length of a step."""
+    """Draw two tables with intervals of one type, and the length of a step."""
     type_, step = draw(st.sampled_from(TYPES))
     length = st.one_of(st.integers(0, 5), st.integers(0, 5), st.integers(20, 99))
     times = st.integers(0, 40)
@@ -163,7 +163,7 @@ def test_aggregates_are_those_of_the_pairs(drawn, how, where) -> None:
 
 
 def intervals(seed: int, count: int, *, is_sorted: bool, keys: int = 24) -> pa.Table:
-    """Intervals; a few are very long."""
+    """Create intervals, a few of which are very long."""
     random = np.random.default_rng(seed)
     starts = random.integers(0, 1_000_000, count)
     if is_sorted:
@@ -227,8 +227,8 @@ def test_a_part_in_common_is_as_long_as_duckdb_says():
 
 def test_employees_of_the_same_years():
     # The example of DuckDB's test/sql/join/iejoin/test_iejoin_overlaps.test, after Khayyat and
-    # others, "Lightning Fast and Space Efficient Inequality Joins" (VLDB 2015); its data is
-    # written anew.
+    # others, "Lightning Fast and Space Efficient Inequality Joins" (VLDB 2015), with different
+    # data.
     events = pa.table(
         {
             "event": ["e1", "e2", "e3", "e4"],
@@ -271,7 +271,7 @@ def test_times_of_different_units_and_points():
     query: dict[str, Any] = {"on": (("ts", "ts"), ("from", "to")), "columns": ["guest"]}
     found = tg.overlap_join(readings, stays, **query)
     assert found["guest"].to_pylist() == ["x", "y", "y"]
-    # A point is an empty interval, and ends do not belong to intervals here.
+    # A point is an empty interval here, because ends do not belong to intervals.
     assert tg.overlap_join(readings, stays, **query, closed="left").num_rows == 0
     half = tg.overlap_join(stays, stays, on=("from", "to"), min_overlap="1d", columns=["guest"])
     assert half["guest"].to_pylist() == ["x", "x", "y", "y"]

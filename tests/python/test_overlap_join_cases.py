@@ -1,9 +1,10 @@
-"""Overlap joins in situations that other engines test, told anew with rows of our own.
+"""Overlap joins in situations from the tests of other engines, rewritten with different rows.
 
-The situations are those of `test/sql/join/iejoin` of DuckDB (https://github.com/duckdb/duckdb, MIT
-License) and of `py-polars/tests/unit/operations/test_inequality_join.py` of Polars
-(https://github.com/pola-rs/polars, MIT License). Left out are inequalities that are no overlap of
-intervals: of one column alone, of columns that are no start and end, and of floats or text.
+The situations are those of `test/sql/join/iejoin` in DuckDB (https://github.com/duckdb/duckdb, MIT
+License) and of `py-polars/tests/unit/operations/test_inequality_join.py` in Polars
+(https://github.com/pola-rs/polars, MIT License). Inequalities that do not describe overlapping
+intervals are omitted. Examples are inequalities of a single column, of columns other than a start
+and an end, and of floats or strings.
 """
 
 import datetime as dt
@@ -25,22 +26,22 @@ import tidegate as tg
 Rows = list[tuple[Any, ...]]
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-DAY = dt.datetime(2025, 3, 1)  # noqa: DTZ001 - for columns without a zone
+DAY = dt.datetime(2025, 3, 1)  # noqa: DTZ001 - naive
 
 
 def rows(table: pa.Table) -> Rows:
-    """The rows of a result."""
+    """Return the rows of a result."""
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def by_range_join(query: str, **tables: pa.Table) -> Rows:
-    """What DuckDB finds by its IEJoin, which it has no other choice than to use."""
+    """Run a query with DuckDB's IEJoin, which the settings enforce."""
     with duckdb.connect(config={"threads": 2}) as connection:
         for setting in (
             "merge_join_threshold = 0",
             "nested_loop_join_threshold = 0",
             "prefer_range_joins = true",
-            # Else a look at the ends of columns may tell that there is no pair.
+            # Otherwise, column statistics could show that there are no pairs.
             "disabled_optimizers = 'statistics_propagation'",
         ):
             connection.execute(f"set {setting}")
@@ -54,16 +55,16 @@ def by_range_join(query: str, **tables: pa.Table) -> Rows:
 
 
 def days(*numbers: int | None) -> pa.Array:
-    """Days of March 2025."""
+    """Return days of March 2025."""
     first = DAY.date() - dt.timedelta(days=1)
     told = [None if n is None else first + dt.timedelta(days=n) for n in numbers]
     return pa.array(told, pa.date32())
 
 
 def seconds(numbers: Sequence[int | None] | np.ndarray) -> pa.Array:
-    """Times that come some seconds after the first of March."""
+    """Return times that are some seconds after the start of March 1, 2025."""
     steps = pa.array(numbers, pa.int64())
-    start = int((DAY - dt.datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - as above
+    start = int((DAY - dt.datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - naive
     return pc.add(steps, start).cast(pa.timestamp("s")).cast(pa.timestamp("us"))
 
 
@@ -71,7 +72,7 @@ def seconds(numbers: Sequence[int | None] | np.ndarray) -> pa.Array:
 
 
 def test_more_conditions_that_few_pairs_meet():
-    """After `test_iejoin.test`: of rows that all overlap, two more columns have to differ."""
+    """After `test_iejoin.test`: all rows overlap, and two more columns must differ."""
     visits = pa.table(
         {
             "id": range(12),
@@ -89,8 +90,8 @@ def test_more_conditions_that_few_pairs_meet():
         where="left.door <> right.door and left.guide <> right.guide",
         columns=["id", "id_right"],
     )
-    # Doors differ 1, 3, 5 and 7 rows later, and guides at every other of these distances. The row
-    # seven later comes when this one has left.
+    # Doors differ after 1, 3, 5 and 7 rows, and guides after every other of these distances. When
+    # the row seven later arrives, this one has left.
     distances = {0: (3,), 1: (1, 5), 2: (3,), 3: (1, 5)}
     later = [(n, n + step) for n in range(12) for step in distances[n % 4] if n + step < 12]
     assert rows(found) == sorted(later + [(b, a) for a, b in later])
@@ -128,7 +129,7 @@ def test_rows_that_a_condition_leaves_alone(how):
     found = tg.overlap_join(
         steps, steps, on=("start", "end"), closed="left", where="left.n + right.n < 7", how=how
     )
-    # Rows 0 to 3 are kept: twice 4 is more than 7.
+    # Rows 0 to 3 are kept, because twice 4 is more than 7.
     pairs, alone = [(n, n) for n in range(4)], range(4, 8)
     wanted = {
         "inner": pairs,
@@ -143,19 +144,19 @@ def test_rows_that_a_condition_leaves_alone(how):
 
 
 def test_neighbours_of_equal_rest():
-    """After the last query of `test_iejoin_predicate.test`: a point in an interval, and a rest."""
+    """After the last query of `test_iejoin_predicate.test`: points, intervals and remainders."""
     doors = pa.table({"n": range(600), "low": range(-1, 599), "high": range(1, 601)})
     keys = pa.table({"m": range(600)})
     query = {"on": (("low", "high"), ("m", "m")), "columns": ["n", "m"]}
     rests = "(left.n % 3 = right.m % 3)"
     found = tg.overlap_join(doors, keys, **query, where=rests)
     assert rows(found) == [(n, n) for n in range(600)]
-    # One step further, the neighbours of all three rests are there.
+    # One step further, neighbours with all three remainders exist.
     assert tg.overlap_join(doors, keys, **query).num_rows == 3 * 600 - 2
 
 
 def test_a_condition_on_the_length():
-    """After `merge_join_switch.test`: a point that is as large as its interval is long."""
+    """After `merge_join_switch.test`: a point's value is the length of its interval."""
     points = pa.table({"i": range(50)})
     spans = pa.table({"low": range(20), "high": range(2, 22)})
     on = (("i", "i"), ("low", "high"))
@@ -200,7 +201,7 @@ def test_keys_and_columns_of_the_result():
         }
     )
     table = table.append_column("to", pc.add(table["from"], 4))
-    # The point lies between the ends of the other row.
+    # The point is between the ends of the other row.
     on = (("from", "from"), ("first", "last"))
     inside = table.append_column("first", pc.add(table["from"], 1))
     inside = inside.append_column("last", pc.subtract(table["to"], 1))
@@ -219,7 +220,7 @@ def test_keys_and_columns_of_the_result():
     assert narrow["value_right"].equals(found["value_right"])
 
 
-# DuckDB: nulls, and nothing
+# DuckDB: nulls, and empty intervals
 
 
 NULLS = pa.table({"x": pa.array([None] * 4, pa.int32())})
@@ -239,7 +240,7 @@ NONE = HALF.slice(0, 0)
     ],
 )
 def test_points_that_are_all_null(left, right, pairs):
-    """After `iejoin_issue_6861.test`: a point is an interval, too, and null is none."""
+    """After `iejoin_issue_6861.test`: a point is also an interval, but null is not."""
     left, right = (
         side.append_column(name, pa.array(range(len(side))))
         for side, name in ((left, "l"), (right, "r"))
@@ -265,7 +266,7 @@ def test_points_that_are_all_null(left, right, pairs):
 
 
 def test_rows_without_one_of_their_ends():
-    """After `test_iejoin_null_keys.test`: null in either column, which the result shows."""
+    """After `test_iejoin_null_keys.test`: null in either column, which the result contains."""
     table = pa.table(
         {"start": [None, 1, 2, None, 4], "end": [3, None, 9, None, 5], "z": [0, 1, 2, 3, 4]}
     )
@@ -289,7 +290,7 @@ def test_rows_without_one_of_their_ends():
 
 
 def test_ends_that_are_not_known_yet():
-    """After `predicate_expressions.test`: the caller says when a row without an end is over."""
+    """After `predicate_expressions.test`: the caller sets the end of a row that has none."""
     months = pa.table(
         {"month": pa.array([dt.date(2024 + n // 12, n % 12 + 1, 1) for n in range(20)])}
     )
@@ -302,7 +303,7 @@ def test_ends_that_are_not_known_yet():
     )
     query = {"on": (("month", "month"), ("start", "end")), "aggs": {"n": tg.agg.count()}}
     known = tg.overlap_join(months, versions, **query)
-    # The versions of the month, and of the three before it.
+    # The month's own versions, and those of the three months before it.
     wanted = [70 * n for n in (1, 2, 3, 4, 4, 4, 4, 3, 2, 1, *[0] * 10)]
     assert known["n"].to_pylist() == wanted
     last = pa.scalar(dt.date(2099, 1, 1))
@@ -321,7 +322,7 @@ def test_ends_that_are_not_known_yet():
     assert rows(found) == counted
 
 
-# DuckDB: rows that have a pair, or none
+# DuckDB: matched and unmatched rows
 
 
 LENT = pa.table(
@@ -358,7 +359,7 @@ ASKED = pa.table(
     ],
 )
 def test_rows_that_have_a_pair_and_rows_that_have_none(query, has):
-    """After `test_iesemijoin.test` and `test_ieantijoin.test`: also by key, and by a condition."""
+    """After `test_iesemijoin.test` and `test_ieantijoin.test`: also by key or condition."""
     query = {"on": ("start", "stop"), "closed": "left"} | query
     for how, ids in (("semi", has), ("anti", [id_ for id_ in range(1, 7) if id_ not in has])):
         found = tg.overlap_join(LENT, ASKED, **query, how=how)
@@ -369,7 +370,7 @@ NARROW = 10_000
 
 
 def wide_and_narrow() -> tuple[pa.Table, pa.Table]:
-    """Few wide rows, two of which lack an end, and many narrow ones that begin after the third."""
+    """Create a few wide rows, two without an end, and many narrow ones after the third."""
     cuts = [n * NARROW // 7 for n in range(10)]
     starts, stops = [*cuts[:7], None, cuts[8]], [*cuts[1:9], None]
     wide = {
@@ -409,7 +410,7 @@ def test_wide_rows_among_many_narrow_ones(query, sql, without):
         f"""
         select distinct l.id from l join r
         on l.start < r.stop and r.start < l.stop and {sql} order by l.id
-        """,  # noqa: S608 - ours
+        """,  # noqa: S608 - our names
         l=wide,
         r=narrow,
     )
@@ -423,7 +424,7 @@ def test_wide_rows_among_many_narrow_ones(query, sql, without):
 
 
 def test_columns_of_other_types_at_the_same_places():
-    """After `iejoin_semi_anti_residual_payload.test`: the condition alone reads the third ones."""
+    """After `iejoin_semi_anti_residual_payload.test`: only the condition reads third columns."""
     left = pa.table({"start": range(8), "stop": range(20, 28), "price": [2.5] * 8})
     firsts = pa.array(range(90), pa.int32())
     right = pa.table({"start": firsts, "stop": pc.add(firsts, 1), "bid": range(100, 190)})
@@ -439,7 +440,7 @@ def test_columns_of_other_types_at_the_same_places():
 
 
 def test_blocks_that_do_not_meet():
-    """After `test_iejoin_overlaps.test`: one side comes first, and blocks take turns."""
+    """After `test_iejoin_overlaps.test`: both sides alternate, or one of them is first."""
     starts = np.arange(0, 50_000, 10)
     first = pa.table({"start": starts, "end": starts + 3})
     for right in (
@@ -454,7 +455,7 @@ def test_blocks_that_do_not_meet():
 
 
 def test_states_that_follow_each_other():
-    """After `test_countzeros.test`: each state ends where the next of its key begins."""
+    """After `test_countzeros.test`: each state ends where the next one of its key begins."""
     count = 70_000
     states = pa.table(
         {
@@ -466,7 +467,7 @@ def test_states_that_follow_each_other():
     found = tg.overlap_join(states, states, on=("start", "end"), by="k", closed="left", threads=2)
     assert found.select(["k", "start", "end"]).equals(states)
     assert found["start_right"].equals(states["start"])
-    # With their ends, a state also meets the two beside it, if they have its key.
+    # If ends are included, a state also meets the states before and after it with the same key.
     closed = tg.overlap_join(
         states, states, on=("start", "end"), by="k", aggs={"n": tg.agg.count()}, columns=["k"]
     )
@@ -496,9 +497,9 @@ def test_many_rows_with_one_pair(threads):
 
 
 def test_readings_in_flagged_times():
-    """After `iejoin_issue_6314.test_slow`: a time each quarter of an hour, and few flags.
+    """After `iejoin_issue_6314.test_slow`: a reading every quarter of an hour, and few flags.
 
-    Flags are from a moment to weeks long, and start between two readings or at one.
+    Flags last from a moment to weeks, and start at a reading or between two readings.
     """
     random = np.random.default_rng(6314)
     quarter = 900 * 10**6
@@ -525,7 +526,7 @@ def test_readings_in_flagged_times():
         wanted = by_range_join(query.format(how=how), readings=readings, flags=flags)
         assert rows(found) == wanted
     assert None in found["flag"].to_pylist()
-    # A flag of no length has a reading if it starts at one.
+    # A flag without length has a reading if it starts at one.
     moments = flags.filter(pc.equal(flags["start"], flags["end"]))
     hits = tg.overlap_join(moments, readings, on=(("start", "end"), ("ts", "ts")))
     assert 0 < hits.num_rows < moments.num_rows
@@ -556,7 +557,7 @@ def test_intervals_that_are_there_several_times(copies):
 
 
 def frames() -> tuple[pa.Table, pa.Table]:
-    """Calls, and lines that are open from a time until another, each in a group."""
+    """Create calls, and lines that are open between two times, each in a group."""
     minutes = [5, 60, 65, 130, 180, 240]
     calls = pa.table(
         {"id": range(6), "group": [0, 0, 0, 1, 1, 1], "ts": seconds([60 * n for n in minutes])}
@@ -581,7 +582,7 @@ def frames() -> tuple[pa.Table, pa.Table]:
     ],
 )
 def test_points_before_an_end(query, wanted):
-    """After `test_join_where_predicates`: a start belongs to the interval, and an end does not."""
+    """After `test_join_where_predicates`: an interval contains its start, but not its end."""
     calls, lines = frames()
     last = pc.subtract(lines["to"], pa.scalar(1, pa.duration("us")))
     lines = lines.set_column(3, "to", last)
@@ -598,7 +599,7 @@ def test_points_before_an_end(query, wanted):
 
 
 def test_a_point_that_is_both_ends():
-    """After `test_ie_join_use_keys_multiple`: neither more nor less is equal."""
+    """After `test_ie_join_use_keys_multiple`: equal means neither less nor greater."""
     left = pa.table({"a": [1, 2, 3], "x": [7, 2, 1]})
     right = pa.table({"b": [2, 2, 2], "x": [7, 1, 3]})
     found = tg.overlap_join(left, right, on=(("a", "a"), ("b", "b")))
@@ -606,7 +607,7 @@ def test_a_point_that_is_both_ends():
 
 
 def test_no_pair_has_the_columns_of_pairs():
-    """After `test_ie_join_projection_pd_19005`: an empty result that goes into an aggregation."""
+    """After `test_ie_join_projection_pd_19005`: an empty result that is aggregated."""
     table = pa.table({"start": [1, 2], "end": [3, 4], "at": pa.array([0, 1], pa.uint32())})
     found = tg.overlap_join(
         table, table, on=("start", "end"), where="left.at < right.at and left.at + left.start > 1"
@@ -641,7 +642,7 @@ def test_a_condition_on_one_side():
 
 
 def test_names_that_both_sides_have():
-    """After `test_join_partial_column_name_overlap_19119`: only these get a suffix."""
+    """After `test_join_partial_column_name_overlap_19119`: only these columns get a suffix."""
     left = pa.table({"a": [1], "b": [2], "c": ["x"]})
     right = pa.table({"a": [2], "d": [3], "e": ["y"]})
     found = tg.overlap_join(left, right, on=(("a", "b"), ("a", "d")))
@@ -665,7 +666,7 @@ def test_a_third_inequality():
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 5, 100])
 def test_some_rows_of_the_result(batch_rows):
-    """After `test_ie_join_with_slice`: whoever takes rows from the middle gets the same ones."""
+    """After `test_ie_join_with_slice`: rows in the middle do not depend on how they are read."""
     left = pa.table({"start": [0, 10, 20, 30], "end": [25, 12, 60, 30], "l": range(4)})
     right = pa.table({"start": [5, 11, 12, 30, 61], "end": [5, 40, 30, 31, 99], "r": range(5)})
     whole = tg.overlap_join(left, right, on=("start", "end"), how="full", columns=["l", "r"])
@@ -688,7 +689,7 @@ def test_some_rows_of_the_result(batch_rows):
 
 @st.composite
 def numbered(draw: st.DrawFn, start: str, end: str, number: str) -> pa.Table:
-    """Rows with an interval, of which either end may be missing."""
+    """Draw rows with an interval, either end of which may be missing."""
     count = draw(st.integers(0, 20))
     starts = draw(st.lists(st.integers(100, 112) | st.none(), min_size=count, max_size=count))
     lengths = draw(st.lists(st.integers(0, 6) | st.none(), min_size=count, max_size=count))
@@ -707,7 +708,7 @@ def numbered(draw: st.DrawFn, start: str, end: str, number: str) -> pa.Table:
 
 @given(numbered("start", "end", "l"), numbered("lo", "hi", "r"), st.booleans())
 def test_random_intervals_with_nulls(left, right, is_closed):
-    """After `test_ie_join` and `test_ie_join_with_nulls`: either end belongs to it, or does not."""
+    """After `test_ie_join` and `test_ie_join_with_nulls`: the ends are included or not."""
     col, a, b = pl.col, pl.DataFrame(left), pl.DataFrame(right)
     if is_closed:
         conditions = [col("start") <= col("hi"), col("lo") <= col("end")]
@@ -727,7 +728,7 @@ def test_random_intervals_with_nulls(left, right, is_closed):
     st.sampled_from(["<", "<="]),
 )
 def test_random_points_in_ranges(points, spans, lower, upper):
-    """After `test_ie_join_streaming_range`: ends belong to a range, or do not; some are crossed."""
+    """After `test_ie_join_streaming_range`: ends are included or not, and some are reversed."""
     left = pl.DataFrame(
         {"point": points, "l": range(len(points))}, {"point": pl.Int32, "l": pl.Int64}
     )
@@ -742,7 +743,7 @@ def test_random_points_in_ranges(points, spans, lower, upper):
     conditions = [pl.sql_expr(f"point {lower} lo"), pl.sql_expr(f"point {upper} hi")]
     wanted = left.join_where(right, *conditions).select("l", "r").sort("l", "r")
     first, last = pl.col("lo") + (lower == ">"), pl.col("hi") - (upper == "<")
-    # A range that ends before it starts has no point, and is an error here.
+    # A range that ends before it starts contains no point, and is an error here.
     ranges = right.with_columns(lo=first, hi=last).filter(pl.col("lo") <= pl.col("hi"))
     on = (("point", "point"), ("lo", "hi"))
     found = tg.overlap_join(left, ranges, on=on, columns=["l", "r"])

@@ -1,4 +1,4 @@
-"""Which folder of the Python package may use which, imports for types included."""
+"""The allowed imports between folders of the Python package, including imports for types."""
 
 import ast
 from functools import cache
@@ -17,7 +17,7 @@ ROOMS = ["io", "runtime", "bounded", "calls", "spark", "cli"]
 # From the bottom up: each folder of `tidegate.spark` may use the folders before it.
 SPARK = ["layout", "query", "worker", "plan", "stream", "driver"]
 
-# What a folder does not use.
+# Modules that each folder must not use.
 OTHERS = {
     "io": ("tidegate.cli", "tidegate.spark"),
     "cli": ("tidegate.spark",),
@@ -30,7 +30,7 @@ def module_of(path: Path) -> str:
 
 
 def imported_by(path: Path) -> set[str]:
-    """What a file names in its imports: modules, and the names that it takes from them."""
+    """Return the modules that a file imports, and the names it imports from them."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -43,7 +43,7 @@ def imported_by(path: Path) -> set[str]:
 
 @cache
 def uses() -> dict[str, set[str]]:
-    """The modules of the package, each with those that it imports."""
+    """Return the modules of the package, each with those that it imports."""
     files = {module_of(path): path for path in PACKAGE.rglob("*.py") if path.stem != "__init__"}
     return {name: imported_by(path) & files.keys() for name, path in files.items()}
 
@@ -54,7 +54,7 @@ def test_the_spark_form_has_these_folders():
 
 
 def of_folder(folder: str) -> dict[str, set[str]]:
-    """The modules of a folder, each with those that it imports."""
+    """Return the modules of a folder, each with those that it imports."""
     beginning = f"tidegate.{folder}."
     found = {name: used for name, used in uses().items() if name.startswith(beginning)}
     assert found

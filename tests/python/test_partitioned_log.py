@@ -1,6 +1,7 @@
-"""The recipe for partitions of a log: after any kill -9 no row is lost or doubled.
+"""The recipe for partitions of a log: no kill -9 loses or duplicates a row.
 
-`KILLS=200` in the environment makes 200 kills, in some minutes; each hits a run that has not ended.
+`KILLS=200` in the environment kills 200 runs, which takes some minutes; each kill hits a run that
+has not ended.
 """
 
 import json
@@ -34,7 +35,7 @@ def written(folder: Path) -> Counter[tuple[Any, ...]]:
 
 
 def expected(folder: Path) -> Counter[tuple[Any, ...]]:
-    """The pairs by a loop over the log; it has no late rows."""
+    """Compute the pairs by a loop over the log, which has no late rows."""
     log = {path.stem: path.read_text().splitlines() for path in (folder / "log").iterdir()}
     rows = {name: [json.loads(line) for line in lines] for name, lines in log.items()}
     orders = rows["orders-0"] + rows["orders-1"]
@@ -59,12 +60,12 @@ def test_a_run_that_nobody_kills_has_all_pairs(tmp_path: Path):
 
 
 def test_runs_that_are_killed_have_the_same_pairs(tmp_path: Path):
-    """Runs of one log are killed until one has ended; then there is another log."""
+    """Runs of one log are killed until a run has ended; then another log follows."""
     draw = campaign.rng("kills of the recipe")
     kills, logs, gone_on = 0, 0, 0
     while kills < KILLS or gone_on == 0:
         folder = tmp_path / str(logs)
-        # Longer each time, so that a run ends on the slowest machine.
+        # The limit grows each time, so that a run ends even on the slowest machine.
         most, told = 1.2, ""
         while not told:
             process = start(folder, 0.02)
@@ -75,7 +76,7 @@ def test_runs_that_are_killed_have_the_same_pairs(tmp_path: Path):
                 process.communicate()
                 kills, most = kills + 1, 1.2 * most
                 database = folder / "pairs.sqlite"
-                # Some kills are before the first transaction.
+                # Some kills precede the first transaction.
                 gone_on += database.exists() and database.stat().st_size > 0
             else:
                 assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""Aggregates of partners against the nested loop, for every join, and whatever the cuts are."""
+"""Aggregates of partners, compared with the nested loop, for every join and any chunks."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ VALUES = [None, 0.25, -1.5, 0.0, 2.0, float("nan"), float("inf")]
 
 @st.composite
 def partner_calls(draw: st.DrawFn):
-    """Two tables, a join as the oracle knows it, and its arguments with functions."""
+    """Draw two tables, a join for the oracle, and the arguments of this join with aggregates."""
     left, right, join, arguments = draw(calls())
     drawn = draw(
         st.lists(st.sampled_from(VALUES), min_size=right.num_rows, max_size=right.num_rows)
@@ -114,7 +114,7 @@ def test_sums_beyond_64_bits_saturate(left_times, right_times, bounds, closed, p
 
 
 def table(seed: int, count: int, keys: int, *, is_sorted: bool = True) -> pa.Table:
-    """Random rows. Times are whole numbers, and few are equal."""
+    """Create random rows. Times are integers, few of which are equal."""
     random = np.random.default_rng(seed)
     times = random.integers(0, 40 * count, count)
     if is_sorted:
@@ -147,7 +147,7 @@ def test_floats_have_the_same_bits_with_any_threads_and_order_of_rows(keys, is_s
     arguments = {"on": "ts", "by": "k", "lower": -width, "upper": 3, "where": where, "aggs": FLOATS}
     found = interval_join(left, right, **arguments, threads=1)
     if not is_sorted:
-        # Rows of equal time keep their order.
+        # Rows with equal times keep their order.
         order = np.random.default_rng(3).permutation(60_000)
         left = left.take(order)
         right = right.take(np.argsort(np.arange(60_000) % 7, kind="stable"))
@@ -210,7 +210,7 @@ def test_time_windows_are_intervals(window, how):
 
 
 def pairs_then_groups(pairs: pa.Table, left: pa.Table, how: str) -> list[tuple[object, ...]]:
-    """Count, sum and largest of the pairs of each left row, whose number is `l`."""
+    """Return the count, sum and maximum of each left row's pairs; `l` is the row's number."""
     found: dict[int, list[int]] = {row: [] for row in range(left.num_rows)}
     for row, value in zip(pairs["l"].to_pylist(), pairs["x_right"].to_pylist(), strict=True):
         found[row].append(value)
@@ -363,7 +363,7 @@ def test_explain_says_how_partners_are_folded():
 
 
 def test_the_work_of_a_left_row_does_not_grow_with_its_partners():
-    """A million partners a row: pair by pair this would take hours."""
+    """With a million partners per row, a pass over all pairs would take hours."""
     count = 1_000_000
     ts = pa.array(np.arange(count))
     right = pa.table({"ts": ts, "v": pa.array(np.ones(count))})

@@ -1,4 +1,4 @@
-"""Columns of every Arrow type come out of a join as they went in."""
+"""Columns of every Arrow type pass through a join unchanged."""
 
 import datetime as dt
 import decimal
@@ -124,7 +124,7 @@ def check_payload(values: pa.Array, how: str, cuts: list[int]) -> None:
 @pytest.mark.parametrize("columns", [1, 3, 5])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_partners_that_are_far_apart(how, columns, threads):
-    """The rows of a key are so far apart that right columns are laid out row by row."""
+    """The rows of a key are far apart, so the right columns are stored in a row layout."""
     draw = np.random.Generator(np.random.PCG64(columns))
     rows, keys = 90_000, 20_000
     left = pa.table({"t": np.arange(rows), "k": draw.integers(0, keys + 1_000, rows)})

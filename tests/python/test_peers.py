@@ -1,7 +1,7 @@
-"""Random joins and aggregations of thousands of rows: the rows that DuckDB and Polars find.
+"""Random joins and aggregations of thousands of rows, compared with DuckDB and Polars.
 
-Property tests draw tables of a few rows, which a loop can judge. Here tables are as large as a loop
-cannot judge them, so that threads share the work; a campaign draws many.
+Property tests draw tables of a few rows, which a loop can check. Here tables are too large for a
+loop, so threads share the work. A campaign draws many of them.
 """
 
 import math
@@ -27,7 +27,7 @@ Rows = list[tuple[int | None, ...]]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two tables, what relates their rows in tidegate's words and in SQL, and how threads share."""
+    """Two tables, their join as arguments and in SQL, and the number of threads."""
 
     left: pa.Table
     right: pa.Table
@@ -37,7 +37,7 @@ class Drawn:
     threads: int
 
     def rows(self, found: pa.Table) -> Rows:
-        """The row numbers in a result."""
+        """Return the row numbers in a result."""
         names = ["l"] if self.how in ("semi", "anti") else ["l", "r"]
         return list(zip(*(found.column(name).to_pylist() for name in names), strict=True))
 
@@ -51,7 +51,7 @@ def table(
     skew: bool,
     counts: Sequence[int] = (0, 1, 50, 700, 2_000),
 ) -> pa.Table:
-    """Rows with a time, a key that may be null, two values, and their numbers as `name`."""
+    """Draw rows with a time, a nullable key, two values, and their numbers in column `name`."""
     draw = np.random.default_rng(rng.randrange(2**32))
     count = rng.choice(counts)
     ts = draw.integers(0, rng.choice([20, 500, 20_000]), count)
@@ -73,7 +73,7 @@ def table(
 
 
 def drawn(rng: random.Random) -> tuple[str, Drawn]:
-    """The name of a function, and what it is called with."""
+    """Draw the name of a function, and its arguments."""
     function = rng.choice(["interval_join", "window_join", "band_join"])
     is_time = rng.random() < 0.5
     keys, skew = rng.choice([3, 40, 2_000]), rng.random() < 0.3
@@ -95,7 +95,7 @@ def drawn(rng: random.Random) -> tuple[str, Drawn]:
         within = rng.randint(0, 3)
         arguments |= {"on": "y", "within": within}
         conditions.append(f"abs(a.y - b.y) <= {within}")
-    # Where times are close, pairs without a key would be millions.
+    # If times are close, pairs without a key would be millions.
     if function == "band_join" or rng.random() < 0.8:
         arguments["by"] = "k"
         conditions.append("a.k = b.k")
@@ -103,7 +103,7 @@ def drawn(rng: random.Random) -> tuple[str, Drawn]:
         arguments["where"] = "abs(left.y - right.y) <= 1"
         conditions.append("abs(a.y - b.y) <= 1")
     if rng.random() < 0.3:
-        # DuckDB has NaN equal to itself and above all else.
+        # In DuckDB, NaN equals itself and is larger than all other values.
         some = "left.y < right.y AND left.x + 1 > 0 AND left.x < 1e9"
         arguments["where"] = f"{arguments.get('where', 'TRUE')} AND {some}"
         conditions.append("a.y < b.y AND a.x + 1 > 0 AND a.x < 1e9")
@@ -114,7 +114,7 @@ def drawn(rng: random.Random) -> tuple[str, Drawn]:
 
 
 def drawn_overlap(rng: random.Random) -> Drawn:
-    """An overlap join of rows that last for a while; few of them for long."""
+    """Draw an overlap join of rows with a duration; few of them are long."""
     is_time = rng.random() < 0.5
     keys, skew = rng.choice([1, 3, 40]), rng.random() < 0.3
     counts = (0, 50, 700, 2_000, 2_000, 2_000)
@@ -135,7 +135,7 @@ def drawn_overlap(rng: random.Random) -> Drawn:
         common = f"epoch_us({common})" if is_time else common
         conditions.append(f"{common} >= {least * (MILLISECOND if is_time else 1)}")
     where = ["TRUE"]
-    # As above, without a key the pairs would be millions.
+    # As above, pairs without a key would be millions.
     if rng.random() < 0.7:
         arguments["by"] = "k"
         conditions.append("a.k = b.k")
@@ -151,7 +151,7 @@ def drawn_overlap(rng: random.Random) -> Drawn:
 
 
 def lasting(rng: random.Random, rows: pa.Table) -> pa.Table:
-    """Rows with an end. Some have none, or no start."""
+    """Draw rows with an interval, some of which lack a start or an end."""
     draw = np.random.default_rng(rng.randrange(2**32))
     count, type_ = rows.num_rows, rows["ts"].type
     unit = MILLISECOND if pa.types.is_timestamp(type_) else 1
@@ -173,7 +173,7 @@ def by_duckdb(join: Drawn) -> Rows:
             connection.execute("SET nested_loop_join_threshold = 1_000_000")
         connection.register("a", join.left)
         connection.register("b", join.right)
-        query = f"SELECT {wanted} FROM a {join.how} JOIN b ON {join.sql} ORDER BY ALL NULLS LAST"  # noqa: S608 - ours
+        query = f"SELECT {wanted} FROM a {join.how} JOIN b ON {join.sql} ORDER BY ALL NULLS LAST"  # noqa: S608 - our names
         return connection.sql(query).fetchall()
 
 
@@ -184,7 +184,7 @@ def test_joins_find_the_rows_of_duckdb(number):
         join.left, join.right, how=join.how, threads=join.threads, **join.arguments
     )
     found.validate(full=True)
-    # Row order is that of both sides' numbers, and rows without a left one come last.
+    # Rows are ordered by the row numbers of both sides, and those without a left row are last.
     assert join.rows(found) == by_duckdb(join), (function, join.arguments, join.how)
 
 
@@ -201,7 +201,7 @@ def test_overlaps_find_the_rows_of_duckdb(number):
 def feed(
     operator: tg.StreamJoin, tables: tuple[pa.Table, pa.Table], rng: random.Random
 ) -> pa.Table:
-    """Deal the rows of both tables out to sources, push them in pieces and turns, and poll."""
+    """Distribute the rows of both tables among sources, push them in random pieces, and poll."""
     waiting, found = [], []
     sides = ((tables[0], operator.left_sources), (tables[1], operator.right_sources))
     for side, sources in sides:

@@ -1,4 +1,4 @@
-"""Joins as steps of lazy polars queries: the rows of tables, whatever comes behind the join."""
+"""Joins as steps of lazy Polars queries: the rows of tables, whatever step follows the join."""
 
 import importlib
 import random
@@ -69,7 +69,7 @@ def test_steps_behind_a_join_give_the_rows_of_tables(name, step):
     wanted = step(of_tables(name))
     assert query.collect_schema() == wanted.schema
     assert query.collect().equals(wanted)
-    # Once more: a query can be collected again.
+    # A query can be collected repeatedly.
     assert query.collect().equals(wanted)
 
 
@@ -110,7 +110,7 @@ def test_the_join_is_told_which_columns_are_read():
     pairs = left.tidegate.interval_join(pl.LazyFrame(RIGHT), on="ts", lower=-1, upper=1)
     assert pairs.select("y").collect().height == 4
     assert "PROJECT 1/8 COLUMNS" in pairs.select("y").explain()
-    # The schema alone reads no row.
+    # Resolving the schema reads no rows.
     assert len(read) == 1
 
 

@@ -1,4 +1,4 @@
-"""Punctuations: no result comes below what an operator has promised."""
+"""Punctuations: no result is returned below a watermark that an operator has promised."""
 
 import pyarrow as pa
 import pytest
@@ -34,7 +34,7 @@ def rows(ts):
 
 
 def push(join, sides, size):
-    """Take some rows of each side; a side without any more is closed."""
+    """Push some rows of each side, and close a side without remaining rows."""
     for source, side in zip(join.sources, sides, strict=True):
         if side:
             source.push(rows(side[:size]))
@@ -44,7 +44,7 @@ def push(join, sides, size):
 
 
 def places(batch):
-    """The times of the later rows of pairs."""
+    """Return the times of the later rows of pairs."""
     times = batch.select(["ts", "ts_right"]).to_pydict().values()
     return [max(pair) for pair in zip(*times, strict=True)]
 
@@ -74,7 +74,7 @@ def test_no_pair_comes_below_what_was_promised(kind, left, right, ordered, size)
         source.close()
     for batch in join:
         assert promised is None or min(places(batch)) >= promised
-    # The handshake join holds pairs back until the left window has passed.
+    # The handshake join holds back pairs until the left window has passed.
     lasts = kind != "handshake" and min(len(left), len(right)) > size
     if lasts and min(max(left), max(right)) > 0:
         assert rises > 0
@@ -91,7 +91,7 @@ def test_a_window_comes_at_its_end_and_a_row_of_a_merge_at_its_time():
         while operator.poll() is not None:
             pass
         assert operator.promised == 23
-    # The window of the last row ends at 30, after what was promised.
+    # The window of the last row ends at 30, after the promised watermark.
     windows.sources[0].close()
     assert [row["window_end"] for batch in windows for row in batch.to_pylist()] == [30]
 
@@ -125,7 +125,8 @@ def test_no_row_without_a_partner_comes_below_what_was_promised(left, right, how
         while (batch := join.poll()) is not None:
             for row in batch.to_pylist():
                 own, other = row["ts"], row.get("ts_right")
-                # Until the last time of a partner, or its own if that is later.
+                # An unmatched row is emitted at the last time of a possible partner, or at its own
+                # if later.
                 last = max(own, own + upper) if own is not None else max(other, other - lower)
                 place = last if own is None or other is None else max(own, other)
                 assert promised is None or place >= promised

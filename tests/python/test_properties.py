@@ -1,6 +1,6 @@
-"""Random joins against the nested loop: the same rows in the same order.
+"""Random joins compared with the nested loop: the same rows in the same order.
 
-Large data, where threads share the work, is in `test_threads.py`.
+`test_threads.py` covers large data, where threads share the work.
 """
 
 import hypothesis.strategies as st
@@ -17,7 +17,7 @@ def test_rows_and_order_are_those_of_the_nested_loop(call):
     left_table, right_table, join, arguments = call
     found = interval_join(left_table, right_table, **arguments)
     wanted = oracle.expected(left_table, right_table, join)
-    # A key of two types comes out in a type that holds both, so its values are compared as keys.
+    # The type of a result key holds the keys of both sides, so values are compared as keys.
     names = arguments["by"] if join.how in ("right", "full") else []
     assert oracle.keys(found, names) == oracle.keys(wanted, names)
     oracle.assert_same(found.drop_columns(names), wanted.drop_columns(names))

@@ -1,4 +1,4 @@
-"""The checker of prose: what it finds, and what it skips."""
+"""The prose checker: the phrases that it finds, and the text that it skips."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Row groups of Parquet files that a join leaves out: the rows are those of whole files."""
+"""Row groups of Parquet files that a join skips: the result is that of complete files."""
 
 import datetime as dt
 import random
@@ -27,7 +27,7 @@ KINDS = [
 
 
 def side(chance: random.Random, name: str, kind: pa.DataType) -> pa.Table:
-    """Rows about in time order, such that row groups have ranges of times."""
+    """Create rows almost in time order, so that row groups cover ranges of times."""
     count = chance.choice([1, 10, 60])
     start = chance.choice([-50, 0, 40, 1000])
     times = sorted(start + chance.randrange(60) for _ in range(count))
@@ -47,7 +47,7 @@ def side(chance: random.Random, name: str, kind: pa.DataType) -> pa.Table:
 
 
 def written(table: pa.Table, folder, name: str, chance: random.Random):
-    """The table as one or two files, in small row groups."""
+    """Write the table to one or two files, in small row groups."""
     cut = chance.randrange(table.num_rows + 1)
     (folder / name).mkdir()
     for number, part in enumerate((table.slice(0, cut), table.slice(cut))):
@@ -69,7 +69,7 @@ WHERES = [
 
 
 def one_query(chance: random.Random, kind: pa.DataType):
-    """A function and its arguments, but for the inputs."""
+    """Draw a function and its arguments except the inputs."""
     unit = "" if pa.types.is_integer(kind) else "d" if kind == pa.date32() else kind.unit
     length = lambda number: number if unit == "" else f"{number}{unit}"  # noqa: E731 - shorter
     common = {"on": "ts", "by": chance.choice([None, "k"]), "where": chance.choice(WHERES)}
@@ -115,7 +115,7 @@ def test_rows_of_pruned_files_are_the_rows_of_tables(seed, kind, tmp_path):
         function, query = one_query(chance, kind)
         (folder := tmp_path / str(number)).mkdir()
         files = [written(left, folder, "left", chance), written(right, folder, "right", chance)]
-        # Parquet has no seconds, which become milliseconds.
+        # Parquet has no seconds, so they become milliseconds.
         left, right = (pq.read_table(file) for file in files)
         in_memory = chance.randrange(8)
         files = [left, files[1]] if in_memory == 0 else files
@@ -127,7 +127,7 @@ def test_rows_of_pruned_files_are_the_rows_of_tables(seed, kind, tmp_path):
 
 
 def read_of(left, right, **query):
-    """The rows of the row groups that are left of both sides."""
+    """Return the number of rows in the remaining row groups of both sides."""
     join = _tidegate.interval_join_query(on="ts", **query)
     plan = join.plan(left.schema, right.schema)
     return tuple(
@@ -138,7 +138,7 @@ def read_of(left, right, **query):
 
 @pytest.fixture
 def two_files(tmp_path):
-    """Ten row groups a side, of ten rows each; the right side begins at 50."""
+    """Write ten row groups per side, of ten rows each; the right side begins at 50."""
     left = pa.table({"ts": np.arange(100), "x": np.arange(100)})
     right = pa.table({"ts": np.arange(50, 150), "y": np.arange(100) // 10})
     for name, table in (("left", left), ("right", right)):
@@ -169,7 +169,7 @@ def test_one_bound_alone_leaves_out_what_is_beyond_it(two_files):
 
 
 def test_bytes_of_what_is_left_out_are_not_read(two_files):
-    """Damage the first row group of the left file: nothing fails but a call that needs it."""
+    """Damage the first row group of the left file; only calls that need it fail."""
     left, right = two_files
     end = pq.ParquetFile(left).metadata.row_group(1).column(0).data_page_offset
     damaged = bytearray(left.read_bytes())
@@ -211,9 +211,9 @@ def test_columns_of_folders_are_kept(tmp_path):
     for day in (1, 2):
         folder = tmp_path / "left" / f"day={day}"
         folder.mkdir(parents=True)
-        times = [dt.datetime(2024, 1, day, hour) for hour in range(24)]  # noqa: DTZ001 - without a zone
+        times = [dt.datetime(2024, 1, day, hour) for hour in range(24)]  # noqa: DTZ001 - naive
         pq.write_table(pa.table({"ts": times}), folder / "x.parquet", row_group_size=6)
-    right = pa.table({"ts": [dt.datetime(2024, 1, 2, 13)]})  # noqa: DTZ001 - without a zone
+    right = pa.table({"ts": [dt.datetime(2024, 1, 2, 13)]})  # noqa: DTZ001 - naive
     pq.write_table(right, tmp_path / "right.parquet")
     files = tmp_path / "left", tmp_path / "right.parquet"
     found = tg.interval_join(*files, on="ts", lower="0s", upper="1h")
@@ -229,7 +229,7 @@ def test_texts_are_read_as_numbers_of_small_dictionaries_only(tmp_path):
         "large": pa.array(words, pa.large_string()),
         "number": np.arange(rows) % 7,
         "plain": pa.array(words),
-        # Numbers of a dictionary would take more than the texts themselves.
+        # Dictionary indices would need more memory than the strings themselves.
         "all_differ": pa.array([f"{row} {row * 7919 % rows}" for row in range(rows)]),
         "in_a_list": pa.array([[word] for word in words]),
     }
@@ -246,7 +246,7 @@ def test_texts_are_read_as_numbers_of_small_dictionaries_only(tmp_path):
 
 
 def test_texts_of_a_large_dictionary_are_read_as_they_are(tmp_path):
-    """Numbers would take less, but each batch would hold the dictionary whole."""
+    """Dictionary indices would need less memory, but each batch would hold the whole dictionary."""
     chance = np.random.default_rng(1)
     found = {}
     for kinds in (300, 3_000):
@@ -264,7 +264,7 @@ def test_texts_of_a_large_dictionary_are_read_as_they_are(tmp_path):
 
 
 class Counted:
-    """The metadata of a row group; counts column lookups."""
+    """The metadata of a row group, which counts column lookups."""
 
     def __init__(self, metadata) -> None:
         self._metadata = metadata

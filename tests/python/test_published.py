@@ -1,4 +1,4 @@
-"""What others see of a release: links, claims, citations, workflows that run known code, wheels."""
+"""Releases: links, claims, citations, wheels, and workflows that pin the code they run."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ ADDRESS = "https://example.org/us/tidegate"
 
 
 def script(name: str, folder: str = ".github/scripts") -> ModuleType:
-    """A script as a module."""
+    """Load a script as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -74,7 +74,7 @@ def test_the_index_has_links_of_the_project(monkeypatch, tmp_path):
 
 
 def prose() -> list[Path]:
-    """The pages of the repository, not of what was installed or built in it."""
+    """Return the pages of the repository, without installed or generated ones."""
     beside = ["docs/**", "benches/**", "tests", "python/examples", ".github", "rust/*/src/**"]
     return [*ROOT.glob("*.md"), *(path for at in beside for path in ROOT.glob(f"{at}/*.md"))]
 
@@ -85,7 +85,7 @@ def without_code(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name in a page, as GitHub makes it from the headings."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.*)", without_code(page), re.MULTILINE)
     words = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
     names = [heading.strip().replace(" ", "-") for heading in words]
@@ -116,7 +116,7 @@ def drawings() -> list[Path]:
 
 @pytest.mark.parametrize("drawing", drawings(), ids=lambda path: path.name)
 def test_a_drawing_can_be_read_aloud_and_in_the_dark(drawing):
-    root = ET.parse(drawing).getroot()  # noqa: S314 - a file of ours
+    root = ET.parse(drawing).getroot()  # noqa: S314 - our file
     parts = {part.tag.rpartition("}")[2]: part for part in reversed(root)}
     assert parts["title"].text
     assert parts["desc"].text
@@ -184,7 +184,7 @@ def recorded(page: str, anchor: str) -> set[str]:
 
 
 def quoted(text: str) -> set[str]:
-    """Return the figures in the sections of results pages that a text links to."""
+    """Return the figures in the sections of results pages to which a paragraph links."""
     return {figure for link in QUOTED.findall(text) for figure in recorded(*link)}
 
 
@@ -206,7 +206,7 @@ def test_a_headline_quotes_the_record(part):
 
 
 def measured(page: Path) -> list[str]:
-    """The cells in the measurements column of a page's table of figures."""
+    """Return the cells in the measurements column of a page's table of figures."""
     rows = re.findall(
         r"^\| [^|]+ \| [^|]+ \| ([^|]+) \| [^|]*\|$", without_code(page), re.MULTILINE
     )

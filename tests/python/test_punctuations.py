@@ -1,4 +1,4 @@
-"""Punctuations as rows of the results, for a consumer that asks for them."""
+"""Punctuations as rows of the results, for consumers that request them."""
 
 import queue
 
@@ -23,7 +23,7 @@ def new(algorithm="auto", **more):
 
 
 def split(batches):
-    """The results, and punctuations with the number of results before each."""
+    """Return the results, and punctuations with the number of results before each."""
     results, punctuations, count = [], [], 0
     for batch in batches:
         assert batch.schema.names[-1] == "watermark"
@@ -32,7 +32,7 @@ def split(batches):
             results.append(batch.drop_columns(["watermark"]))
             count += batch.num_rows
             continue
-        # One row, with nothing else in it.
+        # A punctuation is a batch of one row.
         assert batch.num_rows == 1
         assert all(column.null_count == 1 for column in batch.columns[:-1])
         punctuations.append((watermarks[0].as_py(), count))
@@ -78,7 +78,7 @@ def test_no_result_comes_below_a_punctuation(algorithm, left, right, size):
         assert all(place >= watermark for place in places[before:])
 
 
-# The handshake join holds more or less back until later rows come.
+# The handshake join holds back some results until later rows arrive.
 @pytest.mark.parametrize("algorithm", ALGORITHMS[:3])
 def test_a_punctuation_follows_the_results_before_it(algorithm):
     join, taken = new(algorithm, window=1), queue.Queue()
@@ -86,7 +86,7 @@ def test_a_punctuation_follows_the_results_before_it(algorithm):
         for source in join.sources:
             source.push(rows(list(range(0, 3_000, 3))))
         results, watermark = 0, None
-        # The sources have come to the last time, at which others may follow.
+        # The sources have reached the last time, and more rows may arrive at this time.
         while watermark is None or watermark < 2_997:
             batch = taken.get(timeout=60)
             last = batch.column("watermark")[-1].as_py()

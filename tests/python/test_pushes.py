@@ -1,4 +1,4 @@
-"""Pushes of ordinary data: frames, other types and orders of columns, dicts and tuples."""
+"""Pushes of ordinary data: frames, other types and column orders, dicts and tuples."""
 
 import datetime as dt
 import math
@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
         "tags": pa.list_(pa.string()),
     }
 )
-T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - a column without a zone
+T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - naive
 ROWS = [
     {"ts": T0, "sym": "A", "size": 3, "price": 1.5, "tags": ["x"]},
     {"ts": T0 + dt.timedelta(seconds=1), "sym": None, "size": None, "price": None, "tags": None},
@@ -32,7 +32,7 @@ TABLE = pa.Table.from_pylist(ROWS, SCHEMA)
 
 
 def merged(data: Any, schema: pa.Schema = SCHEMA, **options: Any) -> pa.Table:
-    """The rows that a merge of one source gives."""
+    """Return the rows that a merge of one source emits."""
     merge = tg.Merge(schema)
     merge.sources[0].push(data, **options)
     merge.sources[0].close()
@@ -40,7 +40,7 @@ def merged(data: Any, schema: pa.Schema = SCHEMA, **options: Any) -> pa.Table:
 
 
 def typed(**types: pa.DataType) -> pa.Table:
-    """The table with some columns of other types."""
+    """Convert some columns of the table to other types."""
     found = TABLE
     for name, type_ in types.items():
         column = TABLE.schema.get_field_index(name)
@@ -333,7 +333,7 @@ def test_one_row_is_a_list_of_one(rows):
         merged(rows)
 
 
-# A feeder that fails
+# A failing feeder
 
 
 def joined() -> tg.IntervalJoin:
@@ -348,7 +348,7 @@ def times(*values: int) -> pa.Table:
 def fail_after(source: tg.Source, rows: pa.Table) -> None:
     with source:
         source.push(rows)
-        raise ConnectionError("lost")  # noqa: EM101 - the text is what is tested
+        raise ConnectionError("lost")  # noqa: EM101 - the message is tested
 
 
 def test_no_row_is_final_because_a_feeder_failed():
@@ -358,7 +358,7 @@ def test_no_row_is_final_because_a_feeder_failed():
     with pytest.raises(ConnectionError):
         fail_after(right, times(9, 21))
     left.close()
-    # 20 is final, since 21 has come; 30 is not, whose partner was lost.
+    # 20 is final because 21 has arrived. 30 is not final, because its partner was lost.
     found = [join.poll(), join.poll()]
     assert pa.Table.from_batches(found)["ts_right"].to_pylist() == [9, None]
     message = r"right source 0 was abandoned before its end \(ConnectionError: lost\): rows are"

@@ -1,7 +1,7 @@
-"""Streams that, while they are read, need the GIL, sleep, fail, or use their own reader.
+"""Streams that need the GIL while they are read, sleep, fail, or use their own reader.
 
-`reader_cases.py` has the functions and the readers. Whatever could hang runs in a child, for a
-thread that waits with the GIL held lets no timeout of Python's end it.
+`reader_cases.py` contains the functions and the readers. Calls that could hang run in a child
+process, because no timeout in Python can end a thread that waits with the GIL held.
 """
 
 import os
@@ -32,14 +32,16 @@ from tidegate import (
 )
 
 CASES = Path(__file__).with_name("reader_cases.py")
-# Far more than all cases take.
+# Far longer than all cases take.
 PATIENCE = 120
 
-needs_signals = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+needs_signals = pytest.mark.skipif(
+    os.name != "posix", reason="Windows cannot send SIGINT to a child process"
+)
 
 
 def outcomes(kind: str) -> dict[str, str]:
-    """Run all cases of a kind: how each ended."""
+    """Run all cases of a kind, and return how each ended."""
     found: dict[str, str] = {}
     while True:
         command = [sys.executable, CASES, kind, str(len(found))]
@@ -86,7 +88,7 @@ def test_ctrl_c_while_a_stream_sleeps():
 
 
 def in_child(script: str) -> str:
-    """Run a script in a process of its own; what it prints."""
+    """Run a script in a separate process, and return its output."""
     command = [sys.executable, "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
@@ -102,7 +104,7 @@ HOLDING = """
     from c_data import Array, P, Stream
 
     def read_with_the_gil(reader):
-        "Do as a consumer in C does that holds the GIL while it waits."
+        "Read like a consumer in C that holds the GIL while it waits."
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = P, [ctypes.py_object, ctypes.c_char_p]
         capsule = reader.__arrow_c_stream__()
@@ -162,13 +164,13 @@ def test_the_process_ends_soon_after_a_stream_was_left():
     assert time.monotonic() - begin < PATIENCE / 2
 
 
-# Streams that use what reads them
+# Streams that use their own readers
 
 SCHEMA = pa.schema({"ts": pa.int64(), "v": pa.int64()})
 
 
 def generated(between: Callable[[], object]) -> pa.RecordBatchReader:
-    """Give five batches, and do something before each."""
+    """Yield five batches, and call a function before each."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for at in range(5):
@@ -202,7 +204,7 @@ FROM_WITHIN = [directly, in_thread, in_pool, in_thread_of_pool]
 
 
 def merged(between: Callable[[BatchReader], object]) -> BatchReader:
-    """Merge two streams, of which one does something with the merge before each batch."""
+    """Merge two streams, one of which calls a function with the merge before each batch."""
     reader = merge_batches([generated(lambda: between(reader)), generated(lambda: None)])
     return reader
 
@@ -240,7 +242,7 @@ def test_a_stream_that_reads_what_reads_it(use, way):
             refused.append(str(error))
 
     reader = merged(lambda reader: way(lambda: between(reader)))
-    # What was refused does no harm to the merge.
+    # The refused calls do not affect the merge.
     assert sum(batch.num_rows for batch in reader) == 20
     assert len(refused) == 5
     for text in refused:
@@ -316,7 +318,7 @@ def test_a_consumer_may_ask_for_other_types():
     smaller = pa.schema({"ts": pa.int32()})
     assert stream(smaller).schema == smaller
     assert stream(smaller).read_all() == rows.cast(smaller)
-    # What they cannot be cast to does not come.
+    # A cast that is impossible is not applied.
     assert stream(pa.schema({"ts": pa.struct({"of": pa.int64()})})).read_all() == rows
     with pytest.raises(TypeError, match=r"^requested_schema: expected a capsule that is"):
         merge_batches([rows]).__arrow_c_stream__(rows.__arrow_c_stream__())

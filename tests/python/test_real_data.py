@@ -1,4 +1,4 @@
-"""Real data: the rows of DuckDB, and the counts that the READMEs of the data state."""
+"""Real data: the rows that DuckDB returns, and the counts in the READMEs of the data."""
 
 import datetime as dt
 from pathlib import Path
@@ -18,16 +18,16 @@ def numbered(table: pa.Table, name: str) -> pa.Table:
 
 
 def by_duckdb(left: pa.Table, right: pa.Table, condition: str, how: str = "inner") -> pa.Table:
-    """Row numbers `l` and `r` of matching rows, in the order of the contract."""
+    """Return the row numbers `l` and `r` of matching rows, in the documented order."""
     with duckdb.connect(config={"threads": 2}) as connection:
         connection.register("a", numbered(left, "l"))
         connection.register("b", numbered(right, "r"))
-        query = f"SELECT l, r FROM a {how} JOIN b ON {condition} ORDER BY l NULLS LAST, r"  # noqa: S608 - ours
+        query = f"SELECT l, r FROM a {how} JOIN b ON {condition} ORDER BY l NULLS LAST, r"  # noqa: S608 - our names
         return connection.sql(query).to_arrow_table()
 
 
 def same_rows(left: pa.Table, right: pa.Table, pairs: pa.Table, **arguments: object) -> None:
-    """Check every column of every row, whatever the number of threads."""
+    """Check every column of every row, for each number of threads."""
     wanted = {name: left.column(name).take(pairs["l"]) for name in left.column_names}
     by = arguments["by"]
     for name in right.column_names:
@@ -55,7 +55,7 @@ def weather(data: Path) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def winter(flights: pa.Table, weather: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The first weeks of the year, for DuckDB needs longer for all of it than a test should."""
+    """The first weeks of the year, because DuckDB is too slow for the whole year."""
     end = pa.scalar(dt.datetime(2013, 2, 15, tzinfo=dt.UTC), pa.timestamp("ms", "UTC"))
     return (
         flights.filter(pc.less(flights["sched_dep_utc"], end)),
@@ -77,7 +77,7 @@ HOUR_BEFORE = {
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_flights_and_the_weather_of_the_hour_before(winter, how):
-    # The weather is three runs, one a station, and so not in time order.
+    # The weather consists of three sorted runs, one per station, so it is not in time order.
     pairs = by_duckdb(*winter, HOUR, how)
     assert pairs.num_rows > 40_000
     assert (pairs["r"].null_count > 0) == (how == "left")
@@ -154,7 +154,7 @@ def test_stock_with_rows_that_have_no_partner(stock, how):
 
 def test_connections_of_a_week(data):
     week = pq.read_table(data / "us_flights_2001" / "first_week.parquet")
-    # DuckDB compares all flights of an airport, which takes a sixth of a minute for the week.
+    # DuckDB compares all flights of an airport, which takes ten seconds for the week.
     flights = week.filter(pc.less(week["ts"], pa.scalar(dt.datetime(2001, 1, 3), week["ts"].type)))  # noqa: DTZ001
     soon = "b.ts BETWEEN a.ts + INTERVAL 60 MINUTE AND a.ts + INTERVAL 90 MINUTE"
     pairs = by_duckdb(flights, flights, f"a.destination = b.origin AND {soon}")

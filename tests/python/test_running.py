@@ -1,4 +1,4 @@
-"""Operators that a thread drives: sinks, back-pressure, ends and errors."""
+"""Operators that a thread runs: sinks, backpressure, ends and errors."""
 
 import os
 import queue
@@ -54,7 +54,7 @@ def test_results_come_while_the_block_runs():
         assert not running.wait(timeout=0)
     assert running.wait()
     assert total(found) == 10
-    # All has ended, and the operator is as after polls.
+    # All sources have ended, and the operator is in the same state as after polls.
     assert merge.stats()["sources"][0]["closed"]
     assert merge.poll() is None
 
@@ -74,7 +74,7 @@ def test_threads_feed_and_rows_are_those_of_tables():
     threads = [threading.Thread(target=feed, args=(at,)) for at in (0, 1)]
     for thread in threads:
         thread.start()
-    # Each holds back the other at the memory limit, and waits.
+    # At the memory limit, the sources hold each other back and wait.
     join.run(found.append)
     for thread in threads:
         thread.join()
@@ -84,7 +84,7 @@ def test_threads_feed_and_rows_are_those_of_tables():
 
 
 def test_a_push_waits_while_a_slow_sink_has_no_room():
-    """And not without an operator that runs, unless it is told to."""
+    """Without a running operator, a push does not wait unless `block` is set."""
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
     goes_on = threading.Event()
     found: list[pa.RecordBatch] = []
@@ -106,7 +106,7 @@ def test_a_push_waits_while_a_slow_sink_has_no_room():
 
     pushed += push_until_full()
     with merge.running(take):
-        # One is at the sink; others fill what there is.
+        # One batch is in the sink, and others fill the available memory.
         pushed += push_until_full(block=False)
         timer = threading.Timer(0.2, goes_on.set)
         timer.start()
@@ -119,7 +119,7 @@ def test_a_push_waits_while_a_slow_sink_has_no_room():
 
 def test_late_rows_that_nobody_fetches_are_waited_for_by_nobody():
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
-    with (  # noqa: PT012 - until there is no room
+    with (  # noqa: PT012 - in a loop
         pytest.raises(MemoryLimitError, match="fetch late rows"),
         merge.running(lambda _: None),
     ):
@@ -187,7 +187,7 @@ def test_an_operator_feeds_another_one():
     assert pa.Table.from_batches(found)["n"].to_pylist() == [20] * 500
 
 
-class Full(Exception):  # noqa: N818 - of these tests
+class Full(Exception):  # noqa: N818 - for tests
     pass
 
 
@@ -197,7 +197,7 @@ def test_an_error_of_the_sink_ends_it_and_loses_nothing():
     def refuse(batch: pa.RecordBatch) -> None:
         raise Full(batch.num_rows)
 
-    with pytest.raises(Full, match="10"), merge.running(refuse) as running:  # noqa: PT012 - in turn
+    with pytest.raises(Full, match="10"), merge.running(refuse) as running:  # noqa: PT012 - several calls may raise
         merge.sources[0].push(rows(0, 10))
         merge.sources[0].advance(10)
         while running.error is None:
@@ -212,7 +212,7 @@ def test_an_error_of_the_sink_ends_it_and_loses_nothing():
 def test_a_feeder_that_waits_learns_of_the_error():
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
 
-    with pytest.raises(Full) as caught, merge.running(refuse):  # noqa: PT012 - until it is told
+    with pytest.raises(Full) as caught, merge.running(refuse):  # noqa: PT012 - in a loop
         for first in range(0, 100_000, 100):
             merge.sources[0].push(rows(first, 100))
     assert isinstance(caught.value.__cause__, MemoryLimitError)
@@ -224,9 +224,9 @@ def refuse(_: pa.RecordBatch) -> None:
 
 def test_an_operator_learns_of_the_error_of_the_one_that_it_feeds():
     before = Merge(SCHEMA, memory_limit=3 * 100 * 60)
-    # There is room for each batch from before.
+    # There is room for each batch of the first operator.
     behind = Merge(SCHEMA, memory_limit=6 * 100 * 60)
-    with (  # noqa: PT012 - until it is told
+    with (  # noqa: PT012 - in a loop
         pytest.raises(Full) as caught,
         behind.running(refuse),
         before.running(behind.sources[0]),
@@ -259,7 +259,7 @@ def test_a_feeder_that_asked_to_wait_learns_of_the_end(ends: str):
         taken.append(batch)
 
     feeder = threading.Thread(target=feed)
-    with pytest.raises(Full), merge.running(take):  # noqa: PT012 - in turn
+    with pytest.raises(Full), merge.running(take):  # noqa: PT012 - several calls may raise
         feeder.start()
         assert waits.wait(30)
         if ends == "the block":
@@ -292,7 +292,7 @@ def test_a_sink_does_not_wait_for_itself():
             merge.sources[1].push(rows(10_000 + pushed, 1), block=True)
             pushed += 1
 
-    with pytest.raises(MemoryLimitError), merge.running(take) as running:  # noqa: PT012 - in turn
+    with pytest.raises(MemoryLimitError), merge.running(take) as running:  # noqa: PT012 - several calls may raise
         merge.sources[0].push(rows(0, 1))
         merge.sources[1].push(rows(5, 1))
         merge.sources[0].advance(10)

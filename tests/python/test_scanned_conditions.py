@@ -1,7 +1,7 @@
-"""Comparisons between the sides of a join, which are scanned for, against the same ones evaluated.
+"""Comparisons between the sides of a join: pushed to the scan, or evaluated, with equal results.
 
 A condition in a disjunction is evaluated pair by pair, so `(...) OR FALSE` is the condition's own
-oracle. Evaluation has tests of its own, in `test_expressions.py`.
+oracle. `test_expressions.py` tests evaluation separately.
 """
 
 import math
@@ -23,7 +23,7 @@ from tidegate import (
     window_join_batches,
 )
 
-START = datetime(2024, 1, 1)  # noqa: DTZ001 - the columns have no zone
+START = datetime(2024, 1, 1)  # noqa: DTZ001 - naive
 FLOATS = st.one_of(
     st.integers(-8, 8).map(lambda n: n / 2),
     st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.1, 1e-30, 1e30]),
@@ -49,7 +49,7 @@ CONSTANTS = st.sampled_from(["0", "1", "-3", "0.5", "0.1", "9223372036854775807"
 
 @st.composite
 def comparisons(draw: st.DrawFn) -> str:
-    """A conjunct: one of the shapes that are scanned for, or one that is not."""
+    """Draw a conjunct, which may or may not have one of the forms that can be pushed."""
     here, there = draw(st.permutations(["left", "right"]))
     a, b = draw(st.sampled_from(NUMBERS)), draw(st.sampled_from(NUMBERS))
     order, c, d = draw(ORDERS), draw(CONSTANTS), draw(CONSTANTS)
@@ -214,9 +214,9 @@ def test_a_pair_that_overflows_is_an_error_as_it_is_where_each_is_evaluated(wher
     left, right = table(0, most), table(1, -2 if "abs" in where else 2)
     with pytest.raises(TidegateError, match="verflow"):
         interval_join(left, right, on="ts", lower=0, upper=9, where=where)
-    # A pair outside of the interval is no error.
+    # A pair outside the interval causes no error.
     assert interval_join(left, right, on="ts", lower=5, upper=9, where=where).num_rows == 0
-    # Each of the rows alone would be scanned.
+    # With each of the rows alone, the comparison would be pushed.
     with WindowJoin(left.schema, right.schema, on="ts", window=9, where=where) as join:
         join.sources[0].push(left)
         join.sources[1].push(table(0, 0))
@@ -230,8 +230,8 @@ def test_a_pair_that_overflows_is_an_error_as_it_is_where_each_is_evaluated(wher
 
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
 def test_rows_without_a_key_beside_many_keys(how):
-    # In no order, and of more keys than are told apart in one go.
-    rng = random.Random(3)  # noqa: S311 - no secret
+    # The rows have no order, and there are more keys than one pass can distinguish.
+    rng = random.Random(3)  # noqa: S311 - not for secrets
 
     def table(rows: int) -> pa.Table:
         keys = [rng.randrange(5000) if at % 7 else None for at in range(rows)]

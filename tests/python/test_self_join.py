@@ -1,4 +1,4 @@
-"""A stream joined with itself, each pair once, against a nested loop over the rows in order."""
+"""A stream joined with itself, each pair once, compared with a nested loop over the sorted rows."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ALGORITHMS = [
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked of rows, and what the nested loop is told of it."""
+    """A query, as arguments and for the nested loop."""
 
     within: tuple[int, int]
     window: int | None
@@ -31,7 +31,7 @@ class Case:
     condition: bool
 
     def arguments(self) -> dict[str, Any]:
-        """As `BandJoin` takes it."""
+        """Return the arguments of `BandJoin`."""
         window = tg.rows(self.rows) if self.window is None else self.window
         return {
             "on": ["x", "y"] if self.second else "x",
@@ -44,13 +44,13 @@ class Case:
         }
 
     def are_near(self, later: dict[str, Any], earlier: dict[str, Any], between: int) -> bool:
-        """Whether two rows are a pair that have `between` others between them."""
+        """Return whether two rows with `between` other rows between them are a pair."""
         if self.window is None:
             in_window = between < self.rows
         else:
             in_window = later["ts"] - self.window <= earlier["ts"]
         below, above = self.within
-        # Null is near nothing, and NaN fails each comparison.
+        # Null matches nothing, and NaN fails each comparison.
         values = [row["x"] for row in (later, earlier)]
         near = None not in values and values[0] - below <= values[1] <= values[0] + above
         if self.second:
@@ -63,7 +63,7 @@ class Case:
 
 
 def pairs(case, sources):
-    """Each row of the sources with those before it, as numbers of rows."""
+    """Return the pairs of each row of the sources and its earlier rows, as row numbers."""
     merged = sorted(
         (row["ts"], number, position, row)
         for number, rows in enumerate(sources)

@@ -1,4 +1,4 @@
-"""Sessions: windows that a key's rows keep open, against sessions found row by row."""
+"""Sessions, which a key's rows keep open, compared with sessions found row by row."""
 
 import datetime as dt
 import itertools
@@ -38,7 +38,7 @@ SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.float64(), "t": 
 
 
 def oracle(streams: list[list[dict]], gap: int) -> list[dict]:
-    """Every session of every key, its rows in the order of time, stream and position."""
+    """Return every session of every key, with its rows in order of time, stream and position."""
     merged = [row for rows in streams for row in rows]
     merged.sort(key=lambda row: row["ts"])  # stable
     found = []
@@ -92,7 +92,7 @@ def test_every_session_row_by_row(streams, gap, threads):
 
 @st.composite
 def feeds(draw: st.DrawFn) -> tuple[int, list[Feed]]:
-    """The lateness, and sources with rows in order or not, pushed in pieces between promises."""
+    """Draw the lateness, and sources with rows in any order, pushed in pieces with promises."""
     lateness = draw(st.sampled_from([0, 3, 20, 1000]))
     found = []
     for rows in draw(st.lists(st.lists(ROW, max_size=20), min_size=1, max_size=3)):
@@ -126,7 +126,7 @@ def test_sessions_of_rows_as_they_come(given, gap, threads, rng):
         happen(whole, number, event)
         happen(cut, number, event)
         if rng.random() < 0.5:
-            # A session comes as soon as no row can extend it.
+            # A session is emitted as soon as no row can extend it.
             results[0].extend(rest(whole))
             marks = [one["watermark"] for one in whole.stats()["sources"] if not one["closed"]]
             upto = -math.inf if None in marks else min(marks, default=math.inf)
@@ -134,7 +134,7 @@ def test_sessions_of_rows_as_they_come(given, gap, threads, rng):
         if rng.random() < 0.5:
             snapshot = cut.snapshot()
             assert snapshot == cut.snapshot()
-            # Whoever gives a snapshot goes on as well.
+            # The operator that made the snapshot can also continue.
             if rng.random() < 0.5:
                 cut = tidegate.Aggregate(SCHEMA, **arguments, **more, threads=rng.randint(1, 4))
                 cut.restore(snapshot)
@@ -153,7 +153,8 @@ def test_sessions_of_rows_as_they_come(given, gap, threads, rng):
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_many_sessions_of_rows_as_they_come(threads):
-    # More sessions than a page has, of keys that come and go, whose places are given again.
+    # There are more sessions than fit in a page. Their keys disappear and return, so slots are
+    # reused.
     count = 300_000
     times = [3 * at + (at % 7) // 3 for at in range(count)]
     keys = [(at * 7919) % 1009 + 1009 * (at // 50_000) for at in range(count)]

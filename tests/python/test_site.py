@@ -1,4 +1,4 @@
-"""The site is built from the manual, asks no other server for anything, and opens in a browser."""
+"""The site is built from the manual, fetches nothing from other servers, and opens in a browser."""
 
 import doctest
 import functools
@@ -25,12 +25,12 @@ CONFIG = (ROOT / "zensical.toml").read_text("utf-8")
 NAVIGATION = tomllib.loads(CONFIG)["project"]["nav"]
 NEEDED = ("black", "mkdocstrings_handlers", "zensical")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# What a browser fetches by itself; a reader follows other links, or does not.
+# The links that a browser fetches automatically, unlike those that readers follow.
 FETCHED = re.compile(r'<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)="?([^" >]+)')
 
 
 def listed(entries: list[dict[str, object]]) -> Iterator[str]:
-    """The pages of a navigation."""
+    """Yield the pages of a navigation."""
     for entry in entries:
         [of] = entry.values()
         yield from listed(of) if isinstance(of, list) else [of]
@@ -59,7 +59,7 @@ def test_a_public_name_is_in_the_reference():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """The site, built outside the checkout as `make site` builds it in it."""
+    """Build the site outside the checkout, as `make site` builds it inside."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"no {', '.join(missing)}: pip install --group docs")
@@ -96,7 +96,7 @@ def test_the_reference_has_the_docstrings(site):
     words = re.sub(r"<[^>]+>", "", page)
     join = words[words.index("Match rows that are close in time, while sources push rows.") :]
     before = words[: words.index("Match rows that are close in time, while sources push rows.")]
-    # A class is shown with the arguments of its call, and examples as code.
+    # A class page shows the arguments of the constructor, and examples are shown as code.
     assert "lateness" in before[before.rindex("IntervalJoin(") :]
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join
 
@@ -149,7 +149,7 @@ def test_the_search_finds_ordinary_words(site, words, page):
 
 
 class Served(SimpleHTTPRequestHandler):
-    """Serves a folder and notes each answer."""
+    """Serves a folder and records each answer."""
 
     answers: list[tuple[str, int]]
 
@@ -157,7 +157,7 @@ class Served(SimpleHTTPRequestHandler):
         self.answers.append((self.path, code))
         super().send_response(code, message)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the required name
         pass
 
 

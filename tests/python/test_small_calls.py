@@ -1,4 +1,4 @@
-"""Calls on few rows, which run on the caller's thread, and methods that are written in Python."""
+"""Calls on few rows, which run on the caller's thread, and methods written in Python."""
 
 import pickle
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 
-# A join in a thread whose stack is far smaller than those of tidegate's own threads.
+# A join in a thread whose stack is far smaller than those of tidegate's threads.
 SMALL_STACK = """
 import threading
 import pyarrow as pa

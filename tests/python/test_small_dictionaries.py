@@ -29,18 +29,18 @@ def coded(values: pa.Array) -> pa.Array:
 
 
 def copied(values: pa.Array) -> pa.Array:
-    """Equal values elsewhere in memory."""
+    """Return equal values at another memory address."""
     return pa.concat_arrays([values.slice(0, 1), values.slice(1)])
 
 
 def table(kind: str) -> pa.Table:
-    """Three chunks of the same values."""
+    """Create three chunks of the same values."""
     chunks = [coded(copied(VALUES[kind])) for _ in range(3)]
     return pa.table({"ts": pa.array(range(300)), "d": pa.chunked_array(chunks)})
 
 
 def different() -> pa.Table:
-    """Three chunks whose values have no room in one dictionary."""
+    """Create three chunks whose values do not fit in one dictionary."""
     texts = [pa.array([f"v{at}" for at in range(start, start + 100)]) for start in (0, 100, 200)]
     chunks = pa.chunked_array([coded(values) for values in texts])
     return pa.table({"ts": pa.array(range(300)), "d": chunks})

@@ -1,6 +1,6 @@
-"""Snapshots that are damaged although their checksum fits: refused, or restored into what works.
+"""Damaged snapshots with a valid checksum: refused, or restored into a working operator.
 
-Each damaged snapshot is restored in a process of its own, which may take a gigabyte at most. The
+Each damaged snapshot is restored in a separate process, which may use at most a gigabyte more. The
 process must neither end nor run out of memory.
 """
 
@@ -28,18 +28,18 @@ EXTREMES = (0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2
 
 
 def sealed(content: bytes) -> bytes:
-    """The snapshot of these bytes, which a checksum ends."""
+    """Return the snapshot of these bytes, with its checksum."""
     return content + zlib.crc32(content).to_bytes(4, "little")
 
 
 def start_of_state(content: bytes) -> int:
-    """Where the text of the query ends."""
+    """Return the position where the query ends."""
     begin = len(b"TIDEGATE") + 2
     return begin + 8 + int.from_bytes(content[begin : begin + 8], "little")
 
 
 def damaged(snapshots: list[bytes], rng: random.Random) -> bytes:
-    """One of the snapshots with something wrong in it, and a checksum that fits."""
+    """Return one of the snapshots, with some damage and a valid checksum."""
     content = bytearray(rng.choice(snapshots)[:-4])
     first = start_of_state(content)
     lengths = [
@@ -75,7 +75,7 @@ def damaged(snapshots: list[bytes], rng: random.Random) -> bytes:
 
 
 def snapshots_of(kind: Kind) -> list[bytes]:
-    """Snapshots of an operator that has just begun, of one that was used, and of one at its end."""
+    """Return snapshots of a new operator, of a used one, and of one at its end."""
     used = kind.used()
     at_end = kind.used()
     kind.go_on(at_end)
@@ -83,12 +83,12 @@ def snapshots_of(kind: Kind) -> list[bytes]:
 
 
 def outcome(kind: Kind, snapshot: bytes) -> str:
-    """What becomes of an operator that is to go on from a damaged snapshot."""
+    """Return what happens when an operator resumes from a damaged snapshot."""
     operator = kind.make()
     try:
         operator.restore(snapshot)
     except StateError:
-        # It is as it was before.
+        # The operator is unchanged.
         for source in operator.sources:
             source.close()
         return "refused" if operator.poll() is None else "changed"
@@ -106,13 +106,13 @@ def outcome(kind: Kind, snapshot: bytes) -> str:
 
 
 def tell(what: list[object]) -> None:
-    """A line for the process that has started this one."""
+    """Write a line for the parent process."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def watch(names: list[str]) -> None:
-    """Damage snapshots and tell what becomes of them, a line each; in a process of its own."""
+    """Damage snapshots and report the outcomes, one per line; runs in a separate process."""
     snapshots = {name: snapshots_of(KINDS[name]) for name in names}
     for name in names:
         outcome(KINDS[name], snapshots[name][1])
@@ -151,7 +151,8 @@ def test_damage_that_the_checksum_does_not_show(family):
         assert set(counts) <= {"refused", "accepted", "failed"}, sorted(set(outcomes))
         refused += counts["refused"]
         assert megabytes[0] < 200
-    # Of all kinds together: a few tries of one kind may hit only numbers that any row may have.
+    # All kinds are counted together, because a few tries of one kind may only hit numbers for which
+    # any value is valid.
     assert refused > len(names) * DAMAGES // 4
     assert child.returncode == 0, child.stderr[-3_000:]
 

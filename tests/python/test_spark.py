@@ -1,7 +1,7 @@
 """Joins of Spark DataFrames: the rows of `tidegate.interval_join`, and of Spark's own join.
 
-Spark runs here on one machine with two cores; what only a cluster shows is not seen. Warnings of
-PySpark itself are not ours to fix.
+Spark runs here on one machine with two cores, so faults that only occur on a cluster are not
+detected. Warnings of PySpark itself are ignored.
 """
 
 import datetime as dt
@@ -44,7 +44,7 @@ def spark():
 
 
 def events(seed: int, rows: int, payload: str) -> pa.Table:
-    """Half of the rows on one key, a tenth on none; names that the plan itself might use."""
+    """Create rows, half with one key and a tenth without, and names that the plan might use."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, rows)
     keys[rng.random(rows) < 0.5] = 1
@@ -65,12 +65,12 @@ LEFT, RIGHT = events(1, 300, "side"), events(2, 250, "pid")
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    """Both tables, each in more Spark partitions than there are cores, some of them empty."""
+    """Return both tables, each in more Spark partitions than cores, some of them empty."""
     return tuple(spark.createDataFrame(t).repartition(5, "key").cache() for t in (LEFT, RIGHT))
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    """The rows with their number of times, in no order."""
+    """Count equal rows, regardless of their order."""
     return Counter(map(repr, table.to_pylist()))
 
 
@@ -116,7 +116,7 @@ def test_rows_are_those_of_sparks_own_join(sides, how):
     assert counted(found.toArrow()) == counted(expected.toArrow())
 
 
-# Rows of `test_no_whole_step_is_between_the_ends` have no key either.
+# `test_no_whole_step_is_between_the_ends` also joins rows without a key.
 @of_campaigns
 @pytest.mark.parametrize("how", ["full", "left", "right", "anti"])
 def test_without_a_key_time_alone_divides(sides, how):
@@ -137,7 +137,7 @@ def test_any_bounds(sides, bounds, parallelism):
 
 @pytest.mark.parametrize("how", ["full", *more("left", "right")])
 def test_no_whole_step_is_between_the_ends(spark, how):
-    """From one to 23 hours after a date there is no date: nothing pairs, and every row is alone."""
+    """From one to 23 hours after a date there is no other date, so all rows stay unmatched."""
     days = pa.array([dt.date(2026, 1, day) for day in range(1, 29)])
     left, right = pa.table({"ts": days, "l": range(28)}), pa.table({"ts": days, "r": range(28)})
     query = {"on": "ts", "lower": "1h", "upper": "23h", "how": how}
@@ -148,7 +148,7 @@ def test_no_whole_step_is_between_the_ends(spark, how):
     assert alone.num_rows == 28 * (1 + (how == "full"))
 
 
-# Joins of `test_a_retried_task_gives_equal_rows` and of `test_spark_partners` have none either.
+# `test_a_retried_task_gives_equal_rows` and `test_spark_partners` also have joins without a key.
 @of_campaigns
 @grid(how=["right", "full", *more("left")], parallelism=["time", "hybrid"])
 def test_without_bounds(spark, how, parallelism):
@@ -169,7 +169,8 @@ def test_closed(spark, closed):
     same(found, left, right, **query)
 
 
-# The next test and `test_the_same_rows_whatever_spark_does` of as-of joins have adaptive plans.
+# The next test, and the as-of joins in `test_the_same_rows_whatever_spark_does`, use adaptive
+# plans.
 @of_campaigns
 @pytest.mark.parametrize(
     ("partitions", "adaptive", "shuffled"),
@@ -196,7 +197,7 @@ def test_before_spark_4_1_the_partition_number_travels(spark, sides, monkeypatch
 
 
 def test_a_retried_task_gives_equal_rows(spark):
-    # A batch has 131,072 rows at most, and each of the two tasks has more pairs.
+    # A batch has at most 131,072 rows, and each of the two tasks has more pairs.
     rows = 700
     frame = spark.range(rows, numPartitions=3).selectExpr("id", "id % 10 as ts")
 
@@ -231,7 +232,7 @@ def half_on_one_key(rng: np.random.Generator) -> np.ndarray:
     return keys
 
 
-# `test_spark_skew` counts what tasks are sent; here they count what they join.
+# `test_spark_skew` counts the rows that tasks receive; this test counts the rows that they join.
 @of_campaigns
 def test_hot_keys_are_spread_over_the_partitions(spark, monkeypatch):
     monkeypatch.setattr(division, "FRACTION", 0.1)
@@ -255,7 +256,7 @@ def test_hot_keys_are_spread_over_the_partitions(spark, monkeypatch):
         then=counting,
         then_schema="task int, rows bigint",
     )
-    # Nothing matches, so that each left row is counted once, in its home.
+    # No rows match, so each left row is counted once, in its home partition.
     rows = {
         row.task: row.rows
         for row in tasks.groupBy("task").agg(F.sum("rows").alias("rows")).collect()
@@ -566,7 +567,7 @@ def test_a_worker_without_the_package_says_so(tmp_path):
 
 
 def test_a_worker_that_is_kept_sets_modules_aside_once(tmp_path):
-    # In a process of its own, since what is set aside stays so.
+    # Runs in a separate process, because the modules stay set aside.
     script = tmp_path / "worker.py"
     script.write_text(
         "import gc, os, pickle, sys\n"
@@ -593,7 +594,7 @@ def test_a_worker_that_is_kept_sets_modules_aside_once(tmp_path):
 
 
 def test_a_collection_of_garbage_after_a_task_looks_at_few_objects(spark, sides):
-    # PySpark says to its workers whether they are kept: then their modules are set aside.
+    # PySpark informs workers whether they are kept, and kept workers set their modules aside.
     query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "parallelism": "key"}
 
     def counted(_: pa.RecordBatch) -> pa.Table:

@@ -18,7 +18,7 @@ from tidegate import agg
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 WINDOWS = {"on": "ts", "size": "50s", "advance": "20s", "offset": "7s"}
-# Partial aggregates of these give the same bits in any order.
+# Partial aggregates of these functions yield the same bits in any order.
 COMBINED = {
     "n": agg.count(),
     "values": agg.count("value"),
@@ -28,7 +28,7 @@ COMBINED = {
     "any": agg.any("flag"),
     "all": agg.all("flag", where="value > 2"),
 }
-# These do not.
+# Those of these functions do not.
 ORDERED = {
     "mean": agg.mean("value"),
     "sum": agg.sum("value"),
@@ -47,7 +47,7 @@ def spark():
 
 
 def rows(seed: int, count: int = 600) -> pa.Table:
-    """Half of the rows on one key, some on none, many of one time, in the order of the values."""
+    """Create rows, half with one key and some without, sorted by value; many times are equal."""
     rng = np.random.default_rng(seed)
     keys = np.where(rng.random(count) < 0.5, 1, rng.integers(0, 9, count))
     table = pa.table(
@@ -64,7 +64,7 @@ def rows(seed: int, count: int = 600) -> pa.Table:
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    """The rows, floats by their bits, times without their zone's name."""
+    """Format rows, with floats by their bits and times without the name of their time zone."""
     plain = [str(sorted((k, _bits(v)) for k, v in row.items())) for row in table.to_pylist()]
     return Counter(plain)
 
@@ -81,7 +81,7 @@ def shuffled(spark, table: pa.Table, parts: int):
 
 
 def same(spark, tables: list[pa.Table], *, parts: int = 3, **arguments) -> None:
-    """Both calls give the same rows."""
+    """Assert that both calls return the same rows."""
     divided = {"partitions", "parallelism"} & arguments.keys()
     ours = {name: arguments.pop(name) for name in divided}
     expected = tidegate.aggregate(tables, **arguments)
@@ -98,7 +98,7 @@ def test_rows_are_those_of_the_native_call(spark, aggs, parallelism):
     same(spark, [rows(1)], by="key", aggs=aggs, **WINDOWS, **division)
 
 
-# `test_random_windows` draws numbers of partitions, too.
+# `test_random_windows` also draws numbers of partitions.
 @of_campaigns
 @grid(aggs=[COMBINED, ORDERED], partitions=[1, 2, 9, 50])
 def test_numbers_of_partitions_change_no_row(spark, aggs, partitions):

@@ -1,4 +1,4 @@
-"""As-of joins on Spark: the rows of the native join, however the rows were divided."""
+"""As-of joins on Spark: the rows of the native join, regardless of how they were divided."""
 
 import datetime as dt
 import itertools
@@ -40,26 +40,26 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def whole_sample(monkeypatch):
-    """All rows are in the sample, so that few rows are divided like many."""
+    """Include all rows in the sample, so that few rows are divided like many."""
     monkeypatch.setattr(division, "FRACTION", 1.0)
 
 
 @pytest.fixture
 def large(monkeypatch):
-    """No side is small enough to be sent whole."""
+    """Treat no side as small enough to be sent whole."""
     monkeypatch.setattr(whole, "LIMIT", 0)
     monkeypatch.setattr(whole, "_SURE", 0)
 
 
 def events(seed: int, payload: str) -> pa.Table:
-    """Half of the rows on one key, a tenth on none. No time comes twice on a side."""
+    """Create rows, half with one key and a tenth without. Times are unique on each side."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 12, ROWS)
     keys[rng.random(ROWS) < 0.5] = 1
     ints = rng.integers(0, 100, ROWS)
     floats = np.where(rng.random(ROWS) < 0.2, np.nan, rng.standard_normal(ROWS))
     ratios = rng.choice([0.0, -0.0, 1.5, np.nan], ROWS)
-    # Seconds of the other side, too, so that some times are equal.
+    # Some seconds are also used on the other side, so that some times are equal.
     seconds = rng.permutation(3 * ROWS)[:ROWS]
     return pa.table(
         {
@@ -81,12 +81,12 @@ LAST = {"on": "ts", "by": "key"}
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    """Both tables, each in more Spark partitions than there are cores."""
+    """Return both tables, each in more Spark partitions than there are cores."""
     return tuple(spark.createDataFrame(t).repartition(3, "x").cache() for t in SIDES)
 
 
 def rows_of(table: pa.Table) -> list[str]:
-    """The rows as text, sorted."""
+    """Return the rows as strings, sorted."""
     return sorted(map(repr, table.to_pylist()))
 
 
@@ -105,7 +105,7 @@ def laid_out(frames, query: dict, **of_spark) -> tuple[Plan, Layout]:
 
 
 def sent(plan: Plan, side: int, layout: Layout) -> int:
-    """Rows that travel of a side."""
+    """Return the number of rows that are sent of a side."""
     packs = plan.packed(side, layout).toArrow()["rows"]
     return sum(pa.ipc.open_stream(pack.as_buffer()).read_all().num_rows for pack in packs)
 
@@ -139,7 +139,7 @@ CHANGES = (
 
 
 def cases():
-    """Every change, with every strategy in a campaign, each time divided in another way."""
+    """Yield every change, in a campaign with every strategy, and vary the division."""
     for number, (changed, strategy) in enumerate(itertools.product(CHANGES, STRATEGIES)):
         if not campaign.ALL and (number // 3 + number // 12) % 3 != number % 3:
             continue
@@ -156,7 +156,7 @@ def test_rows_are_those_of_the_native_join(sides, changed, strategy, parallelism
     assert same(found, tidegate.asof_join(*SIDES, **query)).num_rows > 20
 
 
-# `test_a_heavy_key_is_cut_and_few_rows_are_copied` has large sides, too.
+# `test_a_heavy_key_is_cut_and_few_rows_are_copied` also has large sides.
 @of_campaigns
 @grid(by=["key", None], where=["right.x > left.x", None])
 def test_large_sides_are_shuffled(sides, large, by, where):
@@ -170,7 +170,7 @@ def test_large_sides_are_shuffled(sides, large, by, where):
     "by", [["key", "ratio"], *more("price", "ratio", {"left_name": "right_name"})], ids=repr
 )
 def test_keys_of_other_types(sides, by):
-    """NaN is equal to NaN, and 0.0 to -0.0."""
+    """NaN equals NaN, and 0.0 equals -0.0."""
     query = {"on": ("tick", "tick"), "by": by, "strategy": "nearest"}
     found = tidegate.spark.asof_join(*sides, **query, parallelism="time", partitions=5)
     same(found, tidegate.asof_join(*SIDES, **query))
@@ -238,7 +238,7 @@ def test_empty_sides(sides, empty, parallelism):
 
 
 def skewed(seed: int, rows: int) -> pa.Table:
-    """Nearly all rows on one key."""
+    """Create rows, nearly all with one key."""
     rng = np.random.default_rng(seed)
     return pa.table(
         {
@@ -261,7 +261,7 @@ def test_a_heavy_key_is_cut_and_few_rows_are_copied(spark, large, strategy, para
     plan, layout = laid_out(frames, query, **of_spark)
     assert layout.is_cut
     assert layout.fullest < 1.3 * layout.sent / 5
-    # Each of three tasks sends at most two rows a key to a slice.
+    # Each of three tasks sends at most two rows per key to a slice.
     slices = len(layout.partition_of)
     assert 2_000 < sent(plan, RIGHT, layout) <= min(2_000 + 2 * 3 * 50 * slices, 4_000)
     assert sent(plan, LEFT, layout) == 2_000
@@ -285,7 +285,7 @@ def test_a_condition_on_both_sides_needs_all_rows_within_reach(spark, large):
 
 @pytest.mark.parametrize("tolerance", [995, *more(None)])
 def test_a_partner_is_far_before_its_slice(spark, tolerance):
-    """Keys with right rows at one end of time only, and slices without any right row."""
+    """Some keys have right rows only at one end of time, and some slices have no right rows."""
     left = pa.table({"key": [1, 2, 3, 4] * 250, "ts": range(1_000)})
     ends = {"key": [1, 1, 2, 3, 3], "ts": [3, 4, 990, 2, 995], "name": list("abcde")}
     right = pa.table(ends)
@@ -300,7 +300,7 @@ def test_a_partner_is_far_before_its_slice(spark, tolerance):
 
 @pytest.mark.parametrize("strategy", ["nearest", *more("backward", "forward")])
 def test_one_time_has_most_rows(spark, strategy):
-    """A left row is in one piece of the slice, and every piece has the right rows it needs."""
+    """A left row is in one piece of the slice, and every piece has the right rows that it needs."""
     rng = np.random.default_rng(7)
     left = pa.table({"ts": np.where(rng.random(2_000) < 0.9, 500, rng.integers(0, 1_000, 2_000))})
     left = left.append_column("row", pa.array(range(2_000)))
@@ -315,7 +315,7 @@ def test_one_time_has_most_rows(spark, strategy):
 
 
 def tied() -> tuple[pa.Table, pa.Table]:
-    """Right rows, most of one time and key with others."""
+    """Create right rows that mostly share their time and key with others."""
     rng = np.random.default_rng(8)
     values = rng.choice([0.0, -0.0, np.nan, 1.0, -2.5], 600)
     left = pa.table({"key": rng.integers(0, 3, 200), "ts": rng.integers(0, 60, 200)})
@@ -425,7 +425,7 @@ def test_then_sees_the_rows(sides):
 
 def test_explain_tells_what_travels(sides):
     explain = tidegate.spark.explain
-    # Decimals are of no known size.
+    # Decimals have no known size.
     sides = [side.drop("price") for side in sides]
     text = explain(tidegate.spark.asof_join, *sides, **LAST, where="right.x > 3", how="inner")
     assert "asof_join (inner)" in text
@@ -486,13 +486,13 @@ def test_a_table_of_another_kind_is_refused(sides):
         tidegate.spark.asof_join(sides[0], SIDES[1], **LAST)
 
 
-# Without Spark: which rows a slice gets of others.
+# Without Spark: the rows that a slice receives from others.
 
 SLICES = Layout(5, (Bucket((0, 1, 2, 3, 4), (10, 20, 30, 40)),), "right", Reach(None, None))
 
 
 def places(times: list[int], reach: Reach) -> tuple[Slices, Slices]:
-    """The homes of rows of these times, and the slices within their reach."""
+    """Return the home slices of rows with these times, and the slices within their reach."""
     bucket = np.zeros(len(times), np.int64)
     spans = HOME, reach.right_span(copied=True)
     home, reached = (Slices(*SLICES.slices(bucket, np.array(times), one, None)) for one in spans)
@@ -523,7 +523,7 @@ def test_keys_do_not_hide_each_other():
 
 
 def drawn(rng: np.random.Generator) -> tuple[Layout, dict]:
-    """A layout of three buckets, cut and in pieces, and a query whose pairs it is for."""
+    """Draw a layout of three buckets with borders and pieces, and a query whose pairs it fits."""
     strategy = str(rng.choice(STRATEGIES))
     tolerance = None if rng.random() < 0.5 else int(rng.integers(0, 60))
     lower, upper = None if tolerance is None else -tolerance, tolerance
@@ -551,7 +551,7 @@ def drawn(rng: np.random.Generator) -> tuple[Layout, dict]:
 
 
 def batches(table: pa.Table, rng: np.random.Generator) -> list[pa.RecordBatch]:
-    """The rows in any order, the bucket and a hash behind each."""
+    """Return the rows in random order, with two more columns: the bucket and a hash."""
     table = table.take(pa.array(rng.permutation(table.num_rows)))
     buckets = (table["key"].to_numpy() % 3).astype(np.int32)
     hashes = rng.integers(-(2**62), 2**62, table.num_rows)

@@ -36,7 +36,7 @@ def spark():
 
 
 def table(seed: int, rows: int, payload: str) -> pa.Table:
-    """Half of the rows have one value, a tenth none, a tenth NaN where there is one."""
+    """Create rows; half have one value, a tenth null, and a tenth NaN if the type has it."""
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 1000, rows)
     values[rng.random(rows) < 0.5] = 500
@@ -65,7 +65,7 @@ def sides(spark):
 
 
 def counted(rows: pa.Table) -> Counter[str]:
-    """The rows with their number of times, in no order."""
+    """Count equal rows, regardless of their order."""
     return Counter(map(repr, rows.to_pylist()))
 
 
@@ -97,7 +97,7 @@ def test_rows_are_those_of_the_native_join(sides, how, partitions):
 @pytest.mark.parametrize("how", ["right", *more("full", "inner", "left", "semi", "anti")])
 def test_a_small_side_is_sent_whole(sides, how):
     query = {"on": "y", "within": 0.5, "how": how}
-    # The size of decimals is not known beforehand.
+    # The size of decimals is not known in advance.
     query["columns"] = ["y", "l"] if how in ("semi", "anti") else ["y", "l", "y_right", "r"]
     plan = tidegate.spark.explain(tidegate.spark.band_join, *sides, **query)
     assert ("is sent whole to every task" in plan) == (how != "full")
@@ -166,7 +166,7 @@ def test_a_value_with_half_of_the_rows_makes_no_task(spark, monkeypatch, how):
     found = tidegate.spark.band_join(*frames, **query, partitions=8, parallelism="value")
     found = found.withColumn("task", F.spark_partition_id()).toArrow()
     assert counted(found.drop_columns("task")) == counted(tidegate.band_join(*tables, **query))
-    # It is so in the tasks, too: none joins half of the rows.
+    # The tasks also divide the work: none joins half of the rows.
     counts = found["task"].value_counts().field("counts").to_pylist() if how == "left" else []
     assert all(count < rows * 0.3 for count in counts)
     text = tidegate.spark.explain(
@@ -258,7 +258,7 @@ def test_every_pair_meets_once_where_slices_have_pieces(left, right, width, coun
     assert len(bucket.partitions) >= len(bucket.borders) + 1
 
     def sent(side: int) -> list[list[int]]:
-        """The partitions that each row is sent to."""
+        """Return the partitions to which each row is sent."""
         names = ("key", "number", "bucket", "hash")
         number = range(len(sides[side]))
         bucket = np.zeros(len(sides[side]), np.int32)

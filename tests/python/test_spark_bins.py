@@ -1,6 +1,6 @@
-"""Spark's own join of equal keys and bins of time: the rows of the native join, and when it is it.
+"""Spark's own join of equal keys and time bins: the rows of the native join, and when it is used.
 
-The native join is compared with nested loops elsewhere, and here once more.
+Other tests compare the native join with nested loops, and this file does so once more.
 """
 
 import datetime as dt
@@ -44,7 +44,7 @@ def spark():
 
 
 def events(seed: int, rows: int, payload: str) -> pa.Table:
-    """Half of the rows on one key, a tenth on none; names that the plan itself might use."""
+    """Create rows, half with one key and a tenth without, and names that the plan might use."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, rows)
     keys[rng.random(rows) < 0.5] = 1
@@ -66,17 +66,17 @@ LEFT, RIGHT = events(1, 300, "u0"), events(2, 250, "first")
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    """Both tables, each in more Spark partitions than there are cores."""
+    """Return both tables, each in more Spark partitions than there are cores."""
     return tuple(spark.createDataFrame(t).repartition(3, "key").cache() for t in (LEFT, RIGHT))
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    """The rows with their number of times, in no order."""
+    """Count equal rows, regardless of their order."""
     return Counter(map(repr, table.to_pylist()))
 
 
 def binned(left, right, **query):
-    """The join by bins. Spark's plan of it has no row that goes to Python."""
+    """Join by bins. Spark's plan sends no rows to Python."""
     found = tidegate.spark.interval_join(left, right, **query, parallelism="bins")
     assert "InArrow" not in found._jdf.queryExecution().toString()
     return found
@@ -111,7 +111,7 @@ def test_rows_are_those_of_the_native_join(sides, monkeypatch, how, method, widt
 
 
 def at_least(bins: Bins, width: int) -> Bins:
-    """The bins with another width, which may not be less than an interval is long."""
+    """Return the bins with another width, which must be at least the length of an interval."""
     return Bins(**{**vars(bins), "width": max(width, bins.ends.reach)})
 
 
@@ -138,7 +138,7 @@ def test_any_bounds(sides, bounds, how, closed):
     same(binned(*sides, **query), **query)
 
 
-# Times of `test_clocks_and_zones` have no keys either.
+# The times in `test_clocks_and_zones` also have no keys.
 @of_campaigns
 @pytest.mark.parametrize("how", HOWS)
 def test_without_a_key(sides, how):
@@ -172,7 +172,7 @@ ENDS = [-(2**63), 1 - 2**63, -1, 0, 1, 2**63 - 2, 2**63 - 1]
     ansi=[True, False],
 )
 def test_no_sum_overflows(spark, bounds, how, ansi):
-    """In a session that wraps sums, and in one that raises."""
+    """Test a session whose sums wrap around, and one whose sums raise errors on overflow."""
     table = pa.table({"ts": ENDS, "row": range(len(ENDS))})
     query = {"on": "ts", "lower": bounds[0], "upper": bounds[1], "how": how}
     with spark_session.settings(spark, spark__sql__ansi__enabled=ansi):
@@ -348,15 +348,15 @@ def test_empty_sides(sides, empty, how):
     ],
 )
 def test_a_null_time_is_refused(spark, side, how, key):
-    """In any row, be its key null: Spark itself filters rows by what it infers of a condition."""
-    # Not as constants: Spark leaves out a row of these that it can tell to have no partner.
+    """A null time is refused even without a key, although Spark infers filters from conditions."""
+    # The rows are not constants: Spark removes constant rows that it knows to be unmatched.
     rows = [(None if key == "null" else int(key), None), (1, 1)]
     lacking, whole_side = (
         spark.createDataFrame(some, "k int, ts int") for some in (rows, [(1, 1)])
     )
     frames = (lacking, whole_side) if side == "left" else (whole_side, lacking)
     found = binned(*frames, on="ts", by="k", lower=0, upper=0, how=how)
-    # A side that is sent whole fails outside of what PySpark translates.
+    # A side that is sent whole fails outside the calls whose errors PySpark translates.
     failed = (PySparkException, Py4JJavaError)
     with pytest.raises(failed, match=rf"{side}: the time column 'ts' is null in a row"):
         found.collect()
@@ -421,7 +421,7 @@ def explained(frames, **query) -> str:
 
 @pytest.fixture
 def large(monkeypatch):
-    """Neither side is small."""
+    """Both sides are large."""
     monkeypatch.setattr(whole, "LIMIT", 10)
     monkeypatch.setattr(whole, "_SURE", -1)
 
@@ -516,7 +516,7 @@ ASKED = Asked(COLUMNS, measured=False, once=False)
 
 
 def sample(keys: int, *, hot: bool = False, span: int = 10**9, weight: float = 100.0) -> Sample:
-    """Rows of uniform times, of which each stands for `weight`."""
+    """Draw rows with uniform times, each of which represents `weight` rows."""
     rng = np.random.default_rng(7)
     drawn = []
     for _ in range(2):
@@ -553,7 +553,7 @@ def test_bins_are_wide_where_candidates_are_few():
 
 
 def test_bins_are_dear_where_a_key_has_many_rows():
-    """The interval is as long for all keys, so that a hot one has many candidates."""
+    """The interval has the same length for all keys, so a hot key has many candidates."""
     ends = Ends(-2_000_000, 2_000_000)
     even = costs(fitting(sample(1_000), "left", ends, COLUMNS), ASKED)
     hot = costs(fitting(sample(1_000, hot=True), "left", ends, COLUMNS), ASKED)
@@ -568,7 +568,7 @@ def test_a_limit_makes_native_calls_dearer():
 
 
 def test_left_rows_that_come_once_are_no_pairs():
-    """Of fifty pairs of a left row, one row comes back from Python."""
+    """Of a left row's fifty pairs, one row is returned from Python."""
     bins = fitting(sample(1_000), "right", Ends(-25_000_000, 25_000_000), COLUMNS)
     pairs, once = (costs(bins, Asked(COLUMNS, measured=True, once=once)) for once in (False, True))
     assert once.native < pairs.native / 4
@@ -594,7 +594,7 @@ def test_the_smaller_side_of_an_inner_join_is_copied(spark):
 
 @pytest.fixture
 def files(spark, sides, tmp_path):
-    """Wide rows of Parquet files, whose footers tell how many there are."""
+    """Write wide rows to Parquet files, whose footers contain the number of rows."""
     frames = []
     for name, frame in zip(("left", "right"), sides, strict=True):
         wide = frame.selectExpr("*", f"bin + 1 {name}1", f"bin + 2 {name}2")
@@ -633,17 +633,19 @@ def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch)
     monkeypatch.setattr(layout_costs, "_JOB", 0)
     left, right = files
     assert unsampled(files)
-    assert not unsampled(sides), "nobody knows how many rows there are"
-    assert not unsampled((left.where("bin > 3"), right)), "nor how many a filter leaves"
-    assert not unsampled(files, how="semi"), "a row that comes once may be compared with many"
+    assert not unsampled(sides), "the number of rows is unknown"
+    assert not unsampled((left.where("bin > 3"), right)), (
+        "the number of rows after a filter is unknown"
+    )
+    assert not unsampled(files, how="semi"), "a row that is returned once may be compared with many"
     narrow = [frame.select("key", "ts") for frame in files]
-    assert not unsampled(narrow), "to hand over little costs little"
+    assert not unsampled(narrow), "sending narrow rows is cheap"
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     for name, least in (("_ONE_TASK", 10), ("_HASHED", 0)):
         monkeypatch.setattr(driver_bins, name, least)
-        assert unsampled(files, looks=True), "settings tell that a task has more room"
+        assert unsampled(files, looks=True), "by the settings, a task has more memory"
     monkeypatch.setattr(driver_bins, "task_memory", lambda _: 0)
-    assert not unsampled(files), "a task may have no room for most of the rows"
+    assert not unsampled(files), "a task may lack memory for most of the rows"
 
 
 @pytest.mark.usefixtures("large")
@@ -660,7 +662,7 @@ def test_large_tables_of_many_keys_are_sampled(spark, files, tmp_path, monkeypat
 
 GIGABYTE = 1 << 30
 
-# Spark keeps these for itself.
+# Spark reserves this memory for itself.
 RESERVED = 300 << 20
 
 
@@ -716,7 +718,7 @@ def test_settings_tell_the_tasks_of_executors_that_join_later(settings, tasks):
 
 @pytest.mark.parametrize(("keys", "together"), [(10, True), (1_000, True), (100_000, False)])
 def test_rows_of_few_keys_lie_together(keys, together):
-    # One row of each key and then the next, such that six have one bin.
+    # The rows alternate between keys, so that six rows of a key share a bin.
     numbers = np.arange(10_000)
     bins = unseen((1e6, 1e6), "right", Ends(0, 4 * keys - 1))
     found = seen(bins, numbers % keys * 2**40, numbers)

@@ -1,4 +1,4 @@
-"""A small side that is sent whole: the same rows as the shuffled join, and when it is chosen."""
+"""A small side that is sent whole: the same rows as the shuffled join, and when it is used."""
 
 import datetime as dt
 
@@ -32,7 +32,7 @@ def spark():
 
 
 def events(seed: int, rows: int, payload: str) -> pa.Table:
-    """Half of the rows on one key, a tenth on none, in no order of time."""
+    """Create rows in no order of time, half with one key and a tenth without."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, rows)
     keys[rng.random(rows) < 0.5] = 1
@@ -52,7 +52,7 @@ TABLES = events(1, 300, "left_name"), events(2, 250, "right_name")
 
 @pytest.fixture(scope="module")
 def files(spark, tmp_path_factory):
-    """Both tables as Parquet, in several files each."""
+    """Write both tables to Parquet, in several files each."""
     frames = []
     for name, table in zip(("left", "right"), TABLES, strict=True):
         folder = tmp_path_factory.mktemp(name)
@@ -63,7 +63,7 @@ def files(spark, tmp_path_factory):
 
 
 def rows_of(table: pa.Table) -> list[str]:
-    """The rows as text, sorted."""
+    """Return the rows as strings, sorted."""
     return sorted(map(repr, table.to_pylist()))
 
 
@@ -184,10 +184,10 @@ def test_then_runs_in_the_task(files):
     assert found.agg(F.sum("rows")).first()[0] == expected
 
 
-# `test_spark` has the same of tasks that rows are shuffled to.
+# `test_spark` tests the same for tasks that receive shuffled rows.
 @of_campaigns
 def test_a_retried_task_gives_equal_rows(spark):
-    # A batch has 131,072 rows at most, and each of two tasks has half of the pairs.
+    # A batch has at most 131,072 rows, and each of two tasks has half of the pairs.
     rows = 520
     frame = spark.range(rows, numPartitions=2).selectExpr("id", "id % 10 as ts")
 
@@ -250,7 +250,7 @@ def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
         patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
         patched.setattr(whole, "LIMIT", exact)
         assert f"because    right has {exact:,} bytes, at most" in explained(files, **query)
-    # Spark was wrong, so that rows were collected in vain.
+    # Spark's estimate was wrong, so rows were collected without being used.
     for limit in (exact - 1, *more(100)):
         monkeypatch.setattr(whole, "LIMIT", limit)
         monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
@@ -270,7 +270,7 @@ def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):
 
 @pytest.fixture(scope="module")
 def numbers(spark, tmp_path_factory):
-    """Both tables without their texts, as files whose rows the footers tell: 16 bytes each."""
+    """Write both tables without their strings to files. By the footers, each row has 16 bytes."""
     frames = []
     for name, table in zip(("left", "right"), TABLES, strict=True):
         folder = tmp_path_factory.mktemp(f"{name}_numbers")
@@ -293,7 +293,7 @@ def test_rows_that_footers_tell_are_not_counted(numbers, monkeypatch):
         text = explained(numbers, **query)
         assert "because    right has 4,000 bytes, more than 3,999 bytes" in text
         assert "measure" not in text
-    # The rows that a filter leaves are counted.
+    # Rows that remain after a filter are counted.
     monkeypatch.setattr(whole, "LIMIT", 250 * 16 - 1)
     filtered = numbers[0], numbers[1].where("key = 5")
     assert "measure the right side" in explained(filtered, **query)
@@ -333,7 +333,7 @@ def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, functio
 
 @pytest.mark.parametrize("function", ["interval_join", *more("overlap_join")])
 def test_more_rows_of_files_are_sampled_to_be_divided(numbers, monkeypatch, function):
-    """So are rows without a key, and rows that come from no file."""
+    """Rows without a key, and rows that are not read from files, are also sampled."""
     query = {**NEAR, "how": "full"}
     if function == "overlap_join":
         query = {"on": ("ts", "ts"), "by": "key", "how": "full"}
@@ -374,7 +374,7 @@ def test_a_size_that_spark_does_not_know_is_taken_as_large(spark, files):
 
 
 class Remote:
-    """What Spark Connect has in place of a DataFrame or a session: neither a plan nor a context."""
+    """The stand-in for a DataFrame or session of Spark Connect, without a plan or a context."""
 
     def __getattr__(self, name: str) -> None:
         raise PySparkAttributeError(name)
@@ -391,7 +391,7 @@ def test_nested_columns_are_not_counted(spark):
     query = {"on": "ts", "lower": 0, "upper": 0}
     assert "size is not known in advance" in explained((nested, nested), **query)
     plain = explained((nested, nested), **query, columns=["ts", "items"])
-    assert "right is sent whole" in plain, "a column that does not travel has no size"
+    assert "right is sent whole" in plain, "the size of a column that is not sent does not count"
 
 
 def test_a_full_join_cannot_be_asked_to_broadcast(files):

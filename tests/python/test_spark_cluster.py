@@ -1,12 +1,11 @@
-"""A standalone cluster on this machine, of whose processes some are killed.
+"""A standalone cluster on this machine, some of whose processes are killed.
 
-What `local[*]` cannot show: tasks in other processes than the driver, which get the plan and the
-broadcast side over the network; executors that take rows with them when they go; and a whole worker
-that goes with its executor, so that the other one goes on from the checkpoint. One application does
-all that the tests look at, since to start one takes longer than its queries.
+The tests cover what `local[*]` does not. Tasks outside the driver's process receive the plan and
+the broadcast side over the network. A lost executor loses its rows. If a worker is lost together
+with its executor, the other worker resumes from the checkpoint. One application runs everything
+that the tests check, because starting one takes longer than its queries.
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ QUERIES = streaming_query.tried("aggregate")
 
 @pytest.fixture(scope="module")
 def left_by(tmp_path_factory) -> Iterator[Callable[[str], Path]]:
-    """The application has run; give what a part of it has left."""
+    """Run the application, and return a function that gives the output folder of a part."""
     folder = tmp_path_factory.mktemp("cluster")
     with standalone.cluster(folder, workers=2) as address:
         yield cluster.ran(folder, address, PARALLELISMS, QUERIES)
@@ -37,12 +36,7 @@ def left_by(tmp_path_factory) -> Iterator[Callable[[str], Path]]:
 
 def test_the_example_of_the_manual_needs_no_more_than_the_address_of_a_cluster(left_by):
     printed = left_by("example.txt").read_text()
-    # Spark's own averages differ in their last digits, as it adds up what comes first.
-    found, expected = (
-        re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, cluster.manual("text"))
-    )
-    assert found == expected
-    assert len(found) == 9
+    assert printed.strip() == cluster.manual("text").strip()
 
 
 @pytest.mark.parametrize("parallelism", PARALLELISMS)

@@ -1,4 +1,4 @@
-"""The settings that `tidegate.spark.configure` makes, in a session of its own for each test."""
+"""The settings that `tidegate.spark.configure` makes, in a separate session for each test."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect, against a server: the rows of the native calls."""
+"""Sessions of Spark Connect with a server: the rows of the native calls."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ LEFT, RIGHT = rows(1, 500, "a"), rows(2, 400, "b")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The application has run, in a process whose Spark is Spark Connect's."""
+    """Run the application in a process that uses Spark Connect, and return its output folder."""
     folder = tmp_path_factory.mktemp("connect")
     pq.write_table(LEFT, folder / "left.parquet")
     pq.write_table(RIGHT, folder / "right.parquet")

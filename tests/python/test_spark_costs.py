@@ -1,7 +1,7 @@
-"""The forms of a join on Spark: which one costs least, and that the rows are the same in each.
+"""The forms of a join on Spark: the cheapest one is chosen, and all forms have the same rows.
 
-Statistics that lead to a form are given here: how many rows a side is said to have, and how many
-rows each row of a sample stands for. The rows that are joined are few.
+The tests set the statistics that determine the form: the number of rows of a side, and how many
+rows each row of a sample represents. Few rows are actually joined.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ def spark():
 
 
 class Work:
-    """What bins do, in numbers that are given."""
+    """The work of a join by bins, with given numbers."""
 
     def __init__(self, rows: float, pairs: float, candidates: float | None = None) -> None:
         self.rows, self.pairs = rows, pairs
@@ -62,7 +62,7 @@ class Work:
 
 
 def form(left: float, right: float, pairs: float, tasks: int = 4, **more: float) -> str:
-    """The form of a join whose right side is small."""
+    """Return the form of a join whose right side is small."""
     small = Small(RIGHT, (left, right), tasks)
     return costs(Work(left + right, pairs, **more), ASKED, small).cheapest
 
@@ -144,12 +144,12 @@ def test_equal_keys_and_no_others_have_one_number(by):
     assert len(found) == len({key for key, _ in found}) == len({number for _, number in found})
 
 
-# Statistics of files.
+# File statistics.
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Five files of 50,000 rows that are much alike, in a folder whose name has to be escaped."""
+    """Write five similar files of 50,000 rows in a folder whose name must be escaped."""
     path = tmp_path_factory.mktemp("much alike %")
     for part in range(5):
         times = np.arange(50_000) + part * 50_000
@@ -187,7 +187,7 @@ def test_the_rows_beside_a_small_side_are_those_of_files(spark, folder):
     plan = Plan.of(spark.read.parquet(str(folder)), right, query)
     rows = rows_beside(plan, Whole(RIGHT, TABLES[1])).rows
     assert rows == (pytest.approx(250_000, rel=0.05), TABLES[1].num_rows)
-    # Of no files, Spark knows bytes: fewer rows are told of fewer columns.
+    # Without files, Spark estimates bytes, so fewer columns reduce the estimated number of rows.
     plan = Plan.of(spark.createDataFrame(TABLES[0]), right, query)
     left, _ = rows_beside(plan, Whole(RIGHT, TABLES[1])).rows
     assert 0 < left < 1_000
@@ -207,7 +207,7 @@ def test_a_file_that_is_gone_is_taken_by_its_bytes(spark, tmp_path):
 
 
 def table(seed: int, rows: int, names: tuple[str, str, str, str]) -> pa.Table:
-    """A key, which a tenth of the rows lack and half share, a start, an end, and a number."""
+    """Create keys, null in a tenth of the rows and equal in half, starts, ends and numbers."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, rows)
     keys[rng.random(rows) < 0.5] = 1
@@ -240,9 +240,9 @@ def counted(rows: pa.Table) -> Counter[str]:
 
 
 def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float = 1) -> None:
-    """Have the planner believe in other sizes: `rows` and `tasks` of the side that is not small.
+    """Make the planner assume other sizes: `rows` and `tasks` of the side that is not small.
 
-    A row of a sample stands for `times` as many rows as it does.
+    A sampled row represents `times` as many rows as usual.
     """
 
     def beside(_, whole):
@@ -261,8 +261,8 @@ def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float
     monkeypatch.setattr(route, "rows_beside", beside)
     monkeypatch.setattr(division, "sampled", heavier)
     monkeypatch.setattr(overlap, "sampled", heavier)
-    # All of these few rows are drawn. As many as they stand for would be hashed in more than two
-    # tasks.
+    # All of these few rows are sampled. The number of rows that they represent would be hashed in
+    # more than two tasks.
     for module in (division, overlap):
         monkeypatch.setattr(module, "FRACTION", 1.0)
     monkeypatch.setattr(driver_bins, "_HASHED", 1 << 40)
@@ -276,7 +276,7 @@ STATISTICS = {
 
 
 def taken(frames, function: str, **query) -> tuple[str, pa.Table]:
-    """What is explained of a join, and its rows."""
+    """Return the explanation of a join, and its rows."""
     query = QUERIES[function] | query
     join = getattr(tidegate.spark, function)
     return tidegate.spark.explain(join, *frames, **query), join(*frames, **query).toArrow()
@@ -320,7 +320,7 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, case, form):
 
 
 def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch):
-    """A side that was said to be large is sampled, and the small one is sent whole after all."""
+    """A side that was assumed to be large is sampled, and the small side is then sent whole."""
     said(monkeypatch, rows=1e9)
     join, query = tidegate.spark.interval_join, QUERIES["interval_join"]
     text = tidegate.spark.explain(join, *frames, **query)
@@ -342,7 +342,7 @@ def test_a_side_that_was_asked_to_be_whole_is_not_weighed(frames, monkeypatch):
     assert "costs" not in text
 
 
-# The guess before there is a sample.
+# The estimate before sampling.
 
 
 def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -380,7 +380,7 @@ def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monke
         sample = Sample(*drawn(1_000, 1), *drawn(20_000, 2), 100.0)
         return driver_bins.weighed(plan, sample)[1].bins
 
-    # At least the larger side, of some columns, is not shuffled.
+    # The saving is at least the shuffle of the larger side's columns.
     assert bins("broadcast") < bins("shuffle_hash") - 1e-9 * 100 * 100_000
 
 

@@ -1,7 +1,7 @@
 """Interval joins of DataFrames with ends from columns: the rows of `tidegate.interval_join`.
 
-Where the intervals of rows start and end is tried without Spark. On Spark, each query has many
-random cases at once, told apart by a further key.
+The starts and ends of rows' intervals are tested without Spark. On Spark, each query tests many
+random cases together, which differ in an additional key.
 """
 
 import itertools
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 FIXED = [None, -3, 0, 4]
 OF_ROWS = ["left.near", "-left.near", "right.near", "-right.near", "right.far - right.near"]
 times = st.one_of(st.integers(-20, 20), st.sampled_from([-(2**63), 2**63 - 1]))
-# Their differences and their negatives are integers of 64 bits.
+# Their differences and negatives are 64-bit integers.
 distances = st.one_of(st.none(), st.integers(-9, 9), st.sampled_from([10 - 2**63, 2**63 - 10]))
 sides = st.lists(st.tuples(times, distances, st.integers(0, 9)), max_size=12)
 
 
 def rows(drawn, payload: str) -> pa.Table:
-    """The drawn rows: times, distances that may be null, and distances that are not."""
+    """The drawn rows: times, nullable distances, and non-null distances."""
     columns = zip(*drawn, strict=True) if drawn else ([], [], [])
     arrays = [pa.array(column, pa.int64()) for column in columns]
     return pa.table([*arrays, pa.array(range(len(drawn)))], names=["ts", "near", "far", payload])
@@ -78,7 +78,8 @@ def test_rows_pair_only_where_their_intervals_overlap(left, right, lower, upper,
         assert all(start <= end for start, end in zip(starts, ends, strict=True))
     if any("left" in end for end in computed) and any("right" in end for end in computed):
         return
-    # A row that matches nothing has its own time, and others have all their partners but no more.
+    # The interval of an unmatched row is its own time. That of a matched row covers exactly its
+    # partners.
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     assert {(l, r) for l, r in overlaps if l in matched[0] and r in matched[1]} == pairs  # noqa: E741
 
@@ -97,7 +98,7 @@ def test_intervals_of_rows_with_other_columns_are_refused():
 
 
 def random_cases(seed: int, payload: str) -> pa.Table:
-    """Cases of few rows: ends that are null, at once, far away and on the wrong side; ties."""
+    """Create cases of few rows: ends that are null, equal, far away or on the wrong side; ties."""
     every = []
     for case in range(campaign.tries(30)):
         draw = random.Random(f"{campaign.SEED} {seed} {case}")  # noqa: S311 - for tests
@@ -120,11 +121,11 @@ def spark():
 
 @pytest.fixture(scope="module")
 def frames(spark):
-    """Both tables, each in more Spark partitions than there are cores."""
+    """Return both tables, each in more Spark partitions than there are cores."""
     return tuple(spark.createDataFrame(table).repartition(3).cache() for table in (LEFT, RIGHT))
 
 
-# Each with the same in Spark's words.
+# Each pair of ends with the same condition in Spark SQL.
 ENDS = {
     "left": ((-3, tidegate.left.near), "r.ts - l.ts between -3 and l.near"),
     "right": (("-right.near", "right.far"), "r.ts - l.ts between -r.near and r.far"),
@@ -135,7 +136,7 @@ ENDS = {
 
 
 def counted(table: pa.Table) -> list[str]:
-    """The rows in one order."""
+    """Sort the rows."""
     return sorted(map(repr, table.to_pylist()))
 
 
@@ -160,7 +161,7 @@ def test_rows_are_those_of_tables(frames, ends, how, parallelism, by):
     assert counted(found.toArrow()) == counted(tidegate.interval_join(LEFT, RIGHT, **query))
 
 
-# The native join is compared with nested loops elsewhere.
+# Other tests compare the native join with nested loops.
 @of_campaigns
 @grid(
     ends=["crossed", "left", "right", "both", "half"],
@@ -168,7 +169,7 @@ def test_rows_are_those_of_tables(frames, ends, how, parallelism, by):
 )
 def test_rows_are_those_of_sparks_own_loop(frames, ends, how):
     (lower, upper), condition = ENDS[ends]
-    # Spark sees no equal keys in this, so that it compares each two rows.
+    # Spark finds no equal keys in this condition, so it compares all pairs.
     condition = (
         f"l.case <= r.case and r.case <= l.case and l.k <= r.k and r.k <= l.k and {condition}"
     )
@@ -193,7 +194,7 @@ def test_without_a_key_and_aggregates_of_partners(frames):
 
 @grid(end=["right.near", *more("left.near")], how=["left", *more("inner")])
 def test_slices_of_time_copy_the_rows_near_their_ends(spark, end, how):
-    """Not all rows of a side: each row has an interval of its own."""
+    """Each row has its own interval, so not all rows of a side are copied."""
     draw = random.Random(5)  # noqa: S311 - for tests
     sides = []
     for payload in "lr":

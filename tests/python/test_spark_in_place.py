@@ -1,6 +1,6 @@
 """Joins of two sides that Spark has partitioned by their keys: one pass, the native join's rows.
 
-The native join is compared with nested loops elsewhere, and with Spark's own join here.
+Other tests compare the native join with nested loops, and this file compares it with Spark's join.
 """
 
 import datetime as dt
@@ -40,7 +40,7 @@ def spark():
 
 
 def events(seed: int, rows: int, **payload: pa.Array) -> pa.Table:
-    """Half of the rows on one key, a tenth on none, and names that the plan itself uses."""
+    """Create rows, half with one key and a tenth without, and names that the plan itself uses."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 9, rows)
     keys[rng.random(rows) < 0.5] = 1
@@ -61,21 +61,21 @@ RIGHT = events(2, 250, k0=pa.array(np.arange(250) / 7), u0=pa.array([[row] for r
 
 
 def bucketed(frame: DataFrame, folder, name: str, *keys: str, buckets: int = 3) -> DataFrame:
-    """The rows in a table with buckets."""
+    """Write the rows to a table with buckets."""
     writer = frame.write.option("path", str(folder / name)).mode("overwrite")
     writer.bucketBy(buckets, *keys).saveAsTable(name)
     return frame.sparkSession.table(name)
 
 
 def counting(frame: DataFrame, key: str) -> DataFrame:
-    """The rows after a window by key, for which Spark shuffles them."""
+    """Apply a window by key, for which Spark shuffles the rows."""
     rows = frame.withColumn("rows", F.count("*").over(Window.partitionBy(key)))
     return rows.where("rows > 0").drop("rows")
 
 
 @pytest.fixture(scope="module")
 def ways(spark, tmp_path_factory):
-    """Both sides in each way in which Spark may have partitioned them."""
+    """Return both sides for each way in which Spark may have partitioned them."""
     folder = tmp_path_factory.mktemp("buckets")
     left, right = (spark.createDataFrame(table) for table in (LEFT, RIGHT))
     found = {
@@ -92,19 +92,19 @@ def ways(spark, tmp_path_factory):
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    """The rows with their number of times, in no order."""
+    """Count equal rows, regardless of their order."""
     return Counter(map(repr, table.to_pylist()))
 
 
 def joined(sides, function="interval_join", **query) -> DataFrame:
-    """A join that leaves rows in their partitions, as its plan says: Python is called once."""
+    """Join with rows that stay in their partitions; the plan calls Python once."""
     found = getattr(tidegate.spark, function)(*sides, **{"parallelism": "key", **query})
     assert passes(found) == ["tidegate_join"]
     return found
 
 
 def passes(found: DataFrame) -> list[str]:
-    """The functions of Python in the physical plan."""
+    """Return the Python functions in the physical plan."""
     plan = found._jdf.queryExecution().sparkPlan().toString()
     return [
         line.partition("MapInArrow ")[2].partition("(")[0]
@@ -136,7 +136,7 @@ def test_explain_says_that_rows_stay(ways, way):
     assert STAYS in tidegate.spark.explain(join, *ways[way], **NEAR, parallelism="key")
 
 
-# `test_spark` compares a join whose rows travel.
+# `test_spark` compares a join whose rows are sent.
 @of_campaigns
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 def test_rows_are_those_of_sparks_own_join(ways, how):
@@ -151,7 +151,7 @@ def test_rows_are_those_of_sparks_own_join(ways, how):
 
 @grid(way=["windows", *more("buckets", "cached", "shuffled")], how=["full", *more("inner")])
 def test_adaptive_plans_that_are_compiled_give_the_same_rows(spark, ways, way, how):
-    """Spark puts partitions together then, of the sides of `windows`."""
+    """With these settings, Spark merges partitions of the `windows` sides."""
     with spark_session.settings(
         spark,
         spark__sql__adaptive__enabled=True,
@@ -160,7 +160,7 @@ def test_adaptive_plans_that_are_compiled_give_the_same_rows(spark, ways, way, h
         spark__sql__shuffle__partitions=20,
     ):
         query = {**NEAR, "how": how}
-        # The sides are planned anew, by these settings.
+        # These settings create new plans for the sides.
         sides = [rows.select("*") for rows in ways[way]]
         found = joined(sides, **query)
         same(found, **query)
@@ -305,7 +305,7 @@ def test_a_number_of_partitions_that_sides_do_not_have(ways):
 
 
 def test_a_union_that_keeps_no_partitions(spark, ways):
-    """Spark 4.0 has none that does, and a setting of later versions says so, too."""
+    """Spark 4.0 has no union that keeps partitions, and a setting of later versions prevents it."""
     with spark_session.settings(spark, spark__sql__unionOutputPartitioning=False):
         sides = [rows.select("*") for rows in ways["buckets"]]
         found = tidegate.spark.interval_join(*sides, **NEAR, parallelism="key")
@@ -332,7 +332,7 @@ def test_a_null_time_is_found_by_the_task_that_meets_it(spark):
         joined(sides, **NEAR).toArrow()
 
 
-# The choice.
+# The choice
 
 
 ASKED = Asked(Width(4, 4, 8), measured=False, once=False)
@@ -353,7 +353,7 @@ def test_the_cheapest_of_all_forms():
 
 
 def weighed(monkeypatch, times: float) -> None:
-    """Have a row of a sample of all rows stand for so many, so that no side is small."""
+    """Let each sampled row represent `times` as many rows, so that no side is small."""
     sampled = division.sampled
 
     def heavier(*arguments):
@@ -369,7 +369,7 @@ def weighed(monkeypatch, times: float) -> None:
 
 @functools.cache
 def even(spark, *, hot: bool = False):
-    """Two sides of 40 even keys, or of one hot key, in four partitions."""
+    """Create two sides with 40 evenly distributed keys, or one hot key, in four partitions."""
     keys = np.full(400, 7) if hot else np.arange(400) % 40
     table = pa.table({"key": keys, "ts": np.arange(400), "end": np.arange(400) + 3})
     return table, [spark.createDataFrame(table).repartition(4, "key").cache() for _ in range(2)]
@@ -412,8 +412,8 @@ def test_auto_shuffles_rows_of_a_hot_key_and_rows_that_fill_a_worker(spark, monk
     _, sides = even(spark, hot=True)
     assert STAYS not in tidegate.spark.explain(tidegate.spark.interval_join, *sides, **query)
     _, sides = even(spark)
-    # In `test_auto_leaves_rows_of_even_keys_where_they_are`, a tenth of these rows stay. Of all, a
-    # task would have more than a worker should hold.
+    # In `test_auto_leaves_rows_of_even_keys_where_they_are`, only a tenth of these rows stay. With
+    # all rows, a task would hold more than a worker should.
     weighed(monkeypatch, 10)
     assert STAYS not in tidegate.spark.explain(tidegate.spark.interval_join, *sides, **query)
 
@@ -429,7 +429,7 @@ def test_auto_shuffles_few_rows_that_are_in_many_partitions(spark, monkeypatch):
 
 
 def test_auto_shuffles_rows_that_are_partitioned_by_one_of_two_keys(spark, monkeypatch):
-    """The sample has a hash of both, and so cannot tell how even one of them is."""
+    """The sample has a hash of both keys, so it does not show how one of them is distributed."""
     weighed(monkeypatch, 10_000)
     _, sides = even(spark)
     query = {"on": "ts", "by": ["key", "end"], "lower": -300, "upper": 300, "how": "full"}
@@ -447,11 +447,11 @@ def test_nothing_runs_to_see_how_rows_are_partitioned(spark, ways):
         spark.sparkContext.setJobGroup("", "")
 
 
-# The task, without Spark.
+# The task, without Spark
 
 
 class Pairs:
-    """A native call that gives both of its tables."""
+    """A native call that returns both of its tables."""
 
     def run(self, left: pa.Table, right: pa.Table):
         yield left, right

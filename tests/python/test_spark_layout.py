@@ -1,6 +1,6 @@
 """The partitions of each row: the halo argument of `tidegate.spark.layout`, against brute force.
 
-No Spark here: the layouts are drawn at random and every pair of rows is tried.
+Spark is not used: the layouts are drawn at random, and every pair of rows is tested.
 """
 
 import math
@@ -20,13 +20,13 @@ bounds = st.one_of(st.none(), st.integers(-60, 60))
 
 
 def sample_of(left: list[int], right: list[int]) -> Sample:
-    """A sample of one key that is all of the rows."""
+    """Create a sample of one key that contains all rows."""
     arrays = [np.array(rows, dtype=np.int64) for rows in (left, right)]
     return Sample(np.zeros_like(arrays[0]), arrays[0], np.zeros_like(arrays[1]), arrays[1], 1.0)
 
 
 def slices(bucket: Bucket, time: int, span: Span) -> range:
-    """The slices that a row is sent to."""
+    """Return the slices to which a row is sent."""
     [first], [last] = bucket.slices(np.array([time]), span)
     return range(first, last + 1)
 
@@ -105,7 +105,7 @@ def test_the_sample_is_measured_as_it_is_sent(left, right, count):
     sent = []
     for side, span in ((left, layout.left_span), (right, layout.right_span)):
         rows = np.array(side, dtype=np.int64)
-        # As the sample has them, hashes only matter for the pieces that rows at home go to.
+        # Hashes only determine the pieces to which rows at home are sent, as in a sample.
         firsts, lasts = bucket.slices(rows, span, np.arange(len(rows)))
         for first, last in zip(firsts, lasts, strict=True):
             sent += [bucket.partitions[piece] for piece in range(first, last + 1)]
@@ -115,7 +115,7 @@ def test_the_sample_is_measured_as_it_is_sent(left, right, count):
 
 @pytest.fixture
 def skewed() -> Sample:
-    """Ten thousand rows a side, half of them on one key."""
+    """Draw ten thousand rows per side, half of them with one key."""
     rng = np.random.default_rng(7)
     columns = []
     for _ in range(2):
@@ -136,7 +136,7 @@ def test_a_hot_key_is_cut_until_no_partition_has_more_than_its_share(skewed, par
 
 @pytest.mark.parametrize("division", ["auto", "hybrid"])
 def test_buckets_of_which_the_sample_has_no_row_are_spread(division):
-    """A sample that has a few rows a bucket; the next rows of the same keys say what tasks get."""
+    """A sample has few rows per bucket, and later rows of the same keys show the tasks' load."""
     rng = np.random.default_rng(8)
     partitions = 500
 
@@ -145,7 +145,7 @@ def test_buckets_of_which_the_sample_has_no_row_are_spread(division):
         for _ in range(2):
             hashes = rng.integers(-(2**63), 2**63 - 1, rows)
             times = rng.integers(0, 10**9, rows)
-            # A key that is heavy at one time, which no border cuts.
+            # A key that is heavy at one time, so that no border cuts it.
             is_heavy = rng.random(rows) < 0.03
             hashes[is_heavy], times[is_heavy] = 12345, 500
             columns += [hashes, times]
@@ -168,7 +168,7 @@ def test_counts_that_chance_does_not_explain_stay():
     counts = np.array([100, 2, 3, 1, 2, 2, 0, 3] * 10)
     found = likely(counts)
     assert np.all(found[::8] == 100)
-    # The others vary less than by chance.
+    # The other counts vary less than chance would explain.
     assert np.allclose(found.reshape(10, 8)[:, 1:], 13 / 7)
 
 
@@ -224,7 +224,7 @@ def test_a_row_at_home_goes_to_the_piece_of_its_hash_and_a_copy_to_all_pieces():
     assert home == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
     copies = placed(bucket.slices(times, Span(-10, 10, copied=True), hashes))
     assert copies == [(0, 3), (0, 3), (0, 3), (0, 4), (3, 4)]
-    # Who asks without hashes asks for slices.
+    # Without hashes, the result consists of slices.
     assert placed(bucket.slices(times, Span(0, 10, copied=True))) == [
         (0, 1),
         (0, 1),

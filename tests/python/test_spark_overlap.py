@@ -1,6 +1,6 @@
 """The overlap join of DataFrames: the rows of `tidegate.overlap_join`.
 
-What tasks do with rows is tried without Spark, on random tables; the rest with one session.
+The work of tasks is tested without Spark, on random tables; the other tests share one session.
 """
 
 import datetime as dt
@@ -49,7 +49,7 @@ AGGS = {
 
 
 def intervals(seed: int, rows: int, names: tuple[str, str, str], until: int = 3_000) -> pa.Table:
-    """Half of the rows on one key, a tenth on none, a tenth at one time, and some long rows."""
+    """Create rows: half have one key, a tenth none, a tenth one time, and some are long."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, rows)
     keys[rng.random(rows) < 0.5] = 1
@@ -79,17 +79,17 @@ def spark():
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    """Both tables, each in more Spark partitions than there are cores."""
+    """Return both tables, each in more Spark partitions than there are cores."""
     return tuple(spark.createDataFrame(table).repartition(3).cache() for table in TABLES)
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    """The rows with their number of times, in no order."""
+    """Count equal rows, regardless of their order."""
     return Counter(map(repr, table.to_pylist()))
 
 
 def by_value(right: pa.Table) -> pa.Table:
-    """The right rows in the order that ties are decided by."""
+    """Sort the right rows in the order that decides ties."""
     return Order("from", TimeAxis(days=False), by_number=False).put(right)
 
 
@@ -103,11 +103,11 @@ def same(found, tables=TABLES, **query) -> None:
     assert counted(rows) == counted(expected)
 
 
-# Without Spark.
+# Without Spark
 
 
 def sample(tables: tuple[pa.Table, pa.Table], *, keyed: bool) -> Sample:
-    """A sample that is all rows which have a start and an end."""
+    """Create a sample that contains all rows with a start and an end."""
     found, longest = [], []
     for table, (start, end) in zip(tables, ON, strict=True):
         rows = table.filter(pa.compute.is_valid(pa.compute.add(table[start], table[end])))
@@ -119,7 +119,7 @@ def sample(tables: tuple[pa.Table, pa.Table], *, keyed: bool) -> Sample:
 
 
 def bucket(row: dict, names: tuple[str, str], layout: OverlapLayout, *, keyed: bool) -> int:
-    """The bucket of a row as the plan computes it, and a place for a row that matches nothing."""
+    """Return the bucket of a row as the plan computes it, or a place for an unmatchable row."""
     needed = [row[name] for name in (*names, *(["key"] if keyed else []))]
     if None in needed:
         return -1 - hash(str(row)) % len(layout.partition_of)
@@ -129,7 +129,7 @@ def bucket(row: dict, names: tuple[str, str], layout: OverlapLayout, *, keyed: b
 def through_tasks(
     tables: tuple[pa.Table, pa.Table], query: dict, layout: OverlapLayout, *, keyed: bool
 ) -> pa.Table:
-    """The join as tasks do it."""
+    """Run the join as tasks do."""
     packs = []
     for side, (table, names) in enumerate(zip(tables, ON, strict=True)):
         places = [bucket(row, names, layout, keyed=keyed) for row in table.to_pylist()]
@@ -224,7 +224,7 @@ def test_tasks_aggregate_all_partners_of_a_row(seed, partitions, how):
     assert counted(found) == counted(tidegate.overlap_join(*tables, **query))
 
 
-# On Spark.
+# On Spark
 
 
 @grid(
@@ -241,7 +241,7 @@ def test_rows_are_those_of_the_native_join(sides, how, parallelism, closed, leas
     same(found, **query)
 
 
-# Rows of `test_a_date_is_its_midnight` have no key either.
+# `test_a_date_is_its_midnight` also joins rows without a key.
 def random_cases(side: int, payload: str) -> pa.Table:
     """Return small random cases, each with its own key, with nested, equal, empty and long rows."""
     every = []
@@ -276,7 +276,7 @@ def own_loop(frames, how: str, closed: str, least: int):
     return found
 
 
-# The native join is compared with nested loops elsewhere.
+# Other tests compare the native join with nested loops.
 @of_campaigns
 @grid(
     how=["left", "inner", "right", "full", "semi", "anti"],
@@ -329,7 +329,7 @@ def test_points_in_intervals(spark, sides, how, parallelism):
 
 
 def with_times(frame, kind: str):
-    """The DataFrame with its times as this kind: of Arrow, Spark takes all for times of a zone."""
+    """Cast the DataFrame's times to this type, because Spark reads Arrow's times as zoned ones."""
     times = {"start", "end", "from", "to", "ts"} & {*frame.columns}
     if kind != "timestamp_ntz":
         return frame
@@ -434,7 +434,7 @@ def test_explain_tells_the_slices(sides):
 
 
 def jobs(spark, sides, **arguments) -> list[str]:
-    """What the jobs are called that planning runs."""
+    """Return the descriptions of the jobs that planning runs."""
     tracker = spark.sparkContext._jsc.sc().statusStore()
     before = tracker.jobsList(None).size()
     arguments = {"on": ON, **arguments}
@@ -467,13 +467,13 @@ def test_a_start_after_its_end(spark, sides):
         found = tidegate.spark.overlap_join(sides[0], right, on=ON, **arguments, partitions=2)
         with pytest.raises(PySparkException, match=message):
             found.count()
-    # Of the side that stays in its partitions.
+    # The wrong row can be on the side that stays in its partitions.
     found = tidegate.spark.overlap_join(
         right, sides[0], on=ON[::-1], how="left", parallelism="broadcast"
     )
     with pytest.raises(PySparkException, match=message.replace("right", "left")):
         found.count()
-    # Also of a row without a key, which can have no partner.
+    # The wrong row can also lack a key, so that it has no partner.
     alone = spark.createDataFrame(
         [(None, 5, 4, 0, 0.0)], "key long, `from` long, to long, r long, w double"
     )

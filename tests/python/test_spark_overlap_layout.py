@@ -1,6 +1,6 @@
-"""The partitions of rows with a start and an end, against brute force: no Spark here.
+"""The partitions of rows with a start and an end, compared with brute force, without Spark.
 
-Layouts are chosen for random rows, or drawn at random, and every pair of rows is tried.
+Layouts are chosen for random rows or drawn at random, and every pair of rows is tested.
 """
 
 from itertools import product
@@ -44,7 +44,7 @@ def rows(side: list[tuple[int, tuple[int, int]]]) -> Side:
 
 
 def longest(side: Side) -> int:
-    """As the driver knows it: the most that 64 bits can say, if a row is longer."""
+    """Return the longest row as the driver computes it, limited to the range of 64 bits."""
     found = [int(end) - int(start) for start, end in zip(side.starts, side.ends, strict=True)]
     return min(ENDS.max, max([0, *found]))
 
@@ -54,7 +54,7 @@ def of_layout(layout: OverlapLayout, of: Side) -> Rows:
 
 
 def placed(layout: OverlapLayout, side: int, of: Side, most: int | None = None) -> list[dict]:
-    """For each row, the partitions that it goes to, and whether it is a copy there."""
+    """Return the partitions of each row, with whether the row is a copy there."""
     found: list[dict[int, bool]] = [{} for _ in of.hashes]
     hashes = np.arange(len(of.hashes)) * 31 + 5
     for sent in layout.places(side, of_layout(layout, of)._replace(hashes=hashes), most):
@@ -66,12 +66,12 @@ def placed(layout: OverlapLayout, side: int, of: Side, most: int | None = None) 
 
 
 def reported(layout: OverlapLayout, kept: str, left: dict, right: dict) -> list[int]:
-    """The partitions that report a pair of rows which go to these."""
+    """Return the partitions that report a pair of rows sent to these partitions."""
     both = left.keys() & right.keys()
     if kept == "both":
         return [partition for partition in both if not left[partition]]
     if kept == "either" and layout.reports_at_home:
-        # The two joins of a partition, as `OverlapTask` runs them.
+        # The two joins of a partition, as in `OverlapTask`
         joins = [(False, None), (True, False)]
         return [
             partition
@@ -82,7 +82,7 @@ def reported(layout: OverlapLayout, kept: str, left: dict, right: dict) -> list[
 
 
 def check(layout: OverlapLayout, kept: str, left: Side, right: Side) -> None:
-    """Each pair is reported once, and rows that are kept have all of their partners at home."""
+    """Check that each pair is reported once, and that kept rows have all partners at home."""
     sent = [placed(layout, side, of) for side, of in ((LEFT, left), (RIGHT, right))]
     again = [placed(layout, side, of, 3) for side, of in ((LEFT, left), (RIGHT, right))]
     assert again == sent
@@ -123,7 +123,7 @@ cuts = st.lists(times, max_size=4, unique=True).map(sorted)
 
 @st.composite
 def layers(draw: st.DrawFn, kept: str, of: tuple[int, int], partitions: int) -> tuple[Layer, ...]:
-    """Layers at random, in any partitions; the last of a side is for its longest rows."""
+    """Draw random layers in any partitions; the last one of a side is for its longest rows."""
 
     def cut(*, pieces: bool) -> Bucket:
         borders = draw(cuts)
@@ -211,7 +211,7 @@ def test_a_row_is_sent_to_a_partition_once_and_at_home_where_it_is():
 
 
 def sample(count: int, share: float, tied: int | None = None) -> Sample:
-    """Short rows, of which a share is a thousand times as long; most of a tied side at one time."""
+    """Draw short rows, a share of them 1000 times as long; a tied side has mostly one time."""
     made = []
     for seed in (1, 2):
         rng = np.random.default_rng(seed)
@@ -238,7 +238,7 @@ def test_long_rows_that_are_kept_have_a_layer_of_their_own():
     short, long = found.layers[0]
     assert short.longest < 10**6 < long.longest == drawn.longest[LEFT]
     assert found.sent <= 2.2 * found.rows
-    # With one layer, each right row would go to a fifth of all slices more.
+    # With one layer, each right row would be sent to an additional fifth of all slices.
     [one] = lengths._kept(drawn, 16, LEFT).__next__()
     alone = lengths.measured(OverlapLayout.of(16, [(one,)]), drawn)
     assert found.cost < alone.cost

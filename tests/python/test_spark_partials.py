@@ -1,7 +1,7 @@
-"""Right rows that are combined on their way: the rows of the native join, whatever is combined.
+"""Right rows that are combined before they are sent: the rows of the native join.
 
-Most tests run what the tasks of Spark run, without Spark: the packs of some Spark partitions, and
-the join of each partition of the layout.
+Most tests run the tasks' code without Spark: the packs of some Spark partitions, and the join of
+each partition of the layout.
 """
 
 import datetime as dt
@@ -52,7 +52,7 @@ AGGS = {
 
 
 def table(rows: int, keys: int, span: int, rng: np.random.Generator) -> pa.Table:
-    """Rows in any order; values with nulls, NaN, both zeros and the largest whole numbers."""
+    """Create rows in any order; values include nulls, NaN, both zeros and large integers."""
     ints = rng.integers(-9, 10, rows)
     floats = rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5, -2.5], rows)
     return pa.table(
@@ -70,12 +70,12 @@ def table(rows: int, keys: int, span: int, rng: np.random.Generator) -> pa.Table
 
 
 def as_text(found: pa.Table) -> list[str]:
-    """The rows as text, sorted."""
+    """Return the rows as strings, sorted."""
     return sorted(map(repr, found.to_pylist()))
 
 
 def through_tasks(left, right, query, layout, cuts) -> tuple[pa.Table, int]:
-    """The join as tasks do it, and how many partial rows travelled."""
+    """Run the join as tasks do, and return also the number of partial rows that were sent."""
     aggs = query["aggs"]
     by = query["by"]
     parts = Parts.of(aggs, right.schema, [*left.column_names, *right.column_names, *aggs])
@@ -181,7 +181,7 @@ def test_a_slice_is_covered_if_all_its_times_pair(times, ends, borders):
     array = np.array(times, dtype=np.int64)
     zeros = np.zeros_like(array)
     sent = layout.slices(zeros, array, layout.right_span, None)
-    # Far beyond all rows, as a slice without a border is.
+    # These edges are far from all rows, like those of a slice without a border.
     edges = [-10_000, *borders, 10_000]
     for time, begin, end in zip(times, *layout.covered(*sent), strict=True):
         for number in range(count):
@@ -215,7 +215,7 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def whole_sample(monkeypatch):
-    """All rows are in the sample, so that few rows are divided like many."""
+    """Include all rows in the sample, so that few rows are divided like many."""
     monkeypatch.setattr(division, "FRACTION", 1.0)
 
 
@@ -239,7 +239,7 @@ def sides(spark, tables):
 
 
 def partial_rows(plan: Plan) -> int:
-    """How many partial rows the plan sends."""
+    """Return the number of partial rows that the plan sends."""
     packs = plan.packed(RIGHT, division.of_join(plan)).toArrow()
     assert packs.schema.names == [part.split()[0] for part in PACKS.split(", ")]
     every = [pack for batch in packs.to_batches() for pack in unpacked(batch)]
@@ -319,7 +319,7 @@ def test_explain_tells_what_is_combined(sides):
 
 
 def test_sums_that_need_more_than_64_bits_on_their_way(spark):
-    """A part of a sum may be too large where the sum is not; a sum that is too large is refused."""
+    """A partial sum may be too large although the sum is not; a too large sum is refused."""
     half = [2**63 - 1 - n for n in range(50)]
     right = pa.table({"ts": range(100), "x": half + [-x for x in half]})
     left = pa.table({"ts": [99, 120, 140], "y": [0, 1, 2]})

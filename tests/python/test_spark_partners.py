@@ -1,6 +1,6 @@
 """Aggregates of partners on Spark: the rows of the native join, however the rows were divided.
 
-Rows are compared as text, so that floats are equal to the last bit, and -0.0 is not 0.0.
+Rows are compared as strings, so that floats are equal to the last bit, and -0.0 differs from 0.0.
 """
 
 import datetime as dt
@@ -38,19 +38,19 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def whole_sample(monkeypatch):
-    """All rows are in the sample, so that few rows are divided like many."""
+    """Include all rows in the sample, so that few rows are divided like many."""
     monkeypatch.setattr(division, "FRACTION", 1.0)
 
 
 @pytest.fixture
 def large(monkeypatch):
-    """No side is small enough to be sent whole."""
+    """Treat no side as small enough to be sent whole."""
     monkeypatch.setattr(whole, "LIMIT", 0)
     monkeypatch.setattr(whole, "_SURE", 0)
 
 
 def events(seed: int) -> pa.Table:
-    """Half of the rows on one key, a tenth on none; no time comes twice, so that none is tied."""
+    """Create rows, half with one key and a tenth without. Times are unique, without ties."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, ROWS)
     keys[rng.random(ROWS) < 0.5] = 1
@@ -76,7 +76,7 @@ LEFT, RIGHT = events(1), events(2)
 
 
 def _largest() -> Callable[[pa.ListArray, pa.ListArray], pa.Array]:
-    """A function of one's own, which travels whole: workers cannot import this file."""
+    """Return a user function that is pickled by value, as workers cannot import this file."""
 
     def largest(v: pa.ListArray, y: pa.ListArray) -> pa.Array:
         both = zip(v.to_pylist(), y.to_pylist(), strict=True)
@@ -122,12 +122,12 @@ AGGS = {
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    """Both tables, each in more Spark partitions than there are cores."""
+    """Return both tables, each in more Spark partitions than there are cores."""
     return tuple(spark.createDataFrame(t).repartition(3, "x").cache() for t in (LEFT, RIGHT))
 
 
 def rows_of(table: pa.Table) -> list[str]:
-    """The rows as text, sorted."""
+    """Return the rows as strings, sorted."""
     return sorted(map(repr, table.to_pylist()))
 
 
@@ -182,7 +182,7 @@ def test_without_keys(sides, parallelism, how):
     same(found, tidegate.interval_join(LEFT, RIGHT, **query))
 
 
-# `test_heavy_keys_are_cut_by_time` and others have sides that are shuffled.
+# `test_heavy_keys_are_cut_by_time` and other tests have sides that are shuffled.
 @of_campaigns
 @pytest.mark.parametrize("by", ["key", None])
 def test_large_sides_are_shuffled(sides, large, by):
@@ -217,7 +217,7 @@ def test_a_row_that_prevails_is_far_from_all_left_rows(spark, parallelism):
     assert found.toArrow().to_pylist() == [{"ts": 1_000, "n": 1, "last": 7}]
 
 
-# `test_spark_partials` has joins without bounds, whose right rows are combined on their way.
+# `test_spark_partials` tests unbounded joins, whose right rows are combined before they are sent.
 @of_campaigns
 @pytest.mark.parametrize(
     ("lower", "upper", "how"),
@@ -236,7 +236,7 @@ def test_window_joins(sides, parallelism, how):
     same(found, tidegate.window_join(LEFT, RIGHT, **query))
 
 
-# Functions see the partners of a band by number: on Spark, by the band column.
+# Functions receive the partners of a band in row order, which on Spark is by the band column.
 BY_VALUE = RIGHT.sort_by("y")
 
 BANDS = {
@@ -278,7 +278,7 @@ def test_band_joins(sides, band, parallelism, how):
 
 
 def skewed(seed: int, rows: int) -> pa.Table:
-    """Nearly all rows on one key."""
+    """Create rows, nearly all with one key."""
     rng = np.random.default_rng(seed)
     return pa.table(
         {
@@ -291,7 +291,7 @@ def skewed(seed: int, rows: int) -> pa.Table:
 
 @pytest.mark.parametrize(("parallelism", "how"), [("hybrid", "left"), *more(("time", "inner"))])
 def test_heavy_keys_are_cut_by_time(spark, parallelism, how):
-    # In a join of pairs, fewer left rows would be copied.
+    # A join of pairs would copy the left rows, which are fewer.
     tables = skewed(3, 500), skewed(4, 3_000)
     frames = [spark.createDataFrame(table).repartition(3) for table in tables]
     functions = {"n": agg.count(), "sum": agg.sum("v"), "last": agg.last("v")}
@@ -308,7 +308,7 @@ def test_heavy_keys_are_cut_by_time(spark, parallelism, how):
 
 
 def test_heavy_values_are_cut_into_pieces(spark):
-    """A left row is in one piece, and every piece has all right rows once."""
+    """Each left row is in one piece, and every piece has all right rows once."""
     rng = np.random.default_rng(5)
     values = np.where(rng.random(2_000) < 0.9, 1, rng.integers(0, 5, 2_000))
     left = pa.table({"y": values, "row": range(2_000)})
@@ -323,7 +323,7 @@ def test_heavy_values_are_cut_into_pieces(spark):
 
 
 def tied() -> tuple[pa.Table, pa.Table]:
-    """Right rows, many of one time. Sums of `v` differ with the order."""
+    """Create right rows, many with equal times. Sums of `v` depend on the order."""
     rng = np.random.default_rng(6)
     left = pa.table({"key": rng.integers(0, 3, 200), "ts": rng.integers(0, 50, 200)})
     values = rng.standard_normal(600) * 10.0 ** rng.integers(-9, 9, 600)
@@ -376,13 +376,13 @@ def test_ties_are_decided_by_values(spark, parallelism, prevailing):
                 partitions=3,
             )
         )
-    # Arrow takes -0.0 for equal to 0.0.
+    # In Arrow, -0.0 equals 0.0.
     signed = pa.array(np.signbit(right["v"].fill_null(0).to_numpy()))
     by = [("ts", "ascending"), ("name", "ascending"), ("key", "ascending"), ("v", "ascending")]
     ordered = right.append_column("sign", signed).sort_by([*by, ("sign", "descending")])
     expected = tidegate.interval_join(left, ordered.drop_columns("sign"), **query)
     shuffled = tidegate.interval_join(left, right, **query)
-    assert rows_of(shuffled) != rows_of(expected), "the order shows in nothing"
+    assert rows_of(shuffled) != rows_of(expected), "the result does not depend on the order"
     for frame in found:
         same(frame, expected)
 
@@ -416,7 +416,7 @@ def test_rows_are_put_in_order_where_times_are_tied():
     assert found["row"].to_pylist() == [3, 2, 4, 1, 0, 5]
     negative = rows.set_column(0, "v", pa.array([-1.0, -2.0, -1.5, float("-inf"), -0.0, 1.0]))
     assert by_value(negative, "ts", times.to_numpy())["row"].to_pylist() == [3, 1, 2, 4, 0, 5]
-    # Without ties, the native join puts rows in time order, unless they come by number.
+    # Without ties, the native join puts rows in time order, unless they are in row order.
     untied = rows.take([0, 1, 5])
     axis = TimeAxis(days=False)
     assert Order("ts", axis, by_number=False).put(untied) is untied
@@ -470,7 +470,7 @@ def test_types_are_those_of_the_columns(sides):
 
 @pytest.mark.parametrize("parallelism", ["key", *more("broadcast")])
 def test_columns_are_of_the_left_side(sides, parallelism):
-    """The key is no column of the result, so that an aggregate may have its name."""
+    """The result does not contain the key, so an aggregate may have its name."""
     functions = {"key": agg.count(), "ts_right": agg.max("ts")}
     query = {**NEAR, "aggs": functions, "columns": ["name", "ts"]}
     assert "by key" in tidegate.spark.explain(
@@ -555,7 +555,7 @@ def test_refusals_say_what_to_write(sides, changed, error, words):
 
 
 def test_joins_of_pairs_have_the_arguments_that_they_had(sides):
-    """A restarted stream is known by them."""
+    """These arguments identify the query when a stream is restarted."""
     arguments = {"on": "ts", "lower": "-1us", "upper": 0, "how": None, "closed": "both"}
     query = SparkQuery.of("interval_join", {**arguments, "aggs": None, "prevailing": False})
     plan = Plan.of(*sides, query)

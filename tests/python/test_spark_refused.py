@@ -1,4 +1,4 @@
-"""What cannot be joined or aggregated on Spark is refused, and the message says what to do."""
+"""Unsupported joins and aggregations on Spark are refused, and the message says what to do."""
 
 import subprocess
 import sys
@@ -161,7 +161,7 @@ def test_an_output_mode_that_cannot_work(spark, folder, tmp_path, query):
 def test_a_schema_that_has_changed_at_a_restart(spark, tmp_path):
     streaming.write(tmp_path, 1, seed=2)
     sink = streaming.Sink(tmp_path)
-    # One task: a query that fails has tried each of its tasks four times.
+    # There is one task, because a failing query has tried each of its tasks four times.
     with settings(spark, spark__sql__shuffle__partitions=1):
         with streaming.held_back(tmp_path):
             sink.drain(streaming.joined(spark, tmp_path, partitions=1))
@@ -176,9 +176,9 @@ def test_a_schema_that_has_changed_at_a_restart(spark, tmp_path):
 
 @pytest.fixture
 def bare_python(spark, tmp_path, monkeypatch):
-    """Workers whose Python lacks the package."""
+    """Use workers whose Python lacks the package."""
     if sys.platform == "win32":
-        pytest.skip("a shell script stands for the other Python")
+        pytest.skip("the other Python is a shell script")
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     hidden.joinpath("sitecustomize.py").write_text("import sys; sys.modules['tidegate'] = None\n")

@@ -1,6 +1,6 @@
-"""Skewed data: no task gets more than 1.3 times its share of the rows, copies included.
+"""Skewed data: no task receives more than 1.3 times its share of the rows, including copies.
 
-The rows that every partition is sent are counted, not timed.
+The tests count the rows that are sent to each partition, and do not measure time.
 """
 
 import functools
@@ -32,14 +32,14 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def as_of_more_rows(monkeypatch):
-    """A sample of 1,200 rows of a side, as of three times as many rows."""
+    """Sample 1,200 rows of a side, as if it had three times as many rows."""
     monkeypatch.setattr(division, "FRACTION", 0.06)
 
 
 def keys(rng: np.random.Generator, kind: str) -> np.ndarray:
-    """Self-similar with h = 0.2: 80 % of the rows are on 20 % of the keys, and so on among these.
+    """Draw keys, self-similar with h = 0.2: 80 % of the rows, recursively, have 20 % of the keys.
 
-    Or uniform, but for one key that has half of the rows.
+    Or draw uniform keys, except one key for half of the rows.
     """
     uniform = rng.random(ROWS)
     if kind == "self-similar":
@@ -71,7 +71,7 @@ def sides(spark):
 
 
 def share(packs) -> float:
-    """The rows of the fullest partition as a multiple of the mean."""
+    """Return the number of rows in the fullest partition, as a multiple of the mean."""
     rows = np.zeros(PARTITIONS)
     for pack in packs.toArrow().to_pylist():
         rows[pack["partition"]] += pa.ipc.open_stream(pack["rows"]).read_all().num_rows

@@ -1,4 +1,4 @@
-"""The state of streaming joins without Spark: buckets fed by PySpark's own in-memory stand-in."""
+"""The state of streaming joins without Spark: PySpark's in-memory test double feeds buckets."""
 
 import copy
 import dataclasses
@@ -12,7 +12,7 @@ import campaign
 import tidegate
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from pyspark.sql import Row
@@ -49,7 +49,7 @@ def sides(how: str, lower: int, upper: int, band: int | None = None) -> operator
 
 def rows(draw: random.Random, first: int, count: int, numbers: Iterator[int]) -> pa.Table:
     ts = [first + draw.randrange(-12 * SECOND, 6 * SECOND) for _ in range(count)]
-    # Half of them at a watermark, which is a whole second, or just before it.
+    # Half of the rows are at a watermark, which is a whole second, or just before it.
     ts = [draw.choice([time, time // SECOND * SECOND - draw.randrange(2)]) for time in ts]
     key = [draw.choice([1, 2, 3, None]) for _ in range(count)]
     return pa.table([key, ts, [next(numbers) for _ in range(count)]], schema=SCHEMA)
@@ -66,7 +66,7 @@ def test_rows_are_those_of_the_join_of_tables(
     lower = draw.choice([draw.randrange(-6, 4) * SECOND, draw.randrange(-6 * SECOND, 4 * SECOND)])
     upper = lower + draw.choice([draw.randrange(8) * SECOND, draw.randrange(8 * SECOND)])
     if band is not None:
-        # Windows are no negative lengths.
+        # Windows cannot have negative lengths.
         lower, upper = min(lower, 0), max(upper, 0)
     work = sides(how, lower, upper, band)
     bucket = Bucket(work)
@@ -306,7 +306,7 @@ def test_a_key_with_most_of_many_rows_is_hot(share: float, *, is_hot: bool) -> N
     [told] = bucket.numbers
     assert told["hot_key"] == ("7" if is_hot else None)
     assert is_hot == (abs(told["of_hot_key"] - share * count) < 0.1 * count)
-    # Of few rows nothing is said.
+    # Nothing is reported for few rows.
     bucket.batch(0, pack(RIGHT, table.slice(0, 5_000)))
     assert bucket.numbers[0]["hot_key"] is None
 
@@ -333,5 +333,5 @@ def test_a_condensed_state_tells_its_rows(monkeypatch: pytest.MonkeyPatch) -> No
         kept.append(told["state_rows"])
         stored = [part for _, parts in bucket.entries.values() for part in parts if part]
         assert told["state_bytes"] == sum(map(len, stored))
-    # The last row of the key, that of the watermark, and others until there is a snapshot again.
+    # The state has the last row of the key, that of the watermark, and others until a snapshot.
     assert 2 <= min(kept[40:]) < max(kept) < 40

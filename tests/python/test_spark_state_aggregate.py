@@ -15,7 +15,7 @@ import tidegate
 from tidegate import agg
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from buckets import Bucket, counted, pack, read, us
@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-# Of the second ones partial aggregates are kept.
+# For the second kind, partial aggregates are stored.
 IN_ORDER = {
     "n": agg.count(),
     "sum": agg.sum("x"),
@@ -151,7 +151,7 @@ def one(second: float, v: int = 1) -> pa.Table:
 def test_a_window_comes_once_the_watermark_has_passed_its_end(aggs: dict[str, Any]) -> None:
     bucket = Bucket(work(aggs, 10 * SECOND, 5 * SECOND, 0))
     bucket.batch(0, pack(1, one(12)))
-    # Within the slice of the row: another one of it still is in time.
+    # The watermark is within the slice of the first row, so another row of it is not late.
     bucket.batch(13 * SECOND, pack(1, one(13)))
     assert bucket.output == []
     bucket.batch(15 * SECOND, pack(1, one(14.999)))

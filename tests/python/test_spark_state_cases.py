@@ -8,7 +8,7 @@ import pytest
 import tidegate
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from buckets import Bucket, pack, read
@@ -58,7 +58,7 @@ def test_a_store_that_lacks_an_entry_is_refused() -> None:
     assert sorted(kept) == [(0,), (2,)]
     whole = bucket.tester.peekMapState("entries", 0)
     bucket.tester.updateMapState("entries", 0, {**kept, store._HEADER: whole[store._HEADER]})
-    # The operator that is in memory needs no entry; one that is made anew does.
+    # An operator in memory needs no entries, but a new one does.
     bucket.batch(0, pack(LEFT, one_row(13)))
     store._warm.clear()
     with pytest.raises(tidegate.StateError, match=r"lacks entry 1 of .* entries 0 to 4"):
@@ -134,9 +134,9 @@ def test_copies_of_rows_pair_like_rows_at_home_and_are_never_reported_late() -> 
 @pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
 def test_an_entry_stays_as_long_as_one_of_its_rows_can_matter(*, forgetful: bool) -> None:
     bucket = Bucket(INNER)
-    # A right row matters for five seconds, so the entry of second 10 until its watermark is 15.
+    # A right row matters for five seconds, so the entry of second 10 stays until watermark 15.
     bucket.batch(0, pack(RIGHT, one_row(10)))
-    # A left row matters until its time has passed; entries leave in their order, all the same.
+    # A left row matters until its time has passed, but entries are removed in order.
     bucket.batch(0, pack(LEFT, one_row(12)))
     for watermark, kept in ((15, [(0,), (1,)]), (16, [])):
         if forgetful:

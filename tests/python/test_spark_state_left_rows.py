@@ -1,6 +1,6 @@
-"""The state of streaming joins that give each left row one row, without Spark.
+"""The state of streaming joins with one result row per left row, without Spark.
 
-Half of the right rows have a time that another row has, so that the order of their values decides.
+Half of the right rows share their time with another row, so that the order of values decides.
 """
 
 import random
@@ -15,7 +15,7 @@ from tidegate import agg
 from tidegate._tidegate import join_query
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 import campaign
@@ -37,7 +37,7 @@ AGGS = {
 }
 NEAR = {"on": "ts", "by": "k", "lower": "-4s", "upper": "2s", "aggs": AGGS}
 
-# The native function, its arguments, and for how many seconds left and right rows can matter.
+# The native function, its arguments, and for how many seconds left and right rows matter.
 CASES: dict[str, tuple[str, dict[str, Any], int | None, int | None]] = {
     "interval": ("interval_join", NEAR, 2, 6),
     "inner": ("interval_join", NEAR | {"how": "inner", "where": "right.v % 4 > left.v % 3"}, 2, 6),
@@ -109,9 +109,9 @@ def sides(case: str) -> operators.Sides:
 
 
 def rows(draw: random.Random, second: int, numbers: Iterator[int]) -> pa.Table:
-    """Up to 12 rows about a second. Keys may be null."""
+    """Draw up to 12 rows close to a second. Keys may be null."""
     numbered = [next(numbers) for _ in range(draw.randrange(12))]
-    # Values are unlike numbers: their order is not that of the rows.
+    # The order of the values is not that of the rows.
     values = [number * 7919 % 10_007 for number in numbered]
     keys = [draw.choice([1, 2, 3, None]) for _ in values]
     # Watermarks are whole seconds.
@@ -181,7 +181,7 @@ def test_a_silent_bucket_is_forgotten(case: str) -> None:
 def test_the_store_grows_with_the_keys_and_not_with_the_rows(
     monkeypatch: pytest.MonkeyPatch, case: str, *, forgetful: bool
 ) -> None:
-    """Rows that no left row can need any more leave the store, however long the stream is."""
+    """Rows that no left row can need any more are removed, however long the stream runs."""
     monkeypatch.setattr(store, "_SPARE", 4_000)
     draw = random.Random(case)  # noqa: S311 - for tests
     bucket = Bucket(sides(case))
@@ -198,7 +198,7 @@ def test_the_store_grows_with_the_keys_and_not_with_the_rows(
             store._warm.clear()
         entries = bucket.entries.values()
         sizes.append(sum(len(part) for _, parts in entries for part in parts if part))
-    # The native operator may keep a thousand right rows beyond the ones that are needed.
+    # The native operator may keep a thousand right rows in addition to the needed ones.
     assert max(sizes[30:]) < 60_000 < sum(sizes)
     assert max(sizes[30:]) < 1.5 * max(sizes[:30])
     assert len(bucket.entries) < 30

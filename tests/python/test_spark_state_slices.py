@@ -1,6 +1,6 @@
-"""Streams that are divided by time, without Spark: many buckets, which together find each row once.
+"""Streams that are divided by time, without Spark: together, many buckets find each row once.
 
-The rows of a micro-batch are packed as in Spark's tasks, and each bucket gets its packs.
+The rows of a micro-batch are packed as in Spark's tasks, and each bucket receives its packs.
 """
 
 import math
@@ -19,7 +19,7 @@ from tidegate import agg
 from tidegate._tidegate import join_query
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from buckets import Bucket, counted, read, us
@@ -40,7 +40,7 @@ SEEDS = range(campaign.tries(3 if campaign.ALL else 1))
 
 
 class Buckets:
-    """The buckets of a stream, and what came out of them."""
+    """The buckets of a stream, and their output."""
 
     def __init__(self, work: operators.Work, layout: Layout, times: Sequence[int]) -> None:
         self._work = work
@@ -49,7 +49,7 @@ class Buckets:
         self._buckets: dict[int, Bucket] = {}
 
     def batch(self, watermark: int, *sides: tuple[int, pa.Table]) -> None:
-        """A micro-batch of rows by side; every bucket that has any state hears of the watermark."""
+        """Process a micro-batch of rows by side; every bucket with state receives the watermark."""
         packs = defaultdict(list)
         for side, table in sides:
             packer = Packer(self._layout, side, self._times[side], TimeAxis(days=False), extra=0)
@@ -66,13 +66,13 @@ class Buckets:
         return [row for bucket in self._buckets.values() for row in bucket.output]
 
     def forget(self) -> None:
-        """Forget what came out."""
+        """Clear the output."""
         for bucket in self._buckets.values():
             bucket.output.clear()
 
     @property
     def used(self) -> int:
-        """How many buckets have had rows."""
+        """Return the number of buckets that have received rows."""
         return len(self._buckets)
 
     def is_empty(self) -> bool:
@@ -80,7 +80,7 @@ class Buckets:
 
 
 def rows(draw: random.Random, first: int, count: int, numbers: Iterator[int]) -> pa.Table:
-    """Rows of times about `first`, some of them equal, some just before a whole second."""
+    """Draw rows with times close to `first`, some equal, some just before a whole second."""
     ts = [first + draw.randrange(-12 * SECOND, 6 * SECOND) for _ in range(count)]
     ts = [draw.choice([time, time // SECOND * SECOND - draw.randrange(2)]) for time in ts]
     key = [draw.choice([1, 2, None]) for _ in range(count)]
@@ -133,7 +133,7 @@ def test_a_full_join_gives_each_row_once(forgetful: float, by: str | None, seed:
     for _ in range(2):
         buckets.batch(START + 1000 * SECOND)
     late = [[row["v"] for row in read(buckets.output, side)] for side in (LEFT, RIGHT)]
-    assert all(len(set(gone)) == len(gone) for gone in late), "a late row came twice"
+    assert all(len(set(gone)) == len(gone) for gone in late), "a late row was returned twice"
     used = [
         table.filter(pc.invert(pc.is_in(table["v"], pa.array(late[side], pa.int64()))))
         for side, table in enumerate(map(pa.concat_tables, pushed))
@@ -174,7 +174,7 @@ IN_SLICES = {
 def windows(
     query: Aggregation, lengths: tuple[int, int, int], cycle: Cycle | None
 ) -> operators.Windows:
-    """The work of a stream without a key; partial aggregates are kept where the order allows it."""
+    """Return the work of a stream without a key, with partial aggregates if the order allows it."""
     size, advance, offset = lengths
     width = math.gcd(size, advance)
     common = {
@@ -204,7 +204,7 @@ def timed(draw: random.Random, first: int, count: int, numbers: Iterator[int]) -
 
 
 def of_one_watermark(buckets: Buckets, query: Aggregation) -> Iterator[dict[str, object]]:
-    """What one task makes of the parts of windows that came in a micro-batch."""
+    """Yield the results of the task that merges the window parts of a micro-batch."""
     tables = [pa.ipc.open_stream(row.rows).read_all() for row in buckets.output if row.late is None]
     if tables:
         step = replace(query, size=us(1), advance=None, offset=None)
@@ -250,7 +250,7 @@ def test_windows_without_a_key_come_once(
             found += of_one_watermark(buckets, work.final)
         else:
             found += read(buckets.output, None)
-    assert len(set(late)) == len(late), "a late row came twice"
+    assert len(set(late)) == len(late), "a late row was returned twice"
     every = pa.concat_tables(pushed)
     used = every.filter(pc.invert(pc.is_in(every["v"], pa.array(late, pa.int64()))))
     expected = query.run([in_order(used, "ts", days=False)])
@@ -266,7 +266,7 @@ def test_rows_without_a_key_go_to_all_buckets(layout: Layout) -> None:
     query = Aggregation("ts", *map(us, lengths), None, (), IN_SLICES)
     cycle = layout if isinstance(layout, Cycle) else None
     buckets = Buckets(windows(query, lengths, cycle), layout, (0, 0))
-    # Whole seconds, as clocks have them, or one after the other.
+    # Times are a second apart, or a slice of the cycle apart.
     step = SECOND if cycle is None else cycle.width
     times = [START + number * step for number in range(200)]
     rows = pa.table([times, range(200), [None] * 200], schema=TIMED)

@@ -1,7 +1,7 @@
-"""Streams whose intervals end where columns say, without Spark: rows that are too wide.
+"""Streams whose intervals end at columns, without Spark: rows that are too wide.
 
-Buckets are fed by PySpark's own in-memory stand-in. What comes out is the native join of the rows
-that are neither late nor wide.
+PySpark's in-memory test double feeds buckets. The output is the native join of the rows that are
+neither late nor wide.
 """
 
 import itertools
@@ -15,7 +15,7 @@ import campaign
 import tidegate
 
 pytest.importorskip(
-    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such test double"
 )
 
 from buckets import Bucket, counted, pack, read, us

@@ -1,4 +1,4 @@
-"""Joins of streaming DataFrames: the rows of the join of tables, wherever a query stops."""
+"""Joins of streaming DataFrames: the rows of the join of tables, whenever a query stops."""
 
 import re
 import sys
@@ -36,7 +36,7 @@ def spark():
         yield session
 
 
-# The mode that updates rows finds none to update.
+# In update mode, no emitted row is ever updated.
 @pytest.mark.parametrize(
     ("how", "mode", "partitions"),
     [("inner", "append", 4), ("semi", "update", None), *more(("full", "append", 4))],
@@ -47,12 +47,12 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode, partit
     rows = rows.withColumn("task", F.spark_partition_id())
     found = streaming.Sink(tmp_path, mode).drain(rows)
     streaming.check(tmp_path, found, how=how)
-    assert set(found["task"].to_pylist()) == {0, 1}, "buckets are spread over tasks"
+    assert set(found["task"].to_pylist()) == {0, 1}, "buckets are not spread over tasks"
 
 
 @pytest.fixture
 def kept(spark):
-    """The session, whose settings are put back."""
+    """Return the session, and restore its settings afterwards."""
     with unconfigured(spark):
         yield spark
 
@@ -71,15 +71,15 @@ def test_the_example_of_the_manual_runs(kept, tmp_path):
     pq.write_table(called, tmp_path / "names.parquet")
     folders = re.compile(r'"(trades|quotes|priced|checkpoint|names.parquet)"')
     names = {"spark": kept, "tidegate": tidegate}
-    exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - a text of ours
+    exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - our code
     names["query"].processAllAvailable()
-    exec(progress, names)  # noqa: S102 - likewise
+    exec(progress, names)  # noqa: S102 - our code
     fields = re.findall(r"(\w+)=", progress)
     every = [one["observedMetrics"] for one in names["query"].recentProgress]
     told = [row for metrics in every for row in metrics.values()]
     assert told
     assert all([*row.asDict()] == fields for row in told)
-    exec(total, names)  # noqa: S102 - likewise
+    exec(total, names)  # noqa: S102 - our code
     [call] = {name for metrics in every for name in metrics}
     found = pq.read_table(tmp_path / "priced")
     digest = tidegate.Digest(found.drop_columns("late"))
@@ -92,7 +92,7 @@ def test_the_example_of_the_manual_runs(kept, tmp_path):
         (2.0, 1.0),
         (2.0, 2.0),
     ]
-    exec(folders.sub(rf'"{tmp_path}/\1"', with_a_table), names)  # noqa: S102 - likewise
+    exec(folders.sub(rf'"{tmp_path}/\1"', with_a_table), names)  # noqa: S102 - our code
     (tmp_path / "named").mkdir()
     found = streaming.Sink(tmp_path / "named").drain(names["named"]).to_pylist()
     assert {(row["price"], row["name"]) for row in found} == {
@@ -102,7 +102,7 @@ def test_the_example_of_the_manual_runs(kept, tmp_path):
     }
 
 
-# Without a key, and with the rows of a key in many buckets: two calls in one query.
+# One call has no key, and the other has the rows of a key in many buckets.
 @pytest.mark.parametrize("how", ["full", *more("left", "right")])
 def test_rows_are_divided_by_time(spark, tmp_path, how):
     streaming.write(tmp_path, 2, seed=2)
@@ -123,7 +123,7 @@ def test_rows_are_divided_by_time(spark, tmp_path, how):
 def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=3)
     sink = streaming.Sink(tmp_path)
-    # Two calls in one query have metrics of their own.
+    # Each of two calls in a query has its own metrics.
     one, other = (streaming.joined(spark, tmp_path, how="left", partitions=n) for n in (2, 3))
     query = sink.begin(one.union(other))
     query.processAllAvailable()
@@ -150,7 +150,7 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
         assert all((row["state_bytes"] > 0) == (row["state_rows"] > 0) for row in rows)
         assert max(row["rows_of_fullest"] for row in rows) < max(row["rows"] for row in rows)
         assert {row["hot_key"] for row in rows} == {None}
-    assert digests[0] == digests[1], "whatever the number of buckets"
+    assert digests[0] == digests[1], "the rows depend on the number of buckets"
     assert sum(digests) % 2**128 == int(twice.sum, 16)
 
 
@@ -196,7 +196,7 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
 def test_each_bucket_has_a_task_of_its_own(spark, buckets, tasks):
     places = hashed_to(buckets)
     keys = spark.createDataFrame([(place,) for place in places], "place int")
-    # As Spark places the keys of a stateful operator.
+    # This is how Spark places the keys of a stateful operator.
     found = keys.select(F.expr(f"pmod(hash(place), {tasks})")).toArrow().column(0).to_pylist()
     assert len({*found}) == buckets
     assert [task % buckets for task in found] == [*range(buckets)]
@@ -217,7 +217,7 @@ def test_a_host_may_let_spark_choose_the_number_of_tasks():
     assert shuffle_partitions(session) == 200
 
 
-# Without a number, the query is refused first, and goes on with one.
+# Without a number, the query is first refused, and then resumes with one.
 @pytest.mark.parametrize("partitions", [None, *more(3)])
 def test_a_query_goes_on_unless_it_is_another_or_has_another_number_of_buckets(
     spark, tmp_path, partitions
@@ -230,11 +230,12 @@ def test_a_query_goes_on_unless_it_is_another_or_has_another_number_of_buckets(
         return streaming.joined(spark, tmp_path, **query)
 
     with streaming.held_back(tmp_path):
-        # The first batch leaves state in every bucket, for no watermark has passed its rows.
+        # The first batch leaves state in every bucket, because the watermark has passed none of its
+        # rows.
         sink.drain(joined())
     with pytest.raises(StreamingQueryException, match="state of another query"):
         sink.begin(joined(upper="3s")).processAllAvailable()
-    # Spark itself goes on with the tasks that the checkpoint has.
+    # Spark itself resumes with the number of tasks in the checkpoint.
     with settings(spark, spark__sql__shuffle__partitions=5):
         if partitions is None:
             with pytest.raises(StreamingQueryException, match="write partitions=2"):
@@ -262,7 +263,7 @@ def test_columns_and_types(spark, tmp_path):
     found = streaming.joined(spark, tmp_path, columns=["v_right", "ts"], how="left")
     assert found.isStreaming
     assert found.dtypes == [("v_right", "bigint"), ("ts", "timestamp"), ("late", "string")]
-    # What comes out is older than the watermark, so that no later operator may go by it.
+    # The results are older than the watermark, so no later operator may use it.
     assert all("spark.watermarkDelayMs" not in field.metadata for field in found.schema)
 
 

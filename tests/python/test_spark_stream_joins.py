@@ -25,9 +25,8 @@ def spark():
         yield session
 
 
-# The operator is that of interval joins, whose workers are killed and queries stopped in
-# `test_spark_stream_killed.py`. Buckets of band joins go on from a store in `test_spark_state.py`,
-# which has every `how` of both.
+# The operator is that of interval joins, which `test_spark_stream_killed.py` kills and stops. In
+# `test_spark_state.py`, buckets of band joins resume from a store, with every `how` of both joins.
 CASES = [
     ("window_join", "anti", {"partitions": 8, "where": "left.v > right.v"}, 3),
     ("band_join", "left", {"by": None, "suffix": "_right"}, 2),

@@ -1,8 +1,8 @@
-"""Streaming queries whose drivers, Python workers and executors are killed, again and again.
+"""Streaming queries whose drivers, Python workers and executors are repeatedly killed.
 
-After the kills, the session of the tests goes on with the query. `CAMPAIGN=20` in the environment
-kills a driver 10 times under each of the 10 queries, a worker 6 times and an executor 4 times, 200
-in all, which takes hours. Pytest's last lines have a table of the kills.
+After the kills, the session of the tests resumes the query. `CAMPAIGN=20` in the environment kills
+a driver 10 times, a worker 6 times and an executor 4 times for each of the 10 queries. These 200
+kills take hours. The last lines of pytest contain a table of the kills.
 """
 
 import os
@@ -28,29 +28,29 @@ import streaming_query
 from cases import of_campaigns
 from spark_session import start
 
-# Kills of a query in a campaign of 20.
+# The kills of a query in a campaign of 20.
 SHARES = {"driver": 10, "worker": 6, "executor": 4}
 KILLS = {victim: max(1, campaign.tries(share) // 20) for victim, share in SHARES.items()}
 
-# Seconds in which a victim must have appeared. A worker lives as long as its session.
+# The seconds within which a victim must appear. A worker lives as long as its session.
 PATIENCE = 240
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
     pytest.mark.filterwarnings("ignore"),
-    # A kill costs the start of Spark and of its workers: more than a minute on a busy machine.
+    # After a kill, starting Spark and its workers takes more than a minute on a busy machine.
     pytest.mark.timeout(960),
 ]
 
 
 def descendants() -> dict[int, tuple[int, bytes]]:
-    """The processes that this one has started, and these: the parent and the command."""
+    """Return this process and its descendants, each with its parent and its command."""
     known = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             command = (folder / "cmdline").read_bytes()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         known[int(folder.name)] = int(fields[1]), command
 
@@ -61,7 +61,7 @@ def descendants() -> dict[int, tuple[int, bytes]]:
 
 
 def workers() -> list[int]:
-    """The Python workers of the session of the tests, whose executor is itself: a daemon forks."""
+    """Return the Python workers of the tests' session, in which a daemon forks them."""
     known = descendants()
     return [
         number
@@ -74,7 +74,7 @@ def workers() -> list[int]:
 
 
 def executors() -> list[int]:
-    """The executors of a cluster that this process has started."""
+    """Return the executors of a cluster that this process has started."""
     known = descendants()
     return [
         number
@@ -85,13 +85,13 @@ def executors() -> list[int]:
 
 VICTIMS: dict[str, Callable[[], list[int]]] = {"worker": workers, "executor": executors}
 
-# A cluster takes long to start, and `test_spark_cluster.py` kills executors of one, too.
+# A cluster takes long to start, and `test_spark_cluster.py` also kills executors.
 TRIED = [*VICTIMS] if campaign.ALL else ["worker"]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[str]:
-    """The address of a standalone cluster."""
+    """Return the address of a standalone cluster."""
     with standalone.cluster(tmp_path_factory.mktemp("cluster"), workers=2) as address:
         yield address
 
@@ -106,38 +106,38 @@ def command(folder: Path, name: str, *master: str) -> list[str]:
 
 
 def run_apart(folder: Path, name: str, master: str) -> None:
-    """Run the query in a process of its own."""
+    """Run the query in a separate process."""
     done = subprocess.run(
         command(folder, name, master),
         stderr=subprocess.DEVNULL,
         timeout=PATIENCE * KILLS["executor"],
         check=False,
     )
-    assert done.returncode == 0, "the query has failed"
+    assert done.returncode == 0, "the query failed"
 
 
 def committed(folder: Path) -> int:
-    """Micro-batches that have been committed."""
+    """Return the number of committed micro-batches."""
     return len([*(folder / "checkpoint" / "commits").glob("[0-9]*")])
 
 
 def check(folder: Path, name: str) -> None:
-    """Go on until the input is used up, and compare all rows."""
+    """Resume until the whole input has been read, and compare all rows."""
     spark = start()
     streaming_query.run(spark, folder, name)
-    # The sink's own log tells which files count.
+    # The sink's log lists the valid files.
     found = spark.read.parquet(str(folder / "found")).toArrow()
     streaming_query.check(name, folder, found, restarted=True)
 
 
-# A driver of its own takes long to start. By default queries are stopped and go on in the session.
+# Separate drivers take long to start. By default, queries are stopped and resume in the session.
 @of_campaigns
 @pytest.mark.parametrize("name", streaming_query.tried("interval_join"))
 def test_nothing_is_lost_and_nothing_doubled_where_drivers_are_killed(
     tmp_path, record_property, name
 ):
     kills = KILLS["driver"]
-    # A batch for each kill, some that end before their kill, and one that is left alone.
+    # There is a batch for each kill, some for runs that end before their kill, and another one.
     draw = written(tmp_path, kills + kills // 2 + 1, seed=kills)
     killed = 0
     for _ in range(2 * kills):
@@ -184,7 +184,8 @@ def test_nothing_is_lost_and_nothing_doubled_where_a_driver_goes_on(
                     with suppress(ProcessLookupError):
                         os.kill(draw.choice(victims), signal.SIGKILL)
                         killed += 1
-                # A task that fails four times fails its query, so a batch has one kill.
+                # A task that fails four times fails its query, so there is at most one kill per
+                # batch.
                 while not query.done() and committed(tmp_path) == begun:
                     time.sleep(0.01)
             query.result(PATIENCE)

@@ -1,6 +1,6 @@
-"""Joins of streaming DataFrames that give each left row one row: aggregates of partners, as-of.
+"""Joins of streaming DataFrames with one result row per left row: aggregates of partners, as-of.
 
-Right rows of one time arrive in the opposite of the order of their values.
+Right rows with equal times arrive in descending order of their values.
 """
 
 import sys
@@ -30,10 +30,10 @@ from tidegate.spark.worker.task import Call, Output
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# No row is so late.
+# With this delay, no row is late.
 LONG = 40_000
 
-# Every time in the files is one of these many microseconds.
+# Every time in the files is a multiple of this number of microseconds.
 GRAIN = 1_000_000
 
 AGGS = {"n": agg.count(), "first": agg.first("v"), "all": agg.collect("v"), "sum": agg.sum("w")}
@@ -51,7 +51,7 @@ def spark():
 
 
 def sides(spark, folder: Path, delay: int = LONG):
-    """Both folders as streams; the right one has a column `w`, which falls as the rows arrive."""
+    """Read both folders as streams. The right one has a column `w`, which decreases on arrival."""
     left, right = (
         spark.readStream.schema("k string, ts timestamp, v long")
         .option("maxFilesPerTrigger", 1)
@@ -68,7 +68,7 @@ def query(spark, folder: Path, join: str, delay: int = LONG, **arguments: Any):
 
 
 def check(folder: Path, found: pa.Table, join: str, late: set, **arguments: Any) -> None:
-    """The rows are those of the join of tables of all rows but the late ones."""
+    """Check that the rows are those of the join of tables, without late rows."""
     left, right = streaming._used(streaming._files(folder), late)
     right = right.append_column("w", pc.negate(right["v"])).select(["k", "ts", "w", "v"])
     right = by_value(right, arguments["on"], right["ts"].cast(pa.int64()).to_numpy())
@@ -122,13 +122,13 @@ def test_late_rows_are_partners_of_none(spark, tmp_path, join, arguments):
     assert sorted(row["late"] for row in marked) == sorted(side for side, _ in late)
     left = {("left", row["v"]) for row in marked if row["late"] == "left"}
     assert left == {row for row in late if row[0] == "left"} != set()
-    # Of a right row, the aggregates have no columns.
+    # The aggregates contain no columns of a right row.
     of_right = {row["v_right"] for row in marked if "v_right" in row and row["late"] == "right"}
     assert of_right <= {v for side, v in late if side == "right"}
     check(tmp_path, found.filter(pc.is_null(found["late"])), join, late, **arguments)
 
 
-# Buckets go on from a store in `test_spark_state_left_rows.py`.
+# In `test_spark_state_left_rows.py`, buckets resume from a store.
 @of_campaigns
 @pytest.mark.parametrize(
     ("join", "arguments", "spread"),
@@ -145,8 +145,8 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join, arg
     check(tmp_path, found, join, set(), **arguments)
 
 
-# The store is that of the other joins. `test_spark_state_left_rows.py` has buckets that go on from
-# it in another worker.
+# The store is that of the other joins. In `test_spark_state_left_rows.py`, buckets resume from it
+# in another worker.
 @of_campaigns
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path):

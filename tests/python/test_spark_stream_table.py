@@ -1,7 +1,6 @@
-"""Joins of a streaming DataFrame and a table: the rows of the joins of tables, as they come.
+"""Joins of a streaming DataFrame and a table: the rows of the joins of tables, emitted on arrival.
 
-Each join is asked twice: on all rows at once by its native form, and by a query over files that
-come one by one.
+Each join runs twice: on all rows natively, and as a query over files that arrive one by one.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ from tidegate import agg
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 INTERVAL = streaming.QUERY
-# Aggregates and a row that depend on the order of right rows, and of one that is far before.
+# Aggregates that depend on the order of right rows, and one right row that is far earlier.
 AGGS = {"n": agg.count(), "last": agg.last("v"), "sum": agg.sum("v")}
 ASOF = {"on": "ts", "by": "k", "where": "right.v % 2 = 0"}
 SPANS = {"on": (("ts", "ts"), ("ts", "until")), "by": "k", "closed": "left"}
@@ -59,7 +58,7 @@ def spark():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files of both sides, whose rows have an end, too; times of whole seconds are often equal."""
+    """Write files of both sides with ends; times are whole seconds, many of them equal."""
     files = tmp_path_factory.mktemp("streams")
     streaming.write(files, 2, seed=12, grain=1_000_000)
     return files
@@ -71,15 +70,15 @@ def rows_of(folder, side):
 
 
 def with_ends(table):
-    """An end some seconds after the time of a row."""
+    """Add an end some seconds after the time of each row."""
     micros = table["ts"].cast(pa.int64()).to_numpy()
     ends = micros + table["v"].to_numpy() % 5 * 1_000_000
-    # Of the row that ends a stream, the value is -1.
+    # The row that ends a stream has the value -1.
     return table.append_column("until", pa.array(ends, table["ts"].type))
 
 
 def frames(spark, folder, stream):
-    """The two sides, of which `stream` is one without a watermark."""
+    """Return the two sides, of which `stream` is a streaming DataFrame without a watermark."""
     sides = []
     for side in streaming.SIDES:
         if side == stream:
@@ -105,7 +104,7 @@ def test_rows_are_those_of_the_join_of_tables(spark, folder, tmp_path, join, str
     assert len(sink.tables) == 3
     left, right = (rows_of(folder, side) for side in streaming.SIDES)
     if query.get("aggs") or join == "asof_join":
-        # Right rows of one time come in the order of their values, of which the key is the first.
+        # Right rows with equal times are ordered by their values, the first of which is the key.
         right = right.sort_by([("ts", "ascending"), ("k", "ascending"), ("v", "ascending")])
     expected = getattr(tidegate, join)(left, right, **query)
     assert table.column_names == expected.column_names
@@ -114,7 +113,7 @@ def test_rows_are_those_of_the_join_of_tables(spark, folder, tmp_path, join, str
 
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, folder, tmp_path):
-    """With the table as it is when the query is started again."""
+    """A restarted query uses the table as it is at that time."""
     query = {**INTERVAL, "how": "left"}
 
     def make():
@@ -128,7 +127,7 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, folder, tmp_path):
 
 
 def test_windows_of_the_result_go_by_the_watermark_of_the_stream(spark, folder, tmp_path):
-    """Rows are not older than the watermark, so a stateful operation of the query can follow."""
+    """Rows are not older than the watermark, so a stateful operator can follow in the query."""
     stream, table = frames(spark, folder, "left")
     found = tidegate.spark.interval_join(
         stream.withWatermark("ts", "60 seconds"),

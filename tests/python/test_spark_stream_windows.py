@@ -1,4 +1,4 @@
-"""Aggregations of streaming DataFrames: the rows of the aggregation of tables, come what may."""
+"""Aggregations of streaming DataFrames: the rows of the aggregation of tables in all conditions."""
 
 import sys
 
@@ -19,7 +19,7 @@ from spark_session import settings, start
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Of the second ones aggregates of slices are kept.
+# For the second kind, aggregates of slices are stored.
 IN_ORDER = {"n": agg.count(), "mean": agg.mean("v"), "last": agg.last("v", where="v > 3")}
 IN_SLICES = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v", where="v > 30")}
 SESSIONS = {"size": None, "advance": None, "session": "1500ms"}
@@ -51,7 +51,7 @@ def spark():
 def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, changed):
     streaming.write(tmp_path, 2, seed=3 + len(changed))
     windows = streaming.aggregated(spark, tmp_path, aggs=aggs, **changed)
-    # The mode that updates rows finds none to update, and gives none that is not final.
+    # In update mode, no emitted row is ever updated, and only final rows are emitted.
     mode = "update" if aggs is IN_SLICES else "append"
     found = streaming.Sink(tmp_path, mode).drain(windows)
     native = {name: value for name, value in changed.items() if name != "parallelism"}
@@ -93,10 +93,10 @@ def test_a_query_goes_on_unless_it_is_another(spark, tmp_path):
         query = {"aggs": IN_SLICES, "partitions": 1, **changed}
         return streaming.aggregated(spark, tmp_path, **query)
 
-    # One task: a query that fails has tried each of its tasks four times.
+    # There is one task, because a failing query has tried each of its tasks four times.
     with settings(spark, spark__sql__shuffle__partitions=1):
         with streaming.held_back(tmp_path):
-            # The first batch leaves state, for no watermark has passed its rows.
+            # The first batch leaves state, because the watermark has passed none of its rows.
             sink.drain(aggregated())
         with pytest.raises(StreamingQueryException, match="state of another query"):
             sink.begin(aggregated(size="9s")).processAllAvailable()

@@ -23,7 +23,7 @@ def spark():
 
 
 def table(seed: int, rows: int, payload: str) -> pa.Table:
-    """Rows of few times, so that many are equal, and a third of them at one time."""
+    """Create rows with few different times, a third of them at one time."""
     rng = np.random.default_rng(seed)
     seconds = rng.integers(0, 400, rows)
     seconds[rng.random(rows) < 0.3] = 200

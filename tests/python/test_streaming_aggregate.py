@@ -29,18 +29,18 @@ from tidegate import Aggregate, agg, aggregate
 from window_oracle import Windows
 
 Event = pa.Table | int | None
-"""Rows, a promise, or the end."""
+"""Rows, a promise, or the end of a source."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """What a source brings."""
+    """The input of a source."""
 
     rows: list[dict]
     source: Source
 
     def events(self) -> list[Event]:
-        """What happens to it, in order."""
+        """Return the events of the source, in order."""
         of_history = [
             event if isinstance(event, int) else self.source.table.slice(event[0], len(event))
             for event in self.source.history
@@ -49,14 +49,14 @@ class Feed:
         return [*of_history, None]
 
     def used(self) -> list[dict]:
-        """The rows that are not late, in time order."""
+        """Return the rows that are not late, in time order."""
         used = [self.rows[row] for row in sort_out(self.source, "ts").used]
         return sorted(used, key=lambda one: one["ts"])
 
 
 @st.composite
 def feeds(draw: st.DrawFn) -> tuple[int, list[Feed]]:
-    """The lateness, and sources with rows in order or not, pushed in pieces between promises."""
+    """Draw the lateness, and sources with rows in any order, pushed in pieces with promises."""
     lateness = draw(st.sampled_from([0, 0, 3, 20, 1000]))
     found = []
     for rows in draw(streams()):
@@ -71,7 +71,7 @@ def feeds(draw: st.DrawFn) -> tuple[int, list[Feed]]:
 
 
 def shuffled(found: list[Feed], rng: random.Random) -> list[tuple[int, Event]]:
-    """What happens to all sources, in some order."""
+    """Interleave the events of all sources at random."""
     waiting = [(number, feed.events()) for number, feed in enumerate(found)]
     happens = []
     while waiting:
@@ -93,7 +93,7 @@ def happen(windows: Aggregate, number: int, event: Event) -> None:
 
 
 def rest(windows: Aggregate) -> list[dict]:
-    """All that is final now."""
+    """Return all rows that are final."""
     return [row for batch in iter(windows.poll, None) for row in batch.to_pylist()]
 
 
@@ -186,7 +186,8 @@ def test_every_cut_of_a_history_goes_on_alike(given, windows, functions, threads
             rest(other)
             results[0].extend(rest(whole))
             results[1].extend(rest(cut))
-        # Equal histories give equal bytes, whatever the threads and algorithms, in one go or not.
+        # Equal histories yield equal bytes, for all threads and algorithms, with or without
+        # restarts.
         snapshot = whole.snapshot()
         assert other.snapshot() == snapshot
         assert cut.snapshot() == snapshot
@@ -207,7 +208,7 @@ def test_every_cut_of_a_history_goes_on_alike(given, windows, functions, threads
 
 
 def test_a_snapshot_between_windows_changes_nothing():
-    # Keys come against their order, and a window is half done when the snapshot puts them into it.
+    # Keys arrive in descending order, and the snapshot sorts them while a window is incomplete.
     rows = pa.table({"ts": [0, 0, 3, 6, 8, 9], "k": ["b", "a", "a", "b", "a", "b"]})
     arguments = {"on": "ts", "size": 6, "advance": 2, "by": "k", "aggs": {"n": agg.count()}}
     windows = Aggregate(rows.schema, **arguments)
@@ -273,7 +274,7 @@ def test_many_rows(keys, threads):
 
 @pytest.mark.parametrize("function", [agg.min, agg.max])
 def test_values_that_lie_between_others_again_and_again(function):
-    # Each value is between the two before it, so that no code is left between theirs.
+    # Each value is between the previous two, so codes between theirs run out.
     values, low, high = [], 0, 1 << 200
     for turn in range(150):
         middle = (low + high) // 2

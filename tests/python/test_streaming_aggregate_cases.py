@@ -33,7 +33,7 @@ def new(**arguments: object) -> Aggregate:
 
 
 def taken(windows: Aggregate, *names: str) -> list[tuple[object, ...]]:
-    """The columns of all results that are final now; window, key and count if none are named."""
+    """Return columns of all final results; by default the window, the key and the count."""
     names = names or ("window_start", "k", "n")
     return [
         tuple(found[name] for name in names)
@@ -180,7 +180,7 @@ KINDS = {
     "first": (agg.first, pa.list_(pa.struct({"x": pa.int8()})), [[{"x": 1}], None, []]),
     "last": (agg.last, pa.string_view(), ["a", None, "b"]),
     "least": (agg.min, pa.float16(), [np.float16(1.5), None, np.float16(-2)]),
-    "most": (agg.max, pa.timestamp("s"), [dt.datetime(2024, 1, 1), None, dt.datetime(2023, 1, 1)]),  # noqa: DTZ001 - zone-naive
+    "most": (agg.max, pa.timestamp("s"), [dt.datetime(2024, 1, 1), None, dt.datetime(2023, 1, 1)]),  # noqa: DTZ001 - naive
     "short": (agg.sum, pa.int8(), [100, 100, None]),
     "unsigned": (agg.sum, pa.uint64(), [2**63, 5, None]),
     "decimals": (
@@ -278,7 +278,7 @@ def test_a_limit_on_memory_is_kept_and_one_can_go_on():
     limit = 2_000_000
     windows = new(memory_limit=limit, sources=2, aggs={"n": agg.count(), "v": agg.first("v")})
     first, second = windows.sources
-    rng = random.Random(3)  # noqa: S311 - no secret
+    rng = random.Random(3)  # noqa: S311 - not for secrets
     found, messages = 0, []
     for turn in range(300):
         ts = list(range(turn * 500, turn * 500 + 500))
@@ -391,9 +391,9 @@ def used() -> Aggregate:
 
 def test_damage_is_found_wherever_it_is():
     snapshot = used().snapshot()
-    rng = random.Random(1)  # noqa: S311 - no secret
+    rng = random.Random(1)  # noqa: S311 - not for secrets
     arguments = {"aggs": {"n": agg.count(), "v": agg.first("v")}, "lateness": 3}
-    # A refused snapshot leaves it as it was.
+    # A refused snapshot leaves the operator unchanged.
     windows = new(**arguments)
     for place in range(len(snapshot)):
         damaged = bytearray(snapshot)

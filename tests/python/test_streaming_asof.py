@@ -1,4 +1,4 @@
-"""As-of joins over streams give the rows of tables, in an order that the rows alone decide."""
+"""As-of joins over streams have the rows of tables, in an order that only the rows determine."""
 
 import random
 from typing import Any
@@ -43,13 +43,13 @@ def query(rng: random.Random) -> dict[str, Any]:
 
 
 def final_times(left: pa.Table, right: pa.Table, asked: dict[str, Any]) -> dict[int, float]:
-    """For each left row by its id, the time that must be over before no row can be its partner."""
+    """Return, for each left row by its id, the time that must pass before its partner is final."""
     both = asof_join(left, right, **{**asked, "how": "left", "columns": None}).to_pylist()
     names = ["k"] if asked["by"] == "k" else asked["by"] or []
     found = {}
     for row in both:
         keyless = any(row[name] is None for name in names)
-        # A part of the condition that reads the left row alone.
+        # A part of the condition that reads only the left row.
         bound = {WHERE["left"]: 0, WHERE["each"]: -3}.get(asked["where"])
         ruled_out = bound is not None and (row["x"] is None or row["x"] <= bound)
         if asked["strategy"] == "backward" or keyless or ruled_out:
@@ -101,7 +101,7 @@ def test_equal_histories_have_equal_snapshots_for_any_polls_and_threads():
                 for join in joins:
                     list(iter(join.poll, None))
             elif rng.random() < 0.3:
-                # This one looks through its rows more often.
+                # A snapshot makes this join search its rows more often.
                 joins[0].snapshot()
             elif rng.random() < 0.3:
                 assert joins[0].snapshot() == joins[1].snapshot()
@@ -137,7 +137,7 @@ NARROW = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int64())])
 
 
 def grow(**asked: Any) -> list[int]:
-    """The rows that are kept after each of many pushes of few keys."""
+    """Return the number of kept rows after each of many pushes of few keys."""
     join = AsofJoin(NARROW, NARROW, on="ts", by="k", **asked)
     kept = []
     for start in range(0, 40_000, 200):
@@ -221,7 +221,7 @@ def test_a_row_that_waits_does_not_hold_later_rows_back():
     join = new(strategy="forward", allow_exact_matches=False)
     join.left_sources[0].push(LEFT)
     join.right_sources[0].push(RIGHT)
-    # The row of "b" at 4 has found none, and that of "a" at 9 not yet.
+    # The row of "b" at 4 is still unmatched, and so is that of "a" at 9.
     assert polled(join) == [(1, 30)]
     for source in join.sources:
         source.close()
@@ -234,7 +234,7 @@ def test_the_nearest_row_is_final_once_no_other_is_nearer():
     join.left_sources[0].advance(100)
     join.right_sources[0].push(RIGHT[:1])
     join.right_sources[0].advance(2)
-    # A row at 2 would be as far away as that at 0, which has the preference.
+    # A row at 2 would be as far away as the one at 0, which is preferred.
     assert polled(join) == []
     join.right_sources[0].advance(3)
     assert polled(join) == [(1, 10)]
@@ -290,7 +290,7 @@ def test_damage_is_found_wherever_it_is():
     join.left_sources[0].push(LEFT)
     join.right_sources[0].push(RIGHT)
     snapshot = join.snapshot()
-    rng = random.Random(1)  # noqa: S311 - no secret
+    rng = random.Random(1)  # noqa: S311 - not for secrets
     for place in range(0, len(snapshot), 1 if campaign.ALL else 7):
         damaged = bytearray(snapshot)
         damaged[place] ^= 1 << rng.randrange(8)

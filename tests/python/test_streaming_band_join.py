@@ -1,6 +1,7 @@
-"""`tidegate.BandJoin`: rows and order against a loop over all pairs, at any timing.
+"""`tidegate.BandJoin`: rows and order, compared with a loop over all pairs, at any timing.
 
-The windowed forms of `band_join` are tested here as well: they have the same pairs, in row order.
+The windowed forms of `band_join` are also tested here, because they have the same pairs, in row
+order.
 """
 
 import random
@@ -29,7 +30,7 @@ Event = tuple[int, pa.Table]
 
 @dataclass(frozen=True)
 class Query:
-    """What pairs are wanted; the columns of both sides are those of `SCHEMA`."""
+    """The definition of a pair; both sides have the columns of `SCHEMA`."""
 
     within: dict[str, tuple[float, float]]
     window: tuple[int, int]
@@ -39,7 +40,7 @@ class Query:
     how: str
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `BandJoin`."""
+        """Return the arguments of `BandJoin`."""
         window = tuple(map(rows, self.window)) if self.counts else self.window
         found = {"on": list(self.within), "within": list(self.within.values()), "how": self.how}
         found |= {"time": "ts", "window": window}
@@ -47,7 +48,7 @@ class Query:
         return found | ({"where": "left.k <= right.k"} if self.where else {})
 
     def is_pair(self, left: Row, right: Row) -> bool:
-        """Whether values and keys match."""
+        """Return whether values and keys match."""
         for name, (below, above) in self.within.items():
             a, b = left[name], right[name]
             if a is None or b is None or not (a - b <= below and b - a <= above):
@@ -59,7 +60,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Place:
-    """A row in merged order, and how many rows of each side came before it."""
+    """A row in merged order, and the number of earlier rows on each side."""
 
     ts: int
     source: int
@@ -70,7 +71,7 @@ class Place:
 
 
 def in_merged_order(sources: Sequence[Sequence[Row]], left_sources: int) -> list[Place]:
-    """All rows; those of a source are in time order."""
+    """Return all rows in merged order; the rows of each source are in time order."""
     placed = sorted(
         (row["ts"], source, position)
         for source, table in enumerate(sources)
@@ -87,7 +88,7 @@ def in_merged_order(sources: Sequence[Sequence[Row]], left_sources: int) -> list
 
 
 def matches(query: Query, places: Sequence[Place]) -> Iterator[tuple[int, int]]:
-    """The pairs, as places of the later and the earlier row."""
+    """Yield the pairs, as places of the later and the earlier row."""
     for late, later in enumerate(places):
         for early, earlier in enumerate(places[:late]):
             if earlier.side == later.side:
@@ -103,7 +104,7 @@ def matches(query: Query, places: Sequence[Place]) -> Iterator[tuple[int, int]]:
 
 
 def expected(query: Query, sources: Sequence[Sequence[Row]], left_sources: int) -> list[Row]:
-    """The rows of the result, in the order of streams."""
+    """Return the rows of the result, in streaming order."""
     places = in_merged_order(sources, left_sources)
     pairs = list(matches(query, places))
     matched = {place for pair in pairs for place in pair}
@@ -170,7 +171,7 @@ def queries(draw: st.DrawFn) -> Query:
 
 @st.composite
 def feeds(draw: st.DrawFn, sources: int) -> list[Event]:
-    """Rows of several sources, each in time order, in pieces, in the order of their pushes."""
+    """Draw rows of several sources, each in time order, in pieces, in the order of their pushes."""
     events = []
     ts = [0] * sources
     value = st.one_of(st.integers(0, 9), st.integers(0, 9), st.none())
@@ -187,7 +188,7 @@ def feeds(draw: st.DrawFn, sources: int) -> list[Event]:
 
 
 def of_sources(events: list[Event], sources: int) -> list[list[Row]]:
-    """The rows of each source."""
+    """Return the rows of each source."""
     return [
         [row for at, table in events if at == source for row in table.to_pylist()]
         for source in range(sources)
@@ -199,7 +200,7 @@ def take(join: tidegate.StreamJoin) -> list[Row]:
 
 
 def feed(join: tidegate.StreamJoin, events: list[Event], rng: random.Random) -> list[Row]:
-    """The rows that a join gives while it is fed and polled now and then."""
+    """Return the rows that a join emits while it is fed and sometimes polled."""
     found = []
     for source, table in events:
         join.sources[source].push(table)
@@ -215,7 +216,7 @@ def finish(join: tidegate.StreamJoin) -> list[Row]:
 
 
 def same(found: list[Row], wanted: list[Row]) -> None:
-    """Compare with order; NaN is equal to itself here."""
+    """Compare rows and order. Here NaN equals NaN."""
     assert list(map(repr, found)) == list(map(repr, wanted))
 
 
@@ -236,7 +237,7 @@ def test_oracle_a_snapshot_goes_on(query, events, before, after, rng):
     with BandJoin(SCHEMA, SCHEMA, **query.arguments(), algorithm=before, threads=1) as first:
         begun = feed(first, events[:cut], rng)
         state = first.snapshot()
-        # Whoever gives a snapshot goes on as well.
+        # The operator that made the snapshot also continues.
         same(begun + feed(first, events[cut:], rng) + finish(first), wanted)
     with BandJoin(
         SCHEMA, SCHEMA, **query.arguments(), algorithm=after, threads=2, pin=False
@@ -273,7 +274,7 @@ def test_oracle_late_rows_and_any_order(query, events, rng):
 )  # fmt: skip
 def test_oracle_windows_of_tables(query, events, algorithm, threads, rng):
     sides = of_sources(events, 2)
-    # Row order is not time order: merged order is by time, then by row.
+    # Row order is not time order; merged order is by time, then by row.
     shuffled = [rng.sample(range(len(side)), len(side)) for side in sides]
     tables = [
         pa.Table.from_pylist([side[row] | {"row": at} for at, row in enumerate(order)], _WITH_ROW)
@@ -326,7 +327,7 @@ def test_the_most_selective_column_is_indexed_and_another_when_that_changes():
     with BandJoin(
         schema, schema, on=["y", "x"], within=0, time="ts", window=rows(500), threads=1
     ) as join:
-        # At first x is all the same, and y tells rows apart; later it is the other way round.
+        # At first all values of x are equal, and y is selective; later it is the other way around.
         for start in range(0, size, 1000):
             few, many = (
                 ([7] * 1000, x[:1000]) if start < 2000 else (x[start : start + 1000], y[:1000])
@@ -338,7 +339,7 @@ def test_the_most_selective_column_is_indexed_and_another_when_that_changes():
                 assert join.stats()["index"] == "buckets on right.y"
         assert join.stats()["index"] == "buckets on right.x"
         assert found
-        # Whatever is indexed, rows are let go of.
+        # With any index, old rows are removed.
         assert join.stats()["state_rows"] <= 2 * 500 + 4
 
 
@@ -437,7 +438,8 @@ def test_an_index_looks_at_the_rows_of_the_window_alone():
     wanted = [pair for pair in wanted if 0 <= pair[1] < size]
     for algorithm in ("auto", "sort", "buckets", "ibwj", "ibwj-bplus-tree"):
         found = band_join(rows_, rows_, **arguments, algorithm=algorithm)
-        # Left rows are first in merged order: of right rows, so many before, and two after it.
+        # Left rows precede right rows in merged order, so each matches three earlier and two later
+        # rows.
         assert found.num_rows == sum(-3 <= right - left <= 2 for left, right in wanted), algorithm
     with pytest.raises(MemoryLimitError, match="more than max_rows = 100"):
         band_join(rows_, rows_, **arguments, algorithm="buckets", max_rows=100)
@@ -454,7 +456,7 @@ def test_explain_says_why_an_index_is_used_or_not():
         "  window     left rows stay 2, right rows 3 (integer)",
     ]
     assert "  index      buckets a side, on right.x; the fastest for any window" in text
-    # 40, and room for two rows of two columns that are in the result.
+    # 40 bytes, and room for two rows of the two result columns.
     assert "and 72 bytes each" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
     assert "  index      PIM-Tree that threads share a side, merge ratio 1, on right.x\n" in text
@@ -486,7 +488,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("algorithm", "settings", "told"), SETTINGS)
 def test_settings_change_the_index_and_no_row(algorithm, settings, told):
-    rng = random.Random(11)  # noqa: S311 - no secret
+    rng = random.Random(11)  # noqa: S311 - not for secrets
     rows = table(range(4_000), [rng.randrange(900) for _ in range(4_000)])
     query = {"on": "x", "within": 1, "time": "ts", "window": 300}
     wanted = band_join(rows, rows, **query)
@@ -502,7 +504,7 @@ def test_settings_change_the_index_and_no_row(algorithm, settings, told):
         assert sum(batch.num_rows for batch in join) == wanted.num_rows
         return join.stats()["merges"]
 
-    # How often trees are merged depends on the ratio.
+    # The ratio determines how often trees are merged.
     if settings.get("merge_ratio", 1) < 0.1:
         assert merges(settings=settings) > merges()
 

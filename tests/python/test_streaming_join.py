@@ -1,8 +1,8 @@
-"""The streaming interval join gives the batch join's rows in the order of streams at any timing.
+"""The streaming interval join has the batch join's rows in streaming order, at any timing.
 
-Random joins are fed in random cuts and interleavings. `test_streaming_join_cases.py` has the cases
-that Flink, Kafka Streams, Spark and Pathway test; `test_streaming_join_sources.py` has the life of
-sources, and errors.
+Random joins are fed in random cuts and interleavings. `test_streaming_join_cases.py` contains cases
+from the tests of Flink, Kafka Streams, Spark and Pathway. `test_streaming_join_sources.py` tests
+the lifetime of sources, and errors.
 """
 
 import itertools
@@ -29,18 +29,18 @@ PARALLELISM = ["auto", "key", "data", "hybrid", "scale-oij"]
 
 
 def tick(*tables: pa.Table) -> int:
-    """A step of the coarsest time, in which lateness and promises are drawn."""
+    """Return a step of the coarsest time, in which lateness and promises are drawn."""
     return max(oracle.step(table.schema.field("ts").type) for table in tables)
 
 
 @st.composite
 def histories(draw: st.DrawFn, table: pa.Table, count: int, lateness: int) -> list[Source]:
-    """The rows of a table dealt out to sources, each with its cuts and promises."""
+    """Distribute the rows of a table among sources, each with its cuts and promises."""
     numbers = draw(st.lists(st.integers(0, count - 1), min_size=len(table), max_size=len(table)))
     sources = []
     for number in range(count):
         rows = [row for row, dealt in enumerate(numbers) if dealt == number]
-        # Mostly in time order, as streams are; else all but the first row would be late.
+        # Rows are mostly in time order, as in real streams. Otherwise most rows would be late.
         if draw(st.integers(0, 3)):
             times = oracle.times(table.column("ts"))
             rows.sort(key=lambda row: times[row])
@@ -57,7 +57,7 @@ def histories(draw: st.DrawFn, table: pa.Table, count: int, lateness: int) -> li
 
 @st.composite
 def streams(draw: st.DrawFn):
-    """Sources of both sides, a join as the oracle knows it, and its arguments."""
+    """Draw sources of both sides, a join for the oracle, and the arguments of the same join."""
     left_table, right_table, join, arguments = draw(calls())
     counts = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
     lateness = [draw(st.integers(0, 3)) * tick(left_table, right_table) for _ in counts]
@@ -81,7 +81,7 @@ def play(
     arguments: dict[str, object],
     rng: random.Random,
 ) -> tuple[IntervalJoin, pa.Table]:
-    """Feed a join in some order, poll in between, and return all that it gave."""
+    """Feed a join in some order, with polls in between, and return all its results."""
     sources = left_sources + right_sources
     schemas = left_sources[0].table.schema, right_sources[0].table.schema
     joining = IntervalJoin(*schemas, **arguments)
@@ -105,7 +105,7 @@ def play(
 
 
 def assert_same(found: pa.Table, wanted: pa.Table, arguments: dict[str, object]) -> None:
-    # A key of two types comes out in a type that holds both, so its values are compared as keys.
+    # The type of a result key holds the keys of both sides, so values are compared as keys.
     names = arguments["by"] if arguments["how"] in ("right", "full") else []
     assert oracle.keys(found, names) == oracle.keys(wanted, names)
     oracle.assert_same(found.drop_columns(names), wanted.drop_columns(names))
@@ -116,7 +116,7 @@ def test_rows_and_order_are_the_oracle_s(streams, rng):
     left_sources, right_sources, join, arguments = streams
     joining, found = play(left_sources, right_sources, arguments, rng)
     assert_same(found, streaming_oracle.expected(left_sources, right_sources, join), arguments)
-    # Nothing goes by unseen, and nothing stays behind.
+    # All rows are counted, and no row stays in the state.
     stats, late = joining.stats(), joining.late()
     pushed = sum(source.table.num_rows for source in left_sources + right_sources)
     assert stats["rows_in"] == stats["rows_used"] + stats["rows_late"] == pushed
@@ -177,7 +177,7 @@ def test_late_rows_say_whose_they_are(streams, rng):
 
 
 def events(rng: random.Random, rows: int, keys: int, name: str) -> pa.Table:
-    """Rows a step apart or two, of keys of which the first is hot."""
+    """Create rows with increasing times; the first key is hot."""
     times = sorted(rng.randrange(rows) for _ in range(rows))
     weights = [keys, *[1] * (keys - 1)]
     return pa.table(
@@ -198,7 +198,7 @@ def in_pieces(table: pa.Table, lateness: int = 0, piece: int = 997) -> Source:
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("how", ["full", "semi"])
 def test_threads_and_modes_change_nothing(parallelism, threads, how):
-    rng = random.Random(7)  # noqa: S311 - no secret
+    rng = random.Random(7)  # noqa: S311 - not for secrets
     query = {"on": "ts", "by": "k", "lower": -9, "upper": 5, "how": how}
     parts = [in_pieces(events(rng, 6_000, 7, name)) for name in ("l", "l", "r", "r", "r")]
     arguments = query | {"sources": (2, 3), "parallelism": parallelism, "threads": threads}
@@ -212,11 +212,11 @@ def test_threads_and_modes_change_nothing(parallelism, threads, how):
 
 @pytest.mark.parametrize("parallelism", ["data", "hybrid", "auto", "scale-oij"])
 def test_a_hot_key_is_shared_out(parallelism):
-    rng = random.Random(7)  # noqa: S311 - no secret
+    rng = random.Random(7)  # noqa: S311 - not for secrets
     tables = [events(rng, 150_000, 1, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -9, "upper": 9}
     if parallelism == "auto":
-        # Pairs that meet no condition are not worth it.
+        # Without a condition, sharing the pairs would not be worthwhile.
         query["where"] = left.l >= 0
     schemas = [table.schema for table in tables]
     joining = IntervalJoin(*schemas, **query, parallelism=parallelism, threads=4)
@@ -225,13 +225,13 @@ def test_a_hot_key_is_shared_out(parallelism):
     rows = sum(batch.num_rows for batch in iter(joining.poll, None))
     stats = joining.stats()
     assert sum(stats["comparisons"]) == rows
-    # By key alone, one replica would do it all, as it does until the load has been measured.
+    # Divided by key alone, one replica would do everything, as it does before loads are measured.
     assert max(stats["comparisons"]) < 0.75 * rows
     assert stats["split_keys"] == (0 if parallelism == "data" else 1)
 
 
 def uneven(rng, rows, name):
-    """Events of 50 keys, where 40 % of the keys have 60 % of the rows, and of these in turn."""
+    """Draw events of 50 keys; 40 % of the keys have 60 % of the rows, and so on recursively."""
     exponent = math.log(0.4) / math.log(0.6)
     keys = [int(50 * rng.random() ** exponent) for _ in range(rows)]
     return pa.table({"ts": list(range(rows)), "k": keys, name: list(range(rows))})
@@ -241,7 +241,7 @@ def uneven(rng, rows, name):
     ("load_factor", "least", "most"), [(None, 1.0, 1.35), (1.05, 1.0, 1.2), (8, 2.0, 8.0)]
 )
 def test_comparisons_are_balanced_as_the_load_factor_says(load_factor, least, most):
-    rng = random.Random(3)  # noqa: S311 - no secret
+    rng = random.Random(3)  # noqa: S311 - not for secrets
     tables = [uneven(rng, 160_000, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -400, "upper": 400, "where": left.l < right.r - 390}
     also = {"parallelism": "hybrid", "load_factor": load_factor, "threads": 8}
@@ -263,7 +263,7 @@ def test_comparisons_are_balanced_as_the_load_factor_says(load_factor, least, mo
 
 
 def test_parallelism_by_key_leaves_a_key_on_one_replica():
-    rng = random.Random(7)  # noqa: S311 - no secret
+    rng = random.Random(7)  # noqa: S311 - not for secrets
     parts = [in_pieces(events(rng, 3_000, 1, name)) for name in ("l", "r")]
     arguments = {"on": "ts", "by": "k", "lower": 0, "upper": 9, "parallelism": "key", "threads": 4}
     joining, found = play(parts[:1], parts[1:], arguments, rng)
@@ -300,7 +300,7 @@ def test_sums_beyond_64_bits_saturate(left_times, right_times, bounds, closed, h
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_condition_sees_rows_of_any_age(threads):
-    rng = random.Random(3)  # noqa: S311 - no secret
+    rng = random.Random(3)  # noqa: S311 - not for secrets
     tables = [events(rng, 4_000, 3, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -40, "upper": 40, "how": "full"}
     condition = (left.l + right.r) % 7 == 0
@@ -313,8 +313,8 @@ def test_a_condition_sees_rows_of_any_age(threads):
     assert found.sort_by(key).equals(wanted.sort_by(key))
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads are pinned on Linux")
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads are pinned only on Linux")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs several processors")
 def test_no_thread_that_runs_python_code_is_pinned():
     all_of_them = os.sched_getaffinity(0)
     seen = []
@@ -337,8 +337,8 @@ def test_no_thread_that_runs_python_code_is_pinned():
     assert all(found == all_of_them for found in seen)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux lists threads there")
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the threads from /proc")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs several processors")
 def test_threads_are_pinned_where_that_is_asked_for_and_operators_begin_elsewhere():
     schema = pa.schema({"ts": pa.int64()})
 
@@ -350,7 +350,7 @@ def test_threads_are_pinned_where_that_is_asked_for_and_operators_begin_elsewher
         return found
 
     def pinned(kind: type, **query: Any) -> set[frozenset[int]]:
-        """The processors of an operator's threads, once each thread is pinned to one."""
+        """Return the processors of an operator's threads, once each thread is pinned to one."""
         before = threads()
         operator = kind(schema, schema, on="ts", threads=2, **query)
         assert "each pinned to one processor" in operator.explain()

@@ -1,7 +1,7 @@
-"""Cases that other stream joins test, with the results of this join.
+"""Cases from the tests of other stream joins, with the results of this join.
 
-The ideas are those of the tests of Apache Flink, Apache Kafka Streams, Apache Spark and Pathway;
-each test names the one it follows.
+The ideas are from the tests of Apache Flink, Apache Kafka Streams, Apache Spark and Pathway. Each
+test names the one that it follows.
 """
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ Row = tuple[int, ...]
 
 
 def rows(*values: Row | int, name: str) -> pa.Table:
-    """Rows of a key `k`, a time `ts` and a value; a single number is a time, of key 1."""
+    """Create rows of a key `k`, a time `ts` and a value; a single number is a time, with key 1."""
     full = [value if isinstance(value, tuple) else (1, value, value) for value in values]
     keys, times, payload = zip(*full, strict=True) if full else ((), (), ())
     return pa.table(
@@ -31,7 +31,7 @@ def joined(**arguments: object) -> IntervalJoin:
 
 
 def taken(join: IntervalJoin) -> list[tuple[int | None, int | None]]:
-    """The pairs that are final now."""
+    """Return the pairs that are final."""
     return [(pair["l"], pair["r"]) for batch in iter(join.poll, None) for pair in batch.to_pylist()]
 
 
@@ -87,7 +87,7 @@ def test_mirrored_bounds_give_mirrored_pairs():
 @pytest.mark.parametrize(
     ("lower", "upper", "closed", "kept"),
     [
-        # The rows of 1 to 5 on both sides that may still get a partner at 6, at 7 and at 9.
+        # The rows of 1 to 5 on both sides that may still get a partner at 6, at 7 and at 9
         (-1, 0, "both", [0 + 1, 0, 0]),
         (-2, 1, "neither", [0 + 1, 0, 0]),
         (0, 1, "both", [1 + 0, 0, 0]),
@@ -98,7 +98,7 @@ def test_mirrored_bounds_give_mirrored_pairs():
 )
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_rows_are_kept_as_long_as_they_may_match(lower, upper, closed, kept, how):
-    """After Flink's `testStateCleanup...`, which look into both buffers."""
+    """After Flink's `testStateCleanup...`, which inspect both buffers."""
     join = joined(lower=lower, upper=upper, closed=closed, how=how)
     (left,), (right,) = join.left_sources, join.right_sources
     for ts in range(1, 6):
@@ -135,14 +135,14 @@ def test_late_rows_are_joined_with_nothing():
 
 
 def test_a_left_join_with_a_condition_on_its_own_row():
-    """After Flink SQL's `testRowTimeLeftOuterJoin`: L-5 fails the condition and stays alone."""
+    """After Flink SQL's `testRowTimeLeftOuterJoin`: L-5 fails the condition and stays unmatched."""
     left_rows = [(1, 1), (1, 2), (2, 4), (2, 5), (1, 6), (3, 7), (1, 10), (1, 12), (1, 20)]
     right_rows = [(1, 6), (2, 7), (4, 8), (1, 11)]
     # t1 between t2 - 5 and t2 + 6, seen from the left.
     join = joined(lower=-6, upper=5, how="left", where="left.l <> 5")
     join.left_sources[0].push(rows(*[(k, ts, ts) for k, ts in left_rows], name="l"))
     join.right_sources[0].push(rows(*[(k, ts, ts) for k, ts in right_rows], name="r"))
-    # A pair comes at its later row; a row alone after all pairs of its time plus 5.
+    # A pair is at its later row, and an unmatched row after all pairs of its time plus 5.
     assert finished(join) == [
         *[(1, 6), (2, 6), (6, 6), (4, 7), (10, 6), (5, None), (6, 11), (10, 11)],
         *[(12, 6), (12, 11), (7, None), (20, None)],
@@ -150,9 +150,9 @@ def test_a_left_join_with_a_condition_on_its_own_row():
 
 
 def test_a_negative_interval_leaves_all_alone():
-    """After Flink SQL's `testRowTimeLeftOuterJoinNegativeIntervalSize`; here bounds may not cross.
+    """After Flink SQL's `testRowTimeLeftOuterJoinNegativeIntervalSize`.
 
-    An interval that holds nothing is one of which both ends are open and equal.
+    Here the bounds of an interval may not cross. An empty interval has equal, open ends.
     """
     join = joined(lower=-2, upper=-2, closed="neither", how="full")
     join.left_sources[0].push(rows(1, 4, name="l"))
@@ -161,7 +161,7 @@ def test_a_negative_interval_leaves_all_alone():
 
 
 def test_equal_times_pair_all_with_all():
-    """After Flink SQL's `testRowTimeInnerJoinWithEquiTimeAttrs`: out of order by a second."""
+    """After Flink SQL's `testRowTimeInnerJoinWithEquiTimeAttrs`: a second out of order."""
     join = joined(lower=0, upper=0, lateness=1000)
     left_rows = [(1, 1000, 1), (1, 1000, 2), (1, 1000, 3), (2, 2000, 4), (1, 4000, 5)]
     right_rows = [(1, 1000, 1), (1, 1000, 2), (1, 1000, 3), (2, 3000, 4), (1, 4000, 5)]
@@ -190,8 +190,8 @@ def test_open_bounds_and_a_condition_on_both_sides():
 def test_no_spurious_row_without_a_partner():
     """After Kafka Streams' `KStreamKStreamLeftJoinTest`, the fix of KAFKA-10847.
 
-    Kafka used to give a left row alone at once, and again with its partner; now it waits for the
-    window to close, as is done here.
+    Before the fix, Kafka emitted a left row alone and again with its partner. Now it waits for the
+    window to close, as tidegate does.
     """
     join = joined(lower=-100, upper=100, how="left")
     (left,), (right,) = join.left_sources, join.right_sources
@@ -232,13 +232,13 @@ def test_windows_on_one_side_only(lower, upper):
 
 
 def test_an_outer_join_gives_each_row_alone_once_its_time_is_over():
-    """After Kafka Streams' `KStreamKStreamOuterJoinTest`, rows of both sides that wait alone."""
+    """After Kafka Streams' `KStreamKStreamOuterJoinTest`: unmatched rows of both sides wait."""
     join = joined(lower=-100, upper=100, how="full")
     (left,), (right,) = join.left_sources, join.right_sources
     left.push(rows((0, 0, 0), (1, 50, 1), name="l"))
     right.push(rows((1, 60, 11), (2, 70, 12), name="r"))
     assert taken(join) == []
-    # Rows of other keys make the time pass.
+    # Rows of other keys advance the time.
     left.push(rows((9, 300, 9), name="l"))
     right.push(rows((9, 500, 19), name="r"))
     assert taken(join) == [(1, 11), (0, None), (None, 12)]
@@ -251,8 +251,8 @@ def test_an_outer_join_gives_each_row_alone_once_its_time_is_over():
 def test_a_row_that_was_joined_never_comes_alone():
     """After Spark's `StreamingOuterJoinSuite`, SPARK-26187, a self join in several batches.
 
-    There, rows that were joined in one batch came out without a partner in a later one, when the
-    state of one side was cleared before that of the other.
+    In that issue, rows that were joined in one batch were emitted as unmatched in a later batch.
+    The state of one side was cleared before that of the other.
     """
     join = joined(lower=-5, upper=0, how="left")
     (left,), (right,) = join.left_sources, join.right_sources
@@ -267,7 +267,7 @@ def test_a_row_that_was_joined_never_comes_alone():
 
 
 def test_a_row_that_fails_its_own_condition_comes_alone_once():
-    """After Spark's `left outer early state exclusion on left`, where it comes at once."""
+    """After Spark's `left outer early state exclusion on left`, which emits the row immediately."""
     join = joined(lower=0, upper=9, how="left", where="left.l > 2")
     (left,), (right,) = join.left_sources, join.right_sources
     left.push(rows((1, 1, 1), (2, 2, 2), (3, 3, 3), name="l"))
@@ -340,7 +340,7 @@ def test_times_that_never_overlap():
 
 
 def test_rows_that_come_long_after_the_watermark_are_kept_apart():
-    """After Pathway's temporal behaviors, whose cutoff drops late rows without a trace."""
+    """After Pathway's temporal behaviors, whose cutoff drops late rows silently."""
     join = joined(lower=0, upper=1)
     (left,), (right,) = join.left_sources, join.right_sources
     left.push(rows(100, name="l"))

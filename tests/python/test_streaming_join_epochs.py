@@ -1,4 +1,4 @@
-"""Joins whose sources have brought many epochs before a poll."""
+"""Joins whose sources have pushed many epochs before a poll."""
 
 import random
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 
 from tidegate import ClosedError, IntervalJoin, interval_join
 
-# Of a side; an epoch has 131,072 rows of both.
+# The rows of each side; an epoch has 131,072 rows of both.
 ROWS = 250_000
 QUERY: dict[str, Any] = {"on": "ts", "by": "k", "lower": -40, "upper": 40}
 SIDES = ("l", "r")
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def side(name: str, seed: int, rows: int = ROWS) -> pa.Table:
-    """Rows of keys that come and go: a key's number is another key's later."""
+    """Create rows whose keys change over time, and later use the numbers of earlier keys."""
     draw = np.random.default_rng(seed)
     ts = np.sort(draw.integers(0, rows, rows))
-    # Of a time there are some thirty keys, and each lives for some 3,000 times.
+    # There are some thirty keys at a time, and each is used for some 3,000 times.
     keys = ts // 3_000 * 30 + draw.integers(0, 45, rows)
     return pa.table({"ts": ts, "k": keys * 7_919 % 1_000_003, name: np.arange(rows)})
 
@@ -50,7 +50,7 @@ def close(join: IntervalJoin) -> None:
 
 
 def in_small_steps(how: Any) -> pa.Table:
-    """The rows of a join that has one thread, and never more than an epoch to do."""
+    """Return the rows of a join with one thread, which never has more than an epoch to process."""
     join = new(how=how, threads=1)
     found: list[pa.RecordBatch] = []
     for first in range(0, ROWS, 10_000):
@@ -78,7 +78,7 @@ def test_rows_and_order_are_those_of_small_steps(how: Any) -> None:
 def test_any_pushes_and_polls() -> None:
     wanted = in_small_steps("inner")
     for seed in range(6):
-        draw = random.Random(seed)  # noqa: S311 - of a test
+        draw = random.Random(seed)  # noqa: S311 - for tests
         join, first = new(threads=draw.choice([2, 4])), 0
         found: list[pa.RecordBatch] = []
         while first < ROWS:
@@ -94,7 +94,7 @@ def test_any_pushes_and_polls() -> None:
 
 
 def test_a_poll_returns_all_that_is_certain() -> None:
-    """However many threads there are, and however many epochs it takes."""
+    """The result depends neither on the number of threads nor on that of epochs."""
     join, other = new(threads=2), new(threads=1)
     for one in (join, other):
         push(one, 0, ROWS // 2)

@@ -31,7 +31,7 @@ def new(**arguments: object) -> IntervalJoin:
 
 
 def taken(join: IntervalJoin, *names: str) -> list[tuple[object, ...]]:
-    """The columns of all results that are final now; `l` and `r` if none are named."""
+    """Return columns of all final results; by default `l` and `r`."""
     names = names or ("l", "r")
     batches = iter(join.poll, None)
     return [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
@@ -118,7 +118,7 @@ def test_a_join_says_what_it_does() -> None:
         "  index      the rows of each key and side that later rows may match, in time order",
         "  threads    3",
         "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
-        "  output     6 columns, a pair at the place of its later row, once no source can deliver an earlier row",  # noqa: E501 - a line of the text
+        "  output     6 columns, a pair at the place of its later row, once no source can deliver an earlier row",  # noqa: E501 - a line of text
     ]
     with pytest.raises(SchemaError, match="there is no column `at`"):
         explain(IntervalJoin, LEFT, RIGHT, **(QUERY | {"on": "at"}))
@@ -142,7 +142,7 @@ def test_a_source_that_says_nothing_holds_all_back() -> None:
     assert taken(join) == []
     assert join.stats()["watermark"] is None
     silent.advance(5)
-    # The pair of 4, and the pair of 1 and 2; of 9 nothing is known yet.
+    # The pairs at 4 and at 1 and 2 are final, but not the one at 9.
     assert taken(join) == [(1, 10), (2, 20)]
     assert join.stats()["watermark"] == 5
     silent.close()
@@ -159,7 +159,7 @@ def test_a_promise_gives_rows_without_a_partner() -> None:
     quiet.advance(6)
     assert taken(join) == [(2, None)]
     quiet.advance(10)
-    # The left side itself may still bring rows of 9, but none of these pairs with it.
+    # The left source may still push rows at 9, but none of these pairs with this row.
     assert taken(join) == []
     left.advance(11)
     quiet.advance(11)
@@ -283,7 +283,7 @@ def test_an_error_of_the_condition_stays() -> None:
     other.push(RIGHT)
     left.close()
     other.close()
-    # Pairs before it might be lost, and pairs after it would seem to be all there are.
+    # Earlier pairs might be lost, and later ones would look like the complete result.
     for call in (join.poll, join.poll, lambda: next(join)):
         with pytest.raises(TidegateError, match=r"where .*: Divide by zero"):
             call()
@@ -293,7 +293,7 @@ def test_an_error_of_the_condition_stays() -> None:
         join.poll()
 
 
-# Life
+# Lifetime
 
 
 def test_a_closed_source_takes_nothing() -> None:
@@ -345,14 +345,14 @@ def test_a_join_goes_before_its_sources() -> None:
 
 
 def fill(source: Source, table: pa.Table, text: str) -> int:
-    """Push the table until the limit is reached; how many rows were taken."""
+    """Push the table until the limit is reached, and return the number of accepted rows."""
     for times in range(10_000):
         try:
             source.push(table)
         except MemoryLimitError as error:
-            assert re.search(text, str(error))  # noqa: PT017 - which push it is, is not known
+            assert re.search(text, str(error))  # noqa: PT017 - any of the pushes may raise
             return times * table.num_rows
-    pytest.fail("there is no limit")
+    pytest.fail("the limit was never reached")
 
 
 def test_nothing_is_lost_at_the_memory_limit() -> None:
@@ -364,7 +364,7 @@ def test_nothing_is_lost_at_the_memory_limit() -> None:
     assert 0 < pushed < 20_000 / 40
     assert join.stats()["memory"] <= 20_000
     assert taken(join) == []
-    # Time goes on, and there is room again.
+    # As time advances, there is room again.
     other.advance(100)
     left.advance(100)
     assert len(taken(join)) == pushed
@@ -384,7 +384,7 @@ def test_kept_rows_count_until_they_are_let_go_of() -> None:
         other.push(pa.table({"ts": ts, "k": ["b"] * 100, "r": ts, "extra": [0.0] * 100}))
         assert taken(join) == []
     stats = join.stats()
-    # Right rows stay for 1 000, left rows need not; either is let go of piece by piece.
+    # Right rows stay for 1 000 steps, left rows not at all; both are removed piece by piece.
     assert 1_000 <= stats["state_rows"] <= 3_000
     assert stats["memory"] < 1_000_000
     assert stats["state_bytes"] < 1_000_000

@@ -1,4 +1,4 @@
-"""Snapshots of the streaming join: a join that goes on from any cut gives the same rest."""
+"""Snapshots of the streaming join: a join that resumes from any cut emits the same later rows."""
 
 import os
 import random
@@ -26,7 +26,7 @@ PATIENCE = 60
 def shuffled(
     left_sources: list[Source], right_sources: list[Source], rng: random.Random
 ) -> list[tuple[int, object]]:
-    """What happens, in order: the number of a source, and rows, a promise or its end."""
+    """The events, in order: the number of a source, and rows, a promise or its end."""
     waiting = []
     for number, source in enumerate([*left_sources, *right_sources]):
         step = oracle.step(source.table.schema.field("ts").type)
@@ -83,7 +83,7 @@ def test_every_cut_of_a_history_goes_on_alike(streams, rng, threads, parallelism
             rest(other)
             found[0].extend(rest(whole))
             found[1].extend(rest(cut))
-        # Equal histories give equal bytes, whatever the threads.
+        # Equal histories yield equal bytes, for any number of threads.
         assert whole.snapshot() == other.snapshot()
         snapshot = cut.snapshot()
         cut = IntervalJoin(*schemas, **rng.choice([arguments, others]))
@@ -165,8 +165,8 @@ def test_threads_do_not_show_where_a_row_has_many_pairs():
 
 def test_damage_is_found_wherever_it_is():
     snapshot = used().snapshot()
-    rng = random.Random(1)  # noqa: S311 - no secret
-    # A refused snapshot leaves it as it was.
+    rng = random.Random(1)  # noqa: S311 - not for secrets
+    # A refused snapshot leaves the join unchanged.
     join = new()
     for place in range(len(snapshot)):
         damaged = bytearray(snapshot)
@@ -240,7 +240,7 @@ def test_what_is_no_bytes_is_refused(wrong):
         new().restore(wrong)
 
 
-# A process that dies at any moment
+# A process that is killed at any moment
 
 FEED = """
     import os, sys
@@ -285,12 +285,12 @@ def test_nothing_is_lost_or_doubled_when_a_process_is_killed(tmp_path):
     killed.mkdir()
     subprocess.run([sys.executable, "-c", script, whole], check=True, timeout=PATIENCE)
 
-    rng = random.Random(5)  # noqa: S311 - no secret
+    rng = random.Random(5)  # noqa: S311 - not for secrets
     deaths = 0
     for _ in range(50):
         with subprocess.Popen([sys.executable, "-c", script, killed]) as process:
             before = steps(killed)
-            # It may die at any moment after it has gone on a little.
+            # The process may be killed at any moment after some steps.
             while process.poll() is None and steps(killed) < before + 14:
                 time.sleep(0.001)
             time.sleep(rng.random() / 50)
@@ -305,6 +305,6 @@ def test_nothing_is_lost_or_doubled_when_a_process_is_killed(tmp_path):
 
 
 def steps(folder: Path) -> int:
-    """How far the process has come."""
+    """Return the number of steps that the process has completed."""
     state = folder / "state"
     return int(state.read_bytes().split(b" ", 1)[0]) if state.exists() else 0

@@ -1,4 +1,4 @@
-"""The streaming join among threads, signals and forks."""
+"""The streaming join with threads, signals and forks."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ import pytest
 from test_streaming_join_sources import LEFT, QUERY, new
 from tidegate import ClosedError, MemoryLimitError, interval_join
 
-# Far more than any of this takes.
+# Far longer than any of these tests takes.
 PATIENCE = 60
 
 
@@ -44,7 +44,7 @@ def test_threads_feed_and_threads_take() -> None:
         for feeding in [pool.submit(feed, number) for number in range(2 * sides)]:
             feeding.result(PATIENCE)
         parts = [taker.result(PATIENCE) for taker in takers]
-    # Whoever took a batch, each pair came once, and each batch in order.
+    # Across threads, each pair was received once, and each thread received its batches in order.
     batches = sorted(batch for part in parts for batch in part)
     wanted = [
         (ts * sides + b, ts * sides + a)
@@ -55,8 +55,8 @@ def test_threads_feed_and_threads_take() -> None:
     assert [pair for batch in batches for pair in batch] == wanted
 
 
-class Death(Exception):  # noqa: N818 - nothing went wrong
-    """The end of a feeder, in the middle of its rows."""
+class Death(Exception):  # noqa: N818 - not an error
+    """Ends a feeder in the middle of its rows."""
 
 
 def test_sources_stall_die_and_flood() -> None:
@@ -82,14 +82,14 @@ def test_sources_stall_die_and_flood() -> None:
                         source.push(table)
                         taken = True
                     except MemoryLimitError:
-                        # There is room for all rows but the late ones, which are fetched meanwhile.
+                        # There is room for all rows except the late ones, which are being fetched.
                         threading.Event().wait(0.001)
                 for _ in range(20 if number == flooding else 0):
-                    # All but the last row of the piece, which are late now.
+                    # These rows of the piece, all except the last, are late now.
                     with contextlib.suppress(MemoryLimitError):
                         source.push(table[:-1])
         finally:
-            # The rows so far are all, also of the feeder that has died.
+            # No more rows follow, also from the feeder that failed.
             source.close()
 
     late, batches = 0, []
@@ -145,7 +145,7 @@ def test_closing_ends_the_wait_of_others() -> None:
 # Signals and forks
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+@pytest.mark.skipif(os.name != "posix", reason="Windows cannot send SIGINT to a child process")
 def test_ctrl_c_ends_the_wait_for_a_source() -> None:
     script = """
         import pyarrow as pa, tidegate
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_the_wait_for_a_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_handles_from_before_a_fork_raise() -> None:
     of_join = ["join.poll()", "next(join)", "join.late()", "join.stats()", "join.sources"]
     of_join += ["join.left_sources", "join.close()"]

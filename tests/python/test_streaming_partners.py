@@ -1,4 +1,4 @@
-"""Aggregates of partners over streams are those of tables, bit for bit, whatever the cuts."""
+"""Aggregates of partners over streams have the bits of those of tables, for any cuts."""
 
 import math
 import random
@@ -107,7 +107,7 @@ def test_rows_are_those_of_tables_whatever_the_cuts(name, seed):
     wanted = function(streams.left, streams.right, **query)
     found = play(make, streams, rng)
     assert found.schema == wanted.schema
-    # A left row comes after the left rows before it in merged order, since all reach equally far.
+    # Left rows are emitted in merged order, because all intervals have the same length.
     assert bits(found) == bits(wanted)
 
 
@@ -146,7 +146,7 @@ def test_more_rows_than_an_epoch_takes(cut):
         for source in join.sources:
             source.close()
         found.extend(join)
-    # Of one time, the rows of the first source come first.
+    # Of rows with equal times, those of the first source are first.
     left, right = (
         pa.concat_tables(pair).take(pc.sort_indices(pa.concat_tables(pair)["ts"]))
         for pair in (sources[:2], sources[2:])
@@ -171,13 +171,13 @@ def test_a_left_row_comes_when_no_partner_can_come():
     right.push(RIGHT[:1])
     assert join.poll() is None
     right.advance(3)
-    # The interval of the row at 1 ends at 3, which may still come.
+    # The interval of the row at 1 ends at 3, and rows at 3 may still arrive.
     assert join.poll() is None
     right.advance(4)
     assert join.poll().to_pylist() == [{"ts": 1, "k": "a", "l": 1, "r": 10}]
     assert join.poll() is None
     right.push(RIGHT[1:])
-    # The left source may still bring rows of 9.
+    # The left source may still push rows at 9.
     assert join.poll().to_pylist() == [{"ts": 4, "k": "b", "l": 2, "r": 20}]
     left.close()
     assert join.poll() is None
@@ -191,7 +191,7 @@ def test_the_row_that_prevails_before_an_empty_interval_is_waited_for():
     join.left_sources[0].push(LEFT[:1])
     join.left_sources[0].advance(9)
     join.right_sources[0].advance(3)
-    # A row at 3 would be the last before the interval, which has no time in it.
+    # A row at 3 would be the last before the interval, which is empty.
     assert join.poll() is None
     join.right_sources[0].push(pa.table({"ts": [3, 4], "k": ["a", "a"], "r": [5, 6]}))
     assert join.poll()["r"].to_pylist() == [5]
@@ -316,7 +316,7 @@ def test_damage_is_found_wherever_it_is():
     join.left_sources[0].push(LEFT)
     join.right_sources[0].push(RIGHT)
     snapshot = join.snapshot()
-    rng = random.Random(1)  # noqa: S311 - no secret
+    rng = random.Random(1)  # noqa: S311 - not for secrets
     for place in range(0, len(snapshot), 1 if campaign.ALL else 7):
         damaged = bytearray(snapshot)
         damaged[place] ^= 1 << rng.randrange(8)
@@ -366,7 +366,7 @@ def test_results_do_not_hold_the_rows_that_were_pushed():
     for source in join.sources:
         source.close()
     found = join.poll()
-    # A slice of the rows that were pushed would keep all of their memory.
+    # A slice of the pushed rows would keep all of their memory.
     assert found.column("l").buffers()[1].address != LEFT["l"].chunk(0).buffers()[1].address
     assert found["l"].to_pylist() == [1, 2, 3]
 

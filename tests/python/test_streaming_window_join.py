@@ -1,8 +1,8 @@
-"""`tidegate.WindowJoin`: rows and order, against `IntervalJoin` and the batch join, at any timing.
+"""`tidegate.WindowJoin`: rows and order, compared with `IntervalJoin` and the batch join.
 
-Windows of time are intervals, so `IntervalJoin`, which has an oracle of its own, gives the rows and
-their moments. For windows of rows the batch join gives them, which is tested against the three-step
-procedure.
+Time windows are intervals, so `IntervalJoin`, which has a separate oracle, gives the rows and the
+time of their emission. For row-based windows, the batch join gives them; it is tested against the
+three-step procedure.
 """
 
 import operator
@@ -50,7 +50,7 @@ Event = tuple[int, pa.Table]
 
 @st.composite
 def feeds(draw: st.DrawFn, sources: int) -> list[Event]:
-    """Rows of several sources, each in time order, in pieces, in the order of their pushes."""
+    """Draw rows of several sources, each in time order, in pieces, in the order of their pushes."""
     events = []
     ts = [0] * sources
     nulls = draw(st.booleans())
@@ -75,7 +75,7 @@ def feeds(draw: st.DrawFn, sources: int) -> list[Event]:
 def play(
     join: tidegate.StreamJoin, events: list[Event], polls: Iterator[bool]
 ) -> list[dict[str, object]]:
-    """All rows that a join gives which is fed the events, and polled in between."""
+    """Return all rows that a join emits while it is fed the events, with polls in between."""
     batches = []
     with join:
         for source, table in events:
@@ -136,7 +136,7 @@ def test_windows_of_rows_give_the_batch_join_s_rows(events, counts, by, where, h
     join = WindowJoin(SCHEMA, SCHEMA, algorithm=algorithm, threads=2, pin=False, **query)
     found = play(join, events, sometimes(rng))
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
-    # In the order of the three-step procedure, whoever compares.
+    # The order is that of the three-step procedure, whichever thread compares.
     other = WindowJoin(SCHEMA, SCHEMA, algorithm="three-step", **query)
     assert play(other, events, sometimes(rng)) == found
 
@@ -161,7 +161,7 @@ def test_a_snapshot_goes_on(events, window, by, where, how, algorithms, rng):
             first.sources[source].push(table)
         begun = [row for batch in iter(first.poll, None) for row in batch.to_pylist()]
         state = first.snapshot()
-        # Whoever gives a snapshot goes on as well, even if it held results back.
+        # The operator that made the snapshot also continues, even if it held back results.
         kept = play(first, events[cut:], sometimes(rng))
     assert begun + kept == wanted
     other = WindowJoin(SCHEMA, SCHEMA, **query, algorithm=after, threads=2, pin=False)
@@ -222,7 +222,7 @@ def test_threads_share_the_comparisons_equally():
             algorithm=algorithm,
         ) as join:  # fmt: skip
             numbers = list(range(2000))
-            # One side is five times the other, whose values are all one.
+            # One side has five times as many rows, all with one value.
             join.sources[0].push(table([n for n in numbers for _ in range(5)], [7] * 10_000))
             join.sources[1].push(table(numbers, numbers))
             for source in join.sources:
@@ -230,7 +230,8 @@ def test_threads_share_the_comparisons_equally():
             for _ in join:
                 pass
             comparisons = join.stats()["comparisons"]
-        # Each row meets the 401 times up to its own; but for the first ones, 5 of each time.
+        # Each row is compared with the 401 times up to its own, with 5 rows each; the first have
+        # fewer.
         assert len(comparisons) == 4
         assert max(comparisons) <= min(comparisons) * 1.01
 
@@ -242,7 +243,7 @@ def test_numbers_whose_arithmetic_fails_are_for_the_evaluation_to_judge():
         left, right = join.sources
         left.push(table([1, 2, 9], [4, 5, most]))
         right.push(table([1, 2, 4], [4, 9, 5]))
-        # The row at 9 is near no other, so that nothing has failed.
+        # The row at 9 is near no other row, so the arithmetic has not failed yet.
         assert sum(batch.num_rows for batch in iter(join.poll, None)) == 2
         right.push(table([9], [1]))
         left.close()
@@ -275,14 +276,14 @@ def test_numbers_use_all_of_64_bits_beside_a_null(algorithm, where):
     assert {(row["ts"], row["ts_right"]) for row in rows} == pairs
 
 
-def fill(join: WindowJoin, holds_back: bool) -> None:  # noqa: FBT001 - of a test
-    """Push to both sides and poll, for long."""
+def fill(join: WindowJoin, holds_back: bool) -> None:  # noqa: FBT001 - a test parameter
+    """Push to both sides and poll, many times."""
     for last in range(0, 100_000, 500):
         for source in join.sources:
             source.push(table(list(range(last, last + 500)), list(range(500))))
         for _ in iter(join.poll, None):
             pass
-        # What is charged for the rows covers all that is held, but for results held back.
+        # The charged memory covers everything that is kept, except results that are held back.
         stats = join.stats()
         assert holds_back or stats["state_bytes"] + stats["state_rows"] * 16 <= stats["memory"]
 
@@ -301,8 +302,8 @@ def test_a_window_beyond_the_memory_limit_is_refused_until_rows_leave(algorithm)
         last = join.stats()["sources"][0]["rows_in"]
         assert 2_000 < last < 2_000_000 / 40
         if algorithm == "handshake":
-            return  # its rows leave as further ones come
-        # Nothing is lost, and once rows have left there is room again.
+            return  # its rows leave as new ones arrive
+        # No row is lost, and there is room again after rows have left.
         assert join.stats()["state_rows"] > 2 * last - 1_002
         for source in join.sources:
             source.advance(300_000)

@@ -1,4 +1,4 @@
-"""Parquet files with a `memory_limit`: row groups are put in time order as far as they overlap."""
+"""Parquet files with a `memory_limit`: row groups that overlap in time are sorted together."""
 
 import random
 import subprocess
@@ -26,7 +26,7 @@ KINDS = [pa.int64(), pa.int32(), pa.date32(), *map(pa.timestamp, ("s", "ms", "us
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let few rows have many slices, and row groups be large or small beside the limit."""
+    """Let few rows have many slices, and row groups of any size relative to the limit."""
     monkeypatch.setattr(shares, "LEAST", 1)
     monkeypatch.setattr(shares, "BESIDE", 0)
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
@@ -36,14 +36,14 @@ def small(monkeypatch):
 
 
 def row_group(chance: random.Random, begin: int) -> list[int]:
-    """Times of one row group, from about this one."""
+    """Draw the times of a row group, starting close to `begin`."""
     count, span = chance.choice([(1, 1), (5, 1), (5, 6), (5, 6), (60, 200)])
     times = [begin + chance.randrange(span) for _ in range(count)]
     return times if chance.random() < 0.4 else sorted(times)
 
 
 def times_of(chance: random.Random) -> list[list[int | None]]:
-    """Times by row groups, which follow each other, touch, overlap, or are in no order."""
+    """Draw times by row groups, which follow each other, touch, overlap, or have no order."""
     groups: list[list[int | None]] = []
     begin = 0
     disorder = chance.choice([0, 0, 0.1, 1])
@@ -55,7 +55,7 @@ def times_of(chance: random.Random) -> list[list[int | None]]:
 
 
 def written(groups, kind: pa.DataType, folder, name: str, **options) -> pa.Table:
-    """Write row groups into files of a folder; the rows of all files."""
+    """Write row groups to files in a folder, and return the rows of all files."""
     folder.mkdir()
     tables = []
     number = 0
@@ -147,7 +147,7 @@ def test_stretches_one_after_the_other_are_the_order_of_a_stable_sort(seed):
         ([(0, 2), (2, 3)], [[0], [1]]),
         ([(0, 3), (2, 3)], [[0, 1]]),
         ([(2, 3), (0, 1)], [[1], [0]]),
-        # The rows of time 2 of the first file come first.
+        # The rows with time 2 in the first file are first.
         ([(2, 3), (0, 2)], [[0, 1]]),
         ([(5, 5), (5, 5), (5, 9)], [[0], [1], [2]]),
         ([(0, 9), (1, 2), (9, 9)], [[0, 1], [2]]),
@@ -180,7 +180,7 @@ QUERY = {"on": "ts", "lower": 0, "upper": 0}
 
 @pytest.fixture
 def two_sides(tmp_path):
-    """Row groups in order, of rows out of order."""
+    """Write row groups in order, whose rows are out of order."""
     chance = random.Random(1)  # noqa: S311 - not for secrets
     groups = [chance.sample(range(at * 10, at * 10 + 10), 10) for at in range(30)]
     for name in ("x", "y"):
@@ -236,7 +236,7 @@ def test_times_are_not_read_before_the_rows(two_sides, monkeypatch):
 
 
 def test_rows_that_statistics_rule_out_are_an_error(two_sides, monkeypatch):
-    """A file whose statistics are wrong does not make a wrong result."""
+    """A file with wrong statistics does not cause a wrong result."""
     real = stretches
 
     def wrong(table, on):
@@ -271,7 +271,7 @@ def test_columns_of_folders_are_kept(tmp_path):
     ]
 
 
-# The most memory that a process of its own has held
+# Peak memory, measured in a separate process
 
 WORK = """
 import sys
@@ -288,7 +288,7 @@ print(rows, int(status.partition("VmHWM:")[2].split()[0]) * 1024)
 
 
 def most_memory(folder, count: int, rows: int) -> int:
-    """Of a join of row groups that follow each other, of rows out of order."""
+    """Return the peak memory of a join whose row groups are in order and their rows are not."""
     for seed, name in enumerate("xy"):
         random_ = np.random.default_rng(seed)
         times = np.concatenate(
@@ -306,12 +306,12 @@ def most_memory(folder, count: int, rows: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize("rows", [1 << 18, *more(1 << 20)])
 def test_memory_stays_within_the_limit(rows, tmp_path):
-    """A small row group is sorted in memory, a large one in temporary files."""
+    """A small row group is sorted in memory, and a large one in temporary files."""
     alone = most_memory(tmp_path, 1000, 1000)
-    # The rows of both sides take 138 MB.
+    # The rows of both sides need 138 MB.
     assert most_memory(tmp_path, 11 << 18, rows) - alone < 128_000_000
 
 

@@ -1,6 +1,6 @@
-"""The stub says what the native module has, no more and no less.
+"""The stub declares exactly the contents of the native module.
 
-Types are compared by mypy, in `make check`.
+`make check` compares types with mypy.
 """
 
 import ast
@@ -23,7 +23,7 @@ def definitions(body: list[ast.stmt]) -> dict[str, Definition]:
 
 
 def declared() -> set[str]:
-    """All public names of the stub."""
+    """Return all public names in the stub."""
     constants = {
         node.target.id
         for node in TREE.body
@@ -34,7 +34,7 @@ def declared() -> set[str]:
 
 
 def documented() -> dict[str, tuple[Definition, object]]:
-    """What has a docstring in the stub, as `Class.method` or name, with what it is at run time."""
+    """Return the documented names, such as `Class.method`, with their stub and runtime objects."""
     found = {}
     for name, node in definitions(TREE.body).items():
         found[name] = node, getattr(_tidegate, name, None)
@@ -77,7 +77,7 @@ def test_everything_public_has_a_docstring():
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_help_shows_the_text_of_the_stub(name):
-    """The stub is the manual: the build copies its docstrings into the native module."""
+    """The stub is the manual, and the build copies its docstrings into the native module."""
     node, runtime = DOCUMENTED[name]
     assert inspect.getdoc(runtime) == ast.get_docstring(node)
 
@@ -87,7 +87,7 @@ def test_the_module_shows_the_text_of_the_stub():
 
 
 def signatures() -> dict[str, tuple[ast.arguments, inspect.Signature]]:
-    """What can be called by name, with its arguments in the stub and at run time."""
+    """Return the public callables, with their stub arguments and their runtime signatures."""
     found = {}
     for name, (node, runtime) in DOCUMENTED.items():
         of_class = isinstance(node, ast.ClassDef)

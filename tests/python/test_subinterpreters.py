@@ -1,4 +1,4 @@
-"""A subinterpreter gets an error at once, and the process ends as it should."""
+"""A subinterpreter raises an error immediately, and the process ends normally."""
 
 import importlib.util
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 PATIENCE = 60
 
 NAME = "_interpreters" if importlib.util.find_spec("_interpreters") else "_xxsubinterpreters"
-pytestmark = pytest.mark.skipif(not importlib.util.find_spec(NAME), reason="there are none")
+pytestmark = pytest.mark.skipif(
+    not importlib.util.find_spec(NAME), reason="there are no subinterpreters"
+)
 
 SCRIPT = """
     import {name} as interpreters

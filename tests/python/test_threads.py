@@ -1,4 +1,4 @@
-"""Larger joins, which threads share: the rows of DuckDB, and the same for 1 to 8 threads."""
+"""Larger joins that threads share: the rows of DuckDB, for 1 to 8 threads."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 
 
 def ticks(seed: int, count: int, hot: float) -> pa.Table:
-    """Rows of which a share is on one hot key; neither sorted nor in one chunk."""
+    """Create unsorted rows in several chunks, a share of them with one hot key."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 300, count)
     keys[random.random(count) < hot] = 7

@@ -59,7 +59,7 @@ NESTED = [
 
 @pytest.mark.parametrize("kind", [*PLAIN, *NESTED], ids=str)
 def test_a_message_names_a_type_as_pyarrow_does(kind):
-    """As a time where it is none, else as a key beside a string."""
+    """The type is refused as a time, or, if it is a time, as a key compared with a string."""
     with pytest.raises(tg.SchemaError) as caught:
         _refused(kind)
     found = re.search("`x` is (.*?)(, expected a time|, right `x` is string)", str(caught.value))

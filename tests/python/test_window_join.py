@@ -1,4 +1,4 @@
-"""`tidegate.window_join` against Kang's three-step procedure in plain Python."""
+"""`tidegate.window_join`, compared with Kang's three-step procedure in plain Python."""
 
 from collections import deque
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def three_steps(
     window: tuple[int | tidegate.Rows, int | tidegate.Rows],
     matches: Callable[[Row, Row], bool],
 ) -> list[Pair]:
-    """The pairs: each row, in merged order, scans the other window, and joins its own."""
+    """Return the pairs: each row, in merged order, scans the other window and enters its own."""
     tables = (left.to_pylist(), right.to_pylist())
     merged = sorted(
         (row["ts"], side, number) for side in (0, 1) for number, row in enumerate(tables[side])
@@ -41,16 +41,16 @@ def three_steps(
     windows: tuple[deque[int], deque[int]] = (deque(), deque())
     pairs = []
     for ts, side, number in merged:
-        # 1. Rows that have stayed long enough leave.
+        # 1. Rows whose window has passed are removed.
         for of_side, kept, length in zip((0, 1), windows, window, strict=True):
             while isinstance(length, int) and kept and tables[of_side][kept[0]]["ts"] < ts - length:
                 kept.popleft()
-        # 2. The row meets the other side's.
+        # 2. The row is compared with the rows of the other side.
         for other in windows[1 - side]:
             pair = (number, other) if side == 0 else (other, number)
             if matches(tables[0][pair[0]], tables[1][pair[1]]):
                 pairs.append(pair)
-        # 3. It joins its own, in which there may be room for so many only.
+        # 3. The row enters its own window, which may be limited to a number of rows.
         windows[side].append(number)
         length = window[side]
         if isinstance(length, tidegate.Rows) and len(windows[side]) > length.count:
@@ -59,7 +59,7 @@ def three_steps(
 
 
 def of_how(how: str, pairs: list[Pair], left_rows: int, right_rows: int) -> list[Pair]:
-    """The rows of a result, in its order."""
+    """Return the rows of a result, in order."""
     matched = {i for i, _ in pairs}
     if how == "semi":
         return [(i, None) for i in sorted(matched)]
@@ -153,23 +153,24 @@ def test_a_time_window_is_an_interval():
 
 
 def test_windows_of_time_are_durations():
-    start = datetime(2024, 1, 1)  # noqa: DTZ001 - the column has no zone
+    start = datetime(2024, 1, 1)  # noqa: DTZ001 - naive
     table = pa.table({"ts": [start + timedelta(seconds=n) for n in range(4)]})
     for window in ("1s", timedelta(seconds=1), "1999ms"):
         assert window_join(table, table, on="ts", window=window).num_rows == 10
 
 
-# Windows of rows. Each case says in words which rows are left when a row comes.
+# Row-based windows. The comments describe the rows that remain when a row arrives.
 
 
-# What feed 9 and event 5 give whatever the left window is.
+# The pairs of feed 9 and event 5, for any left window.
 TAIL = [(5, 3), (5, 9)]
 
 
 @pytest.mark.parametrize(
     ("lengths", "expected"),
     [
-        # Events 1 and 2 come, then both feeds of 2 (left before right), 3, feed 3, 4, 5, feed 9.
+        # The rows arrive in this order: events 1 and 2, both feeds of 2 (left before right), 3,
+        # feed 3, 4, 5, feed 9.
         ((1, 1), [(2, 2), (2, 2), (3, 2), (3, 3), (4, 3), (5, 3), (5, 9)]),
         (
             (2, 1),
@@ -198,7 +199,7 @@ def test_the_last_rows_of_each_side(lengths, expected):
 
 
 def test_a_window_of_rows_counts_rows_of_all_keys():
-    # The last feed before event 5 is that at 3, of another symbol.
+    # The last feed before event 5 is the one at 3, with another symbol.
     found = window_join(EVENTS, FEEDS, on="ts", window=rows(1), by="symbol")
     assert found["ts"].to_pylist() == [3, 4, 5]
     assert found["ts_right"].to_pylist() == [2, 3, 9]

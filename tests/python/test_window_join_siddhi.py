@@ -1,9 +1,9 @@
-"""Window joins in situations that Siddhi tests: windows of time and of rows, and outer joins.
+"""Window joins in situations from Siddhi's tests: time windows, row-based windows, outer joins.
 
-The situations are those of `JoinTestCase`, `OuterJoinTestCase` and `LengthWindowTestCase` of Siddhi
-(https://github.com/siddhi-io/siddhi, Apache License 2.0), told anew. Siddhi returns a row without a
-partner when it comes, and again with a partner that comes later; here it is returned once, when
-none can come any more.
+The situations are those of `JoinTestCase`, `OuterJoinTestCase` and `LengthWindowTestCase` in Siddhi
+(https://github.com/siddhi-io/siddhi, Apache License 2.0), rewritten. Siddhi returns an unmatched
+row when it arrives, and again with each partner that arrives later. tidegate returns it once, when
+no partner can arrive any more.
 """
 
 import pyarrow as pa
@@ -30,12 +30,12 @@ Found = set[tuple[object, object]]
 
 
 def prices(*told: tuple[int, str, float]) -> pa.Table:
-    """Prices with their times."""
+    """Create prices with their times."""
     return pa.Table.from_pylist([dict(zip(PRICES.names, row, strict=True)) for row in told], PRICES)
 
 
 def posts(*told: tuple[int, str, str]) -> pa.Table:
-    """Posts with their times."""
+    """Create posts with their times."""
     return pa.Table.from_pylist([dict(zip(POSTS.names, row, strict=True)) for row in told], POSTS)
 
 
@@ -47,7 +47,7 @@ def joined(
     where: str | None = SAME,
     how: How = "inner",
 ) -> Found:
-    """The price and the text of each result row, which is the same for tables and for streams."""
+    """Return the price and the text of each result row, which agree for tables and streams."""
     query = {"on": "ts", "window": window, "where": where, "how": how, "algorithm": algorithm}
     whole = window_join(left, right, **query, threads=2)
     with WindowJoin(left.schema, right.schema, **query, threads=2, pin=False) as join:
@@ -66,7 +66,7 @@ def joined(
 
 @pytest.fixture(params=ALGORITHMS)
 def algorithm(request: pytest.FixtureRequest) -> WindowAlgorithm:
-    """Each of the algorithms."""
+    """Return each of the algorithms."""
     return request.param
 
 
@@ -92,7 +92,7 @@ def test_the_last_row_of_each_side_without_a_condition(algorithm):
     left = prices((0, "A", 55.5), (2, "B", 75.5), (3, "A", 57.5))
     found = joined(left, posts((1, "A", "hello")), (rows(1), rows(1)), algorithm, None)
     assert found == {(55.5, "hello"), (75.5, "hello"), (57.5, "hello")}
-    # A later post meets the last price alone, and a price the last post alone.
+    # A later post only meets the last price, and a price only the last post.
     right = posts((1, "A", "hello"), (4, "A", "bye"))
     assert joined(left, right, (rows(1), rows(1)), algorithm, None) == found | {(57.5, "bye")}
 
@@ -117,7 +117,7 @@ def test_right_outer_with_the_last_one_and_the_last_two(algorithm):
     right = posts((0, "A", "hello"), (2, "B", "welcome"))
     found = joined(left, right, (rows(1), rows(2)), algorithm, how="right")
     assert found == {(57.5, "hello"), (None, "welcome")}
-    # Were it the last one only, the first post would have left.
+    # With room for the last one only, the first post would have left.
     found = joined(left, right, (rows(1), rows(1)), algorithm, how="right")
     assert found == {(None, "hello"), (None, "welcome")}
 
@@ -138,7 +138,7 @@ def test_no_rows_on_the_side_that_is_kept(algorithm):
 
 @pytest.mark.parametrize(("count", "left_before_the_end"), [(2, 0), (4, 0), (6, 2)])
 def test_rows_leave_a_window_of_four_in_their_order(algorithm, count, left_before_the_end):
-    """`LengthWindowTestCase`: what leaves is the oldest row, once a fifth one has come."""
+    """`LengthWindowTestCase`: the oldest row leaves when a fifth row arrives."""
     with WindowJoin(
         PRICES, POSTS, on="ts", window=rows(4), how="left", where=SAME, algorithm=algorithm,
         threads=2, pin=False,

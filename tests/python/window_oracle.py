@@ -1,7 +1,7 @@
-"""Aggregates over sliding windows that are obviously right: every window from all rows.
+"""A reference implementation of aggregates over sliding windows, from all rows of each window.
 
-Numbers are Python's, so that sums are exact; floats are added in the order that is documented, so
-that results can be compared bit by bit.
+It uses Python's numbers, so sums are exact. Floats are added in the documented order, so results
+can be compared bit by bit.
 """
 
 import math
@@ -23,23 +23,23 @@ class Windows:
 
     @property
     def slices(self) -> int:
-        """How many slices a window has: its starts and ends cut time."""
+        """Return the number of slices in a window, divided by the windows' starts and ends."""
         whole, rest = divmod(self.size, self.advance)
         return 2 * whole + 1 if rest else whole
 
     @property
     def stride(self) -> int:
-        """How many slices later the next window begins."""
+        """Return the number of slices between the starts of adjacent windows."""
         return 2 if self.size % self.advance else 1
 
     def slice_of(self, ts: int) -> int:
-        """The number of the slice that a time is in."""
+        """Return the number of the slice that contains a time."""
         step, within = divmod(ts - self.offset % self.advance, self.advance)
         rest = self.size % self.advance
         return 2 * step + (within >= rest) if rest else step
 
     def of(self, ts: int) -> list[int]:
-        """Every k whose window holds a time."""
+        """Return every k whose window contains a time."""
         last = (ts - self.offset) // self.advance
         first = (ts - self.offset - self.size) // self.advance + 1
         return list(range(first, last + 1))
@@ -47,7 +47,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Place:
-    """A row with what orders it: its time, its stream, and its position there."""
+    """A row with its sort key: its time, its stream, and its position in the stream."""
 
     ts: int
     stream: int
@@ -62,10 +62,11 @@ def aggregate(
     aggs: dict[str, tuple[str, str | tuple[str, object] | None, Callable[[Row], bool]]],
     where: Callable[[Row], bool] = lambda _row: True,
 ) -> list[Row]:
-    """The result's rows; an aggregate is a function's name, a column, and which rows count.
+    """Return the result's rows.
 
-    The column of a function of two is a pair, and so is that of a quantile: the column, the share
-    and the interpolation.
+    An aggregate is a function's name, a column, and the rows that count. For a function of two
+    columns, the column is a pair. For a quantile, it is a tuple of the column, the share and the
+    interpolation.
     """
     groups: dict[tuple[object, ...], list[Place]] = {}
     for number, rows in enumerate(streams):
@@ -93,7 +94,7 @@ def _key(value: object) -> object:
 
 
 def _order(value: object) -> tuple[int, object]:
-    """Ascending, NaN after the other floats, null last."""
+    """A sort key: ascending, NaN after the other floats, null last."""
     return (2, 0) if value is None else (1, 0) if value == "NaN" else (0, value)
 
 
@@ -122,13 +123,13 @@ def _value(
 def _of_values(
     function: str, column: str | None, rows: list[Place], windows: Windows, k: int
 ) -> object:
-    """A function of one column of rows that are there, and have values."""
+    """Compute a function of one column of existing rows with values."""
     values = [place.row[column] for place in rows]
     if function == "median":
         return quantile(values, 0.5, "midpoint")
     if function in ("min", "max"):
         found = (min if function == "min" else max)(values, key=_float_order)
-        # Both zeros are one value: 0.0.
+        # Both zeros count as 0.0.
         return found + 0.0 if isinstance(found, float) else found
     if function in ("sum", "mean"):
         total = _sum(column, rows, windows, k)
@@ -143,7 +144,7 @@ def _of_values(
 def _of_more(
     function: str, column: tuple[str, object], rows: list[Place], windows: Windows, k: int
 ) -> object:
-    """A function of two columns, or a quantile."""
+    """Compute a function of two columns, or a quantile."""
     first, second = column
     if function == "quantile":
         share, interpolation = second
@@ -151,7 +152,7 @@ def _of_more(
         return quantile(values, share, interpolation)
     if function in ("arg_min", "arg_max"):
         rows = [place for place in rows if place.row[second] is not None]
-        # Both give the first of several.
+        # Both functions return the first of several equal values.
         best = min if function == "arg_min" else max
         found = best(rows, key=lambda place: _float_order(place.row[second]), default=None)
         return None if found is None else found.row[first]
@@ -173,7 +174,7 @@ def _of_more(
 
 
 def quantile(values: Sequence[float], share: float, interpolation: str) -> float | None:
-    """A quantile of values, NaN being above all others."""
+    """Compute a quantile of values; NaN sorts after all others."""
     if not values:
         return None
     ordered = sorted(map(float, values), key=_float_order)
@@ -225,15 +226,15 @@ def _float_order(value: object) -> tuple[bool, object, bool]:
 def _sum(column: str | None, rows: list[Place], windows: Windows, k: int) -> object:
     if isinstance(rows[0].row[column], int):
         return sum(place.row[column] for place in rows)
-    # Not by `sum`, which adds floats with a correction in newer Pythons.
+    # `sum` is not used, because it corrects rounding errors in newer Python versions.
     return _folded(column, rows, windows, k, lambda values: reduce(add, values, 0.0), add)
 
 
 def _folded(column, rows, windows, k, state, combine):
-    """A state of all rows, combined in the documented order.
+    """Combine a state of all rows in the documented order.
 
-    Within a slice a stream's rows in time order, then the streams; then the slices: those before
-    the last multiple of the window's slices backwards, those after it forwards.
+    Within a slice, each stream's rows are combined in time order, then the streams. Then the slices
+    are combined: backwards up to the last multiple of the window's slices, and forwards from there.
     """
     first = (k + windows.offset // windows.advance) * windows.stride
     border = (first // windows.slices + 1) * windows.slices

@@ -1,5 +1,4 @@
-//! Aggregations: all windows from all rows, the aggregation of tables, and that of streams have to
-//! agree.
+//! Aggregations of tables and streams must agree with a loop over all windows and rows.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -23,14 +22,14 @@ use crate::oracle::Side;
 use crate::play::{self, Feed, Way};
 use crate::rows::{Layout, Number, Rows, assert_same, batch_of, concat, pick};
 
-/// Windows in nanoseconds or steps.
+/// Windows, in nanoseconds or steps.
 #[derive(Clone, Copy, Debug)]
 enum Span {
     Sliding { size: i128, advance: i128, offset: i128 },
     Session(i128),
 }
 
-/// An aggregation of streams that all have one layout.
+/// An aggregation of streams that share a layout.
 #[derive(Debug)]
 pub(crate) struct Query {
     layout: Layout,
@@ -40,7 +39,7 @@ pub(crate) struct Query {
     condition: Option<&'static str>,
 }
 
-/// Conditions on single rows; [`holds`] says what they mean.
+/// Conditions on single rows; [`holds`] evaluates them.
 const CONDITIONS: [&str; 3] = ["s = 'a'", "id % 3 != 1", "g IS NULL"];
 
 fn holds(condition: Option<&str>, all: &Side, row: usize) -> bool {
@@ -63,7 +62,7 @@ fn holds(condition: Option<&str>, all: &Side, row: usize) -> bool {
 impl Query {
     pub(crate) fn draw(draw: &mut Draw<'_>) -> Self {
         let mut layout = Layout::draw(draw);
-        // Windows at the ends of time do not fit 64 bits, which is refused.
+        // Windows at the ends of time do not fit in 64 bits and are refused.
         layout.is_extreme = false;
         let tick = layout.tick();
         let span = match draw.once_in(4) {
@@ -77,7 +76,7 @@ impl Query {
         let condition = |draw: &mut Draw<'_>| draw.once_in(4).then(|| draw.pick(&CONDITIONS));
         let aggregate = |draw: &mut Draw<'_>| {
             let function = match draw.pick(&Function::ALL) {
-                // The tables have no booleans.
+                // The tables have no Boolean values.
                 Function::Any | Function::All => Function::Count,
                 function => function.clone(),
             };
@@ -107,7 +106,7 @@ impl Query {
     }
 
     fn asked(&self, draw: &mut Draw<'_>) -> Aggregation {
-        let parse = |text: &str| parse_row_sql(text).expect("a condition of ours");
+        let parse = |text: &str| parse_row_sql(text).expect("a valid condition");
         let bound = |length| self.layout.bound(length);
         let designs = [
             None,
@@ -151,7 +150,7 @@ impl Query {
         }
     }
 
-    /// The rows of all sources, the number of sources, and how far rows may be out of order.
+    /// Draws the rows of all sources, the number of sources, and how far rows may be out of order.
     pub(crate) fn sources(&self, draw: &mut Draw<'_>) -> (Rows, usize, i128) {
         let rows = match draw.pick(&[6, 0, 1, 14, 30, 3000]) {
             3000 => self.layout.rows(&mut draw.seeded(), 0, 3000),
@@ -210,7 +209,7 @@ pub(crate) fn aggregate(bytes: &[u8]) {
         let found = play::play(&feeds, &turns, way, &mut make);
         let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {query:#?}"));
         match query.span {
-            // Sessions come when they end.
+            // Sessions are emitted when they end.
             Span::Session(_) => assert_same(
                 &by_window(&found.rows, query.keys),
                 &by_window(&whole, query.keys),
@@ -221,7 +220,7 @@ pub(crate) fn aggregate(bytes: &[u8]) {
         assert_eq!(found.late, late(&feeds), "{query:#?}");
         states.push(found.states);
     }
-    assert!(states[0] == states[1], "equal histories give equal bytes: {query:#?}");
+    assert!(states[0] == states[1], "equal histories must yield equal bytes: {query:#?}");
 }
 
 fn of_tables(query: &Query, tables: &[RecordBatch], draw: &mut Draw<'_>) -> RecordBatch {
@@ -241,7 +240,7 @@ fn of_tables(query: &Query, tables: &[RecordBatch], draw: &mut Draw<'_>) -> Reco
     run().unwrap_or_else(|error| panic!("{error:?}; {query:#?}"))
 }
 
-/// The rows by window, then key: those of sessions come by their ends.
+/// Sorts a result by window, then key. The sessions of a stream are emitted in order of their ends.
 fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
     let columns = [0].into_iter().chain(2..2 + keys);
     let columns: Vec<SortColumn> = columns
@@ -250,25 +249,22 @@ fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
             options: Some(SortOptions { descending: false, nulls_first: false }),
         })
         .collect();
-    take_record_batch(
-        rows,
-        &lexsort_to_indices(&columns, None).expect("columns that have an order"),
-    )
-    .expect("its rows")
+    take_record_batch(rows, &lexsort_to_indices(&columns, None).expect("sortable columns"))
+        .expect("rows of the batch")
 }
 
 /// A window of a key, and its rows in merged order.
 type Group = (i128, i128, Vec<usize>);
 
-/// Panics unless the windows, the keys and all exact aggregates are those that all rows of each
-/// window give.
+/// Panics unless the windows, the keys and all exact aggregates agree with those computed from all
+/// rows of each window.
 fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
     let groups = groups(query, all);
     let firsts = || groups.iter().map(|group| Some(group.2[0]));
     let step = query.layout.steps()[0];
     let times = |of: fn(&Group) -> i128| -> ArrayRef {
         let values: Int64Array = groups.iter().map(|group| (of(group) / step) as i64).collect();
-        // Days are counted as such.
+        // A date column is built from a number of days.
         let narrow = if *found.column(0).data_type() == DataType::Date32 {
             DataType::Int32
         } else {
@@ -281,7 +277,7 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
     let mut columns = vec![times(|group| group.0), times(|group| group.1)];
     let mut places: Vec<usize> = vec![0, 1];
     for (key, name) in ["k", "g"].into_iter().enumerate().take(query.keys) {
-        // Either zero may stand for both.
+        // A group of both zeros may have either as its key.
         if !(key == 0 && found.column(2).data_type().is_floating()) {
             columns.push(pick(all.rows.batch.column_by_name(name).expect("a key"), firsts()));
             places.push(2 + key);
@@ -311,12 +307,12 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
     );
 }
 
-/// All windows with rows, in the order of the result.
+/// Returns all windows that contain rows, in the order of the result.
 fn groups(query: &Query, all: &Side) -> Vec<Group> {
     let mut order: Vec<usize> =
         (0..all.rows.len()).filter(|&row| holds(query.condition, all, row)).collect();
     order.sort_by_key(|&row| all.places[row]);
-    // Nulls come last.
+    // Nulls sort last.
     let key = |row: usize| {
         [0, 1].map(|at| if at < query.keys { all.rows.keys[row][at].unwrap_or(u8::MAX) } else { 0 })
     };
@@ -347,13 +343,13 @@ fn groups(query: &Query, all: &Side) -> Vec<Group> {
     groups.into_values().collect()
 }
 
-/// The second column of a function of two.
+/// Returns the second column of a function of two columns.
 fn second(function: &Function) -> Option<&'static str> {
     use Function::{ArgMax, ArgMin, Corr, Covar, WeightedMean};
     matches!(function, WeightedMean | ArgMin | ArgMax | Covar | Corr).then_some("x")
 }
 
-/// An aggregate of the rows of each window, unless the order of additions shows in it.
+/// Returns an aggregate of each window's rows, unless it depends on the order of additions.
 fn exact(
     function: &Function,
     column: Option<&str>,
@@ -368,7 +364,7 @@ fn exact(
         rows.iter().copied().filter(|&row| own.is_none_or(|own| own.is_valid(row))).collect()
     };
     let is_less =
-        |a: &usize, b: &usize| compare(own.expect("only a count has no column"), all, *a, *b);
+        |a: &usize, b: &usize| compare(own.expect("only count has no column"), all, *a, *b);
     let known = |rows: &[usize]| -> Vec<usize> {
         rows.iter().copied().filter(|&row| all.rows.values[row].is_some()).collect()
     };
@@ -377,14 +373,14 @@ fn exact(
     };
     match function {
         Function::ArgMin => of_each(&|rows| known(rows).into_iter().min_by(by_x)),
-        // Of equal values the first.
+        // Of equal values, the first is chosen.
         Function::ArgMax => of_each(&|rows| known(rows).into_iter().rev().max_by(by_x)),
         Function::Count => Some(Arc::new(
             windows.iter().map(|rows| Some(valid(rows).len() as i64)).collect::<Int64Array>(),
         )),
         Function::First => of_each(&|rows| rows.first().copied()),
         Function::Last => of_each(&|rows| rows.last().copied()),
-        // Of equal values the first, which shows in nothing but the sign of a zero.
+        // Of equal values, the first is chosen. This matters only for the sign of a zero.
         Function::Min => of_each(&|rows| valid(rows).into_iter().min_by(is_less)),
         Function::Max => of_each(&|rows| valid(rows).into_iter().rev().max_by(is_less)),
         Function::Sum => {
@@ -431,15 +427,15 @@ fn exact(
     }
 }
 
-/// The order of values that minima and maxima go by: that of text by bytes, NaN above all, a
-/// negative zero below the other.
+/// The order of values for minima and maxima: strings by bytes, NaN above all other floats, and
+/// -0.0 below 0.0.
 fn compare(own: &ArrayRef, all: &Side, a: usize, b: usize) -> Ordering {
     match own.data_type() {
         DataType::Utf8 => own.as_string::<i32>().value(a).cmp(own.as_string::<i32>().value(b)),
         _ => match (all.rows.values[a], all.rows.values[b]) {
             (Some(Number::Float(a)), Some(Number::Float(b))) => a.total_cmp(&b),
             (Some(Number::Whole(a)), Some(Number::Whole(b))) => a.cmp(&b),
-            _ => unreachable!("nulls are left out"),
+            _ => unreachable!("nulls are removed"),
         },
     }
 }

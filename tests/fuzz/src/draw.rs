@@ -1,13 +1,13 @@
-//! Decisions that are drawn from bytes. Where no bytes are left, the first choice is taken.
+//! Decisions that are drawn from bytes. When the bytes run out, the first choice is used.
 
 use arbitrary::Unstructured;
 
-/// Where decisions come from.
+/// The source of decisions.
 #[derive(Debug)]
 pub(crate) enum Draw<'a> {
     /// Bytes, which libFuzzer changes one by one.
     Bytes(Unstructured<'a>),
-    /// A generator (SplitMix64), for tables that are too large to be written down in bytes.
+    /// A generator (SplitMix64), for tables that are too large to be encoded in the bytes.
     Seed(u64),
 }
 
@@ -16,17 +16,15 @@ impl<'a> Draw<'a> {
         Draw::Bytes(Unstructured::new(bytes))
     }
 
-    /// A generator whose seed is drawn.
+    /// Creates a generator with a drawn seed.
     pub(crate) fn seeded(&mut self) -> Draw<'static> {
         Draw::Seed(u64::from(self.number(0, 255)) << 8 | u64::from(self.number(0, 255)))
     }
 
-    /// A number between `low` and `high`.
+    /// Returns a number between `low` and `high`.
     pub(crate) fn number(&mut self, low: u32, high: u32) -> u32 {
         match self {
-            Draw::Bytes(bytes) => {
-                bytes.int_in_range(low..=high).expect("a range that is not empty")
-            }
+            Draw::Bytes(bytes) => bytes.int_in_range(low..=high).expect("a non-empty range"),
             Draw::Seed(state) => {
                 *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut mixed = *state;
@@ -49,7 +47,7 @@ impl<'a> Draw<'a> {
         choices[self.place(choices.len())].clone()
     }
 
-    /// Whether something happens that happens once in `times`.
+    /// Returns `true` once in `times` draws on average.
     pub(crate) fn once_in(&mut self, times: u32) -> bool {
         self.number(0, times - 1) == times - 1
     }

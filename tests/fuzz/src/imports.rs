@@ -1,7 +1,8 @@
-//! Arrow's C structures, with numbers and pointers that are wrong in every visible way.
+//! Arrow's C structures, with numbers and pointers that are wrong in every way that can be
+//! detected.
 //!
-//! A pointer that is not null points to memory of its own, and the offsets and lengths that the
-//! interface asks a consumer to believe are within it: nobody can check these. All else is drawn.
+//! A non-null pointer points to separate memory. A consumer has to trust some of the interface's
+//! offsets and lengths, so these stay within that memory. Everything else is drawn.
 
 #![allow(unsafe_code, reason = "the C interface is what is attacked")]
 
@@ -15,10 +16,10 @@ use tidegate_import::UnreadBatch;
 
 use crate::draw::Draw;
 
-/// Bytes of a buffer: more than any array that is drawn reads.
+/// The bytes in a buffer: more than any drawn array reads.
 const BYTES: usize = 1 << 12;
 
-/// No offset is greater.
+/// The largest offset.
 const ITEMS: u32 = 40;
 
 const FORMATS: [&str; 34] = [
@@ -58,7 +59,7 @@ const FORMATS: [&str; 34] = [
     "?",
 ];
 
-/// Memory that the structures point to, all of which stays until they are gone.
+/// The memory that the structures point to, which lives until they are dropped.
 #[derive(Default)]
 struct Memory {
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
@@ -68,28 +69,28 @@ struct Memory {
     bytes: Vec<Box<[u64]>>,
 }
 
-/// A column that was drawn, as schema and array.
+/// A drawn column: its schema and its array.
 type Node = (FFI_ArrowSchema, FFI_ArrowArray);
 
-/// Draws a batch and imports it: it is refused, or all of it can be read.
+/// Draws a batch and imports it. The import must fail, or every value must be readable.
 pub(crate) fn import(bytes: &[u8]) {
     let mut draw = Draw::new(bytes);
     let mut memory = Memory::default();
     let Some((schema, mut array)) = node(&mut draw, &mut memory, "+s", 3) else { return };
     // SAFETY: arrow-rs made the schema. The array's pointers are null or point to `memory`, which
-    // is as large as the interface says: lengths and offsets beyond it are such that nobody can
-    // have them.
+    // is as large as the interface requires. Lengths and offsets beyond it are larger than any
+    // memory.
     let taken = unsafe { UnreadBatch::take(NonNull::from(&schema), NonNull::from(&mut array)) };
     if let Ok(batch) = taken.and_then(UnreadBatch::read) {
         let driver = Driver::new(1, Stop::default());
         if let Ok(table) = Table::new("left", batch.schema(), vec![batch], &driver) {
-            // Whatever was accepted is read, each value of it.
+            // Each value of an accepted batch is read.
             assert!(!format!("{:?}", table.batches()).is_empty());
         }
     }
 }
 
-/// A column of a format; none if arrow-rs makes no such schema.
+/// Draws a column of a format, or returns `None` if arrow-rs cannot create its schema.
 fn node(draw: &mut Draw<'_>, memory: &mut Memory, format: &str, depth: u32) -> Option<Node> {
     let (length, offset) = (draw.number(0, 8) as i64, draw.pick(&[0, 0, 0, 1, 7]));
     let count = match format {
@@ -147,7 +148,7 @@ fn node(draw: &mut Draw<'_>, memory: &mut Memory, format: &str, depth: u32) -> O
     Some((schema, array))
 }
 
-/// Now and then, numbers that no array has.
+/// Sometimes sets numbers that no array can have.
 fn spoil(draw: &mut Draw<'_>, array: &mut FFI_ArrowArray) {
     let none = draw.pick(&[-1, i64::MIN, i64::MAX, (1 << 61), (1 << 40) + 1]);
     match draw.number(0, 60) {
@@ -163,7 +164,7 @@ fn spoil(draw: &mut Draw<'_>, array: &mut FFI_ArrowArray) {
     }
 }
 
-/// The buffers of a format, of which some may be missing.
+/// Draws the buffers of a format, some of which may be missing.
 fn buffers(draw: &mut Draw<'_>, memory: &mut Memory, format: &str) -> Vec<*const c_void> {
     let contents: &[Content] = match format {
         "n" | "+r" => &[],
@@ -185,7 +186,7 @@ fn buffers(draw: &mut Draw<'_>, memory: &mut Memory, format: &str) -> Vec<*const
         .collect()
 }
 
-/// What a buffer holds.
+/// The contents of a buffer.
 #[derive(Clone, Copy)]
 enum Content {
     Any,
@@ -193,7 +194,7 @@ enum Content {
     Text,
     Offsets(usize),
     Views,
-    /// Of buffers: not more than they have, or more than anybody has.
+    /// The lengths of buffers: valid ones, or ones larger than any buffer.
     Lengths,
 }
 
@@ -238,5 +239,5 @@ impl Content {
     }
 }
 
-/// What the structures point to goes with `Memory`.
+/// `Memory` frees everything that the structures point to.
 unsafe extern "C" fn release(_: *mut FFI_ArrowArray) {}

@@ -1,4 +1,4 @@
-//! Joins: a loop over all pairs, the join of tables, and the join of streams have to agree.
+//! Joins of tables and of streams must agree with a loop over all pairs.
 
 use arrow_array::RecordBatch;
 use tidegate::stream::StreamOptions;
@@ -21,7 +21,7 @@ pub(crate) fn join(bytes: &[u8]) {
     }
 }
 
-/// Few rows, which bytes say one by one, or now and then so many that threads share them.
+/// Draws a few rows byte by byte, or sometimes enough rows that threads share them.
 fn rows(query: &Query, draw: &mut Draw<'_>, side: usize) -> Rows {
     if draw.once_in(24) {
         let count = draw.pick(&[70, 300, 2500]);
@@ -49,7 +49,7 @@ pub(crate) fn tables_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut 
     }
 }
 
-/// Rows as a table in pieces.
+/// Creates a table from pieces of the rows.
 pub(crate) fn table(name: &str, rows: &Rows, driver: &Driver, draw: &mut Draw<'_>) -> Table {
     Table::new(name, rows.batch.schema(), rows.chunks(draw), driver).expect("well-formed data")
 }
@@ -92,7 +92,7 @@ fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
         }
         played.push(found);
     }
-    // Rows in no order may be held in any order, too.
+    // If the result has no order, the kept rows need not have one either.
     if let [Ok(one), Ok(other), ..] = &played[..]
         && is_ordered
     {
@@ -100,9 +100,10 @@ fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
     }
 }
 
-/// Panics unless two operators that were fed the same in turns were once in the same state.
+/// Panics unless two operators that were fed the same rows in turns had the same state at the first
+/// cut.
 fn alike(one: &Outcome, other: &Outcome, query: &Query) {
-    // The handshake join gives rows later than the others, and is in another state if fewer have
+    // The handshake join emits rows later than the others, so its state differs if fewer rows have
     // been taken.
     if let (Some((taken, one)), Some((also_taken, other))) =
         (one.states.first(), other.states.first())
@@ -118,7 +119,7 @@ fn alike(one: &Outcome, other: &Outcome, query: &Query) {
     }
 }
 
-/// The sources and positions of the rows that are late.
+/// Returns the sources and positions of late rows.
 pub(crate) fn late(feeds: &[Feed]) -> Vec<(usize, u64)> {
     let of_feed = |(number, feed): (usize, &Feed)| -> Vec<(usize, u64)> {
         feed.sort_out().1.into_iter().map(|row| (number, row as u64)).collect()
@@ -126,7 +127,7 @@ pub(crate) fn late(feeds: &[Feed]) -> Vec<(usize, u64)> {
     feeds.iter().enumerate().flat_map(of_feed).collect()
 }
 
-/// The rows of a side that are not late, source by source.
+/// Returns the rows of a side that are not late, source by source.
 pub(crate) fn used(feeds: &[Feed], first: usize) -> Side {
     let parts: Vec<Rows> = feeds.iter().map(|feed| feed.rows.take(&feed.sort_out().0)).collect();
     let of_part = |(number, part): (usize, &Rows)| -> Vec<oracle::Place> {
@@ -136,14 +137,14 @@ pub(crate) fn used(feeds: &[Feed], first: usize) -> Side {
     Side::new(Rows::concat(&parts), places)
 }
 
-/// Panics unless both have the same rows, or data is to blame in both.
+/// Panics unless both results have the same rows, or both fail because of the data.
 pub(crate) fn agree(found: Result<RecordBatch>, wanted: &Result<RecordBatch>, query: &Query) {
     match (found, wanted) {
         (Ok(found), Ok(wanted)) => assert_same(&found, wanted, query),
         (Err(found), Err(wanted)) => {
             assert!(found.is_data() && wanted.is_data(), "{found:?}, {wanted:?}; {query:#?}")
         }
-        // A pair that another part of the condition has ruled out need not be evaluated.
+        // A condition need not be evaluated on a pair that one of its other parts has ruled out.
         (Ok(_), Err(wanted)) => assert!(wanted.is_data(), "{wanted:?}; {query:#?}"),
         (Err(found), Ok(_)) => panic!("{found:?}; {query:#?}"),
     }

@@ -1,8 +1,8 @@
-//! Fuzz targets: functions that take any bytes and panic where tidegate is wrong.
+//! Fuzz targets: functions that accept any bytes, and panic if tidegate misbehaves.
 //!
 //! `make fuzz` feeds them with libFuzzer, which changes the bytes to reach more of tidegate's code.
-//! The seeds in `seeds/` are inputs that reached new code, or that once showed a fault. `cargo test
-//! -p tidegate-fuzz` feeds the seeds.
+//! The seeds in `seeds/` are inputs that reached new code or revealed a fault. `cargo test -p
+//! tidegate-fuzz` feeds the seeds.
 
 #![deny(unsafe_code)]
 
@@ -19,7 +19,7 @@ mod rows;
 mod snapshots;
 mod texts;
 
-/// What is fed with bytes.
+/// A function that is fed with bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.

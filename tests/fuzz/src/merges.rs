@@ -7,7 +7,7 @@ use crate::joins::{late, used};
 use crate::play::{self, Feed, Way};
 use crate::rows::{Layout, Rows, assert_same};
 
-/// Sources, and the merge that is asked of them.
+/// Sources, and the options of their merge.
 pub(crate) struct Sources {
     pub(crate) rows: Rows,
     pub(crate) feeds: Vec<Feed>,
@@ -58,5 +58,5 @@ pub(crate) fn merge(bytes: &[u8]) {
         assert_eq!(found.late, late(&feeds), "{way:?}; {options:?}");
         states.push(found.states);
     }
-    assert!(states[0] == states[1], "equal histories give equal bytes: {options:?}");
+    assert!(states[0] == states[1], "equal histories must yield equal bytes: {options:?}");
 }

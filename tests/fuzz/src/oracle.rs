@@ -1,4 +1,5 @@
-//! The results of joins, obviously right: a loop visits all pairs, and sorts them as documented.
+//! The results of joins, computed in the simplest way: a loop visits all pairs and sorts them as
+//! documented.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use tidegate::{Closed, How, Result};
@@ -6,10 +7,10 @@ use tidegate::{Closed, How, Result};
 use crate::query::{Query, Relation, Windows};
 use crate::rows::{Rows, batch_of, pick};
 
-/// What orders rows: their time, their source, and their position there.
+/// The sort key of a row: its time, its source, and its position in the source.
 pub(crate) type Place = (i128, usize, usize);
 
-/// Row numbers of a result row; none for the side that has no row.
+/// The row numbers of a result row; `None` for a side without a row.
 pub(crate) type Pair = (Option<usize>, Option<usize>);
 
 /// The rows of a side, and their places in merged order.
@@ -17,9 +18,9 @@ pub(crate) type Pair = (Option<usize>, Option<usize>);
 pub(crate) struct Side {
     pub(crate) rows: Rows,
     pub(crate) places: Vec<Place>,
-    /// Times of all rows in merged order.
+    /// The times of all rows in merged order.
     sorted: Vec<i128>,
-    /// Where in merged order each row is.
+    /// The position of each row in merged order.
     ranks: Vec<usize>,
 }
 
@@ -33,13 +34,13 @@ impl Side {
         Side { rows, places, sorted, ranks }
     }
 
-    /// A whole table, which is one source.
+    /// Creates a side from a whole table, which is one source.
     pub(crate) fn of_table(rows: Rows, source: usize) -> Self {
         let places = rows.ts.iter().enumerate().map(|(row, &ts)| (ts, source, row)).collect();
         Side::new(rows, places)
     }
 
-    /// How many rows come before each of the other side.
+    /// Returns, for each row of the other side, the number of rows that precede it in merged order.
     fn before(&self, other: &Side) -> Vec<usize> {
         let mut places = self.places.clone();
         places.sort_unstable();
@@ -47,9 +48,9 @@ impl Side {
     }
 }
 
-/// The right rows that each left row matches, in the order of their numbers.
+/// Returns the right rows that each left row matches, in order of their row numbers.
 pub(crate) fn matches(query: &Query, left: &Side, right: &Side) -> Result<Vec<Vec<usize>>> {
-    // Of a pair, the later row sees how many rows of the other side have come before it.
+    // Each row of a pair has a number of earlier rows on the other side; the later row decides.
     let (lefts_before, rights_before) = (left.before(right), right.before(left));
     let are_near = |windows: Windows, l: usize, r: usize| match windows {
         Windows::Time(of_left, of_right) => {
@@ -89,7 +90,7 @@ pub(crate) fn matches(query: &Query, left: &Side, right: &Side) -> Result<Vec<Ve
     Ok(matches)
 }
 
-/// Whether two intervals, of which either end may be missing, have so much in common.
+/// Returns whether two intervals overlap by at least `least`; either end may be missing.
 fn overlap(
     left: [Option<i128>; 2],
     right: [Option<i128>; 2],
@@ -120,7 +121,7 @@ fn is_within(difference: i128, lower: Option<i128>, upper: Option<i128>, closed:
         && upper.is_none_or(|upper| difference < upper || (of_upper && difference == upper))
 }
 
-/// The result of whole tables, in row order.
+/// Returns the result of a join of tables, in row order.
 pub(crate) fn in_row_order(how: How, matches: &[Vec<usize>], right_rows: usize) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut is_matched = vec![false; right_rows];
@@ -141,8 +142,8 @@ pub(crate) fn in_row_order(how: How, matches: &[Vec<usize>], right_rows: usize) 
     pairs
 }
 
-/// The result of streams, in their order: a pair where its later row is, a row without a match
-/// where the last row that could match it might be.
+/// Returns the result of a join of streams, in order. A pair is at its later row's place, and an
+/// unmatched row at the place of the last row that could match it.
 pub(crate) fn in_stream_order(
     query: &Query,
     left: &Side,
@@ -171,7 +172,7 @@ pub(crate) fn in_stream_order(
             .map(|(l, _)| (l, None))
             .collect();
     }
-    // At one time, rows without a match come after all pairs.
+    // Unmatched rows follow all pairs with the same time.
     let mut events: Vec<(i128, bool, Place, Place, Pair)> = Vec::new();
     if query.how != How::Anti {
         events.extend(
@@ -204,8 +205,8 @@ pub(crate) fn in_stream_order(
     events.into_iter().map(|(.., pair)| pair).collect()
 }
 
-/// The last time at which a row can come that matches, or the row's own; the latest time there is,
-/// if it is never over.
+/// Returns the last time at which a matching row can arrive, or the row's own time if that is
+/// later. If there is no last time, returns the largest one.
 fn last_match(query: &Query, side: &Side, row: usize, is_left: bool) -> i128 {
     let ts = side.places[row].0;
     let latest = if query.layout.is_whole() { i128::from(i64::MAX) } else { i128::MAX };
@@ -216,7 +217,7 @@ fn last_match(query: &Query, side: &Side, row: usize, is_left: bool) -> i128 {
         }
         Relation::Window(windows) | Relation::Band { windows: Some(windows), .. } => windows,
         Relation::Band { windows: None, .. } | Relation::Overlap { .. } => {
-            unreachable!("a join of tables alone")
+            unreachable!("a join of tables only")
         }
     };
     match windows {
@@ -236,7 +237,7 @@ fn last_in_interval(
     closed: Closed,
     is_left: bool,
 ) -> Option<i128> {
-    // The difference right - left is at most `upper`, and left - right at most `-lower`.
+    // The difference right - left is at most `upper`, and left - right is at most `-lower`.
     let (furthest, is_open) = match is_left {
         true => (upper?, matches!(closed, Closed::Left | Closed::Neither)),
         false => (-lower?, matches!(closed, Closed::Right | Closed::Neither)),
@@ -251,7 +252,7 @@ fn last_in_interval(
     Some(if matches { ts + later.max(0) } else { ts })
 }
 
-/// The columns of the result, as the contract names and orders them.
+/// Returns the columns of the result with their documented names and order.
 pub(crate) fn result(query: &Query, left: &Rows, right: &Rows, pairs: &[Pair]) -> RecordBatch {
     let (lefts, rights) = (left.batch.schema(), right.batch.schema());
     let keys = ["k", "g"].into_iter().take(query.keys).collect::<Vec<_>>();
@@ -285,7 +286,7 @@ pub(crate) fn result(query: &Query, left: &Rows, right: &Rows, pairs: &[Pair]) -
     batch_of(columns, pairs.len())
 }
 
-/// The left key where there is a left row, else the right one.
+/// Returns the left key if there is a left row, else the right key.
 fn either_side(left: &ArrayRef, right: &ArrayRef, pairs: &[Pair]) -> ArrayRef {
     let common = match left.data_type() {
         t if t == right.data_type() => t.clone(),

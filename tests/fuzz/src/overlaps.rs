@@ -1,5 +1,5 @@
-//! Overlap joins: a loop over all pairs has to agree with the join's rows, and with the aggregates of
-//! each left row's partners.
+//! Overlap joins: their rows, and the aggregates of each left row's partners, must agree with a
+//! loop over all pairs.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) fn overlap(bytes: &[u8]) {
     }
 }
 
-/// Few rows, which bytes say one by one, or now and then so many that threads share them. More would
-/// be millions of pairs.
+/// Draws a few rows byte by byte, or sometimes enough rows that threads share them. Even more rows
+/// would form millions of pairs.
 fn rows(query: &Query, draw: &mut Draw<'_>, side: usize) -> Rows {
     if draw.once_in(24) {
         let count = draw.pick(&[70, 300, 900]);
@@ -40,7 +40,7 @@ fn rows(query: &Query, draw: &mut Draw<'_>, side: usize) -> Rows {
     query.layout.rows(draw, side, count)
 }
 
-/// The first row whose interval ends before it starts.
+/// Returns the first row whose interval ends before it starts.
 fn wrong_row(rows: &Rows) -> Option<usize> {
     rows.spans.iter().position(|span| matches!(span, [Some(from), Some(to)] if to < from))
 }
@@ -57,7 +57,7 @@ fn refuses(query: &Query, [left, right]: &[Rows; 2], wrong: (&str, usize), draw:
 fn partners_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut Draw<'_>) {
     let (of_left, of_right) = (Side::of_table(left.clone(), 0), Side::of_table(right.clone(), 1));
     let keeps_all = draw.flip();
-    // With counts alone, no pair is looked at.
+    // An aggregation that only counts partners evaluates no pair.
     let count = if draw.flip() { 1 } else { 3 };
     let wanted = oracle::matches(query, &of_left, &of_right).map(|mut partners| {
         partners.iter_mut().for_each(|rows| rows.sort_by_key(|&r| (right.spans[r][0], r)));

@@ -1,5 +1,5 @@
-//! Drawn streams: the rows and promises of each source, and their turns; and operators that are fed
-//! with them.
+//! Drawn streams: the rows and promises of each source, the order of their turns, and operators
+//! that are fed with them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use tidegate::{Result, Stop};
 use crate::draw::Draw;
 use crate::rows::{Rows, concat};
 
-/// What happens to a source.
+/// An action of a source.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// Rows of its own come, in one push.
+    /// The source pushes some of its rows together.
     Push(Range<usize>),
-    /// It promises that nothing below comes any more.
+    /// The source promises that no earlier row will arrive.
     Promise(i128),
     Close,
 }
 
-/// What one source is fed.
+/// The input of one source.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// In the order in which they come.
+    /// The rows in order of arrival.
     pub(crate) rows: Rows,
     pub(crate) history: Vec<Event>,
-    /// How far they may be out of order.
+    /// How far rows may be out of order.
     pub(crate) lateness: i128,
-    /// Nanoseconds of a step of its time, or 1.
+    /// The nanoseconds in a step of the source's time, or 1 for integers.
     step: i128,
 }
 
-/// What happens, in turns.
+/// A step in the history of an operator: an event at one source, and what follows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) source: usize,
     event: Event,
-    /// Whether all results are then taken.
+    /// Whether all available results are taken after the event.
     pub(crate) polls: bool,
-    /// Whether another operator then goes on from a snapshot.
+    /// Whether another operator then resumes from a snapshot.
     is_cut: bool,
 }
 
-/// Deals rows out to sources.
+/// Distributes rows among sources.
 pub(crate) fn feeds(
     draw: &mut Draw<'_>,
     rows: &Rows,
@@ -61,7 +61,7 @@ pub(crate) fn feeds(
         if rows.len() > 64 { draw.seeded() } else { Draw::Seed(u64::from(draw.number(0, 255))) };
     (0..rows.len()).for_each(|row| own[dealing.place(count)].push(row));
     let feed = |mut own: Vec<usize>| {
-        // Mostly in time order, as streams are; else all but the first row would be late.
+        // Rows are mostly in time order, as in real streams. Otherwise most rows would be late.
         if !draw.once_in(4) {
             own.sort_by_key(|&row| rows.ts[row]);
         }
@@ -84,8 +84,8 @@ pub(crate) fn feeds(
 }
 
 impl Feed {
-    /// The rows that are used, and those that are late: below what the source has promised when
-    /// they come.
+    /// Returns the used rows and the late ones. A row is late if it arrives below a time that its
+    /// source has promised.
     pub(crate) fn sort_out(&self) -> (Vec<usize>, Vec<usize>) {
         let mut watermark = i128::MIN;
         let (mut used, mut late) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ impl Feed {
     }
 }
 
-/// The turns in which sources are fed.
+/// Draws the order in which sources are fed.
 pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
     let mut waiting: Vec<(usize, &[Event])> =
         feeds.iter().map(|feed| &feed.history[..]).enumerate().collect();
@@ -118,9 +118,9 @@ pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
     while !waiting.is_empty() {
         let turn = draw.place(waiting.len());
         let (source, history) = &mut waiting[turn];
-        let (event, rest) = history.split_first().expect("a source that is done waits no more");
+        let (event, rest) = history.split_first().expect("finished sources are removed");
         *history = rest;
-        // Operators cost more than rows: each has threads of its own.
+        // Each operator starts threads, so operators cost more than rows.
         let is_cut = cuts < 2 && draw.once_in(8);
         cuts += usize::from(is_cut);
         turns.push(Turn { source: *source, event: event.clone(), polls: draw.once_in(3), is_cut });
@@ -131,22 +131,22 @@ pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
     turns
 }
 
-/// How an operator is fed.
+/// A way to feed an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In turns, by one thread.
+    /// One thread feeds all sources in turn.
     Turns,
-    /// Likewise; at a cut, another operator goes on from the state.
+    /// One thread feeds all sources in turn. At a cut, another operator resumes from the state.
     Restoring,
-    /// Likewise, under a memory limit. Rows that are refused are pushed again once results have
-    /// been taken, and where that does not help, the limit is raised.
+    /// One thread feeds all sources in turn, under a memory limit. Refused rows are pushed again
+    /// after results have been taken. If they are refused again, the limit is raised.
     Limited(usize),
-    /// Each source by a thread of its own, while results are taken.
+    /// Each source is fed by its own thread, while results are taken.
     AtOnce,
 }
 
 impl Way {
-    /// Every way; what is drawn is drawn.
+    /// Returns every way to feed an operator, with a drawn memory limit.
     pub(crate) fn all(draw: &mut Draw<'_>) -> [Way; 4] {
         [
             Way::Turns,
@@ -157,12 +157,12 @@ impl Way {
     }
 }
 
-/// What an operator gave.
+/// The results of an operator.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) rows: RecordBatch,
     pub(crate) late: Vec<(usize, u64)>,
-    /// The states at the cuts, and how many rows had been taken before.
+    /// The states at the cuts, each with the number of result rows taken before it.
     pub(crate) states: Vec<(usize, Vec<u8>)>,
 }
 
@@ -229,8 +229,8 @@ fn in_turns(
     Ok(())
 }
 
-/// Does something for which memory may be refused: then results are taken, and if that does not
-/// help, the limit is raised.
+/// Does work for which memory may be refused. After a refusal, results are taken, and after the
+/// next one the limit is raised.
 fn relieved<T>(
     operator: &mut Operator,
     batches: &mut Vec<RecordBatch>,
@@ -240,7 +240,7 @@ fn relieved<T>(
     for attempt in 0..100 {
         match work(operator) {
             Err(error) if error.is_memory() => {
-                let limit = memory.limit().expect("memory is refused only where there is a limit");
+                let limit = memory.limit().expect("memory is refused only if there is a limit");
                 match attempt % 2 {
                     0 => drop(drain(operator, batches)?),
                     _ => memory.set_limit(Some(2 * limit + 64)),
@@ -249,10 +249,10 @@ fn relieved<T>(
             done => return done,
         }
     }
-    panic!("refused although the limit is {:?}", memory.limit());
+    panic!("memory is refused although the limit is {:?}", memory.limit());
 }
 
-/// Feeds each source on a thread of its own.
+/// Feeds each source on its own thread.
 fn at_once(operator: &mut Operator, feeds: &[Feed], batches: &mut Vec<RecordBatch>) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(50);
     let sources = operator.sources().to_vec();
@@ -260,7 +260,7 @@ fn at_once(operator: &mut Operator, feeds: &[Feed], batches: &mut Vec<RecordBatc
         for (source, feed) in sources.iter().zip(feeds) {
             scope.spawn(|| {
                 for event in &feed.history {
-                    happens(source, feed, event).expect("rows that a source takes in turns");
+                    happens(source, feed, event).expect("the rows are accepted in turns");
                 }
             });
         }
@@ -292,7 +292,7 @@ fn happens(source: &Mutex<Source>, feed: &Feed, event: &Event) -> Result<()> {
     }
 }
 
-/// Takes all results that there are. Where a state has outgrown a limit, the limit is raised.
+/// Takes all available results, and raises the limit if a state has outgrown it.
 pub(crate) fn drain(operator: &mut Operator, batches: &mut Vec<RecordBatch>) -> Result<Poll> {
     loop {
         match operator.poll() {
@@ -306,7 +306,7 @@ pub(crate) fn drain(operator: &mut Operator, batches: &mut Vec<RecordBatch>) -> 
     }
 }
 
-/// The sources and positions of the late rows, of all sources by number.
+/// Returns the sources and positions of late rows. Sources are numbered across both sides.
 fn late(operator: &Operator) -> Result<Vec<(usize, u64)>> {
     let (batches, schema) = operator.late()?;
     let is_left = |source: &&Arc<Mutex<Source>>| lock(source).stats().name.starts_with("left");

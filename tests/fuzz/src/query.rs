@@ -1,4 +1,4 @@
-//! Drawn joins: as a query to tidegate, and as a loop over all pairs.
+//! Drawn joins, as a query for tidegate and as a test of single pairs for the oracle.
 
 use arrow_array::ArrayRef;
 use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
@@ -12,7 +12,7 @@ use tidegate::{
 use crate::draw::Draw;
 use crate::rows::{Layout, Number, Rows, pick};
 
-/// What decides whether two rows match, beside keys and the condition.
+/// The relation between matching rows, in addition to keys and the condition.
 #[derive(Clone, Debug)]
 pub(crate) enum Relation {
     Interval { lower: Option<i128>, upper: Option<i128>, closed: Closed },
@@ -21,7 +21,7 @@ pub(crate) enum Relation {
     Overlap { closed: Closed, least: Option<i128> },
 }
 
-/// How long rows of each side stay, in nanoseconds or steps, or for how many rows of their side.
+/// The retention of each side, in nanoseconds or steps, or in rows of that side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Windows {
     Time(i128, i128),
@@ -33,11 +33,11 @@ pub(crate) enum Windows {
 pub(crate) struct Query {
     pub(crate) layout: Layout,
     pub(crate) relation: Relation,
-    /// How many of the columns `k` and `g` must be equal.
+    /// The number of columns, `k` and then `g`, that must be equal.
     pub(crate) keys: usize,
     pub(crate) condition: Option<Expr>,
     pub(crate) how: How,
-    /// Whether the result has the numbers of the rows only.
+    /// Whether the result contains only the row numbers.
     pub(crate) is_narrow: bool,
 }
 
@@ -52,7 +52,7 @@ impl Query {
             other => {
                 let end = |draw: &mut Draw<'_>| (!draw.once_in(6)).then(|| draw.signed(0, 3));
                 let (below, above) = (end(draw), end(draw));
-                // A band without any end is refused.
+                // A band that is unbounded on both ends is refused.
                 let below = below.or((above.is_none()).then_some(1));
                 Relation::Band {
                     below,
@@ -64,12 +64,12 @@ impl Query {
         Query::with(layout, relation, draw)
     }
 
-    /// A join of rows that have an interval each.
+    /// Draws a join of rows with intervals.
     pub(crate) fn draw_overlap(draw: &mut Draw<'_>) -> Self {
         let layout = Layout::draw_with_spans(draw);
         let least = match layout.is_extreme {
             true => draw.pick(&[0, 1, (1 << 63) - 2, (1 << 63) - 1]),
-            // Also between two steps, where there are any.
+            // Lengths may lie between two steps, if a step is longer than 1.
             false => draw.signed(0, 5) * (layout.tick() / 2).max(1),
         };
         let relation = Relation::Overlap {
@@ -91,7 +91,7 @@ impl Query {
         if draw.flip() {
             let text = condition(draw, 3);
             let rows = [0, 1].map(|side| query.layout.rows(draw, side, 0).batch.schema());
-            // Not all types go together.
+            // Some combinations of types are refused.
             query.condition = parse_sql(&text)
                 .ok()
                 .filter(|condition| Predicate::bind(condition, &rows[0], &rows[1]).is_ok());
@@ -123,7 +123,7 @@ impl Query {
         }
     }
 
-    /// The join of two tables, by an algorithm that is drawn.
+    /// Starts the join of two tables with a drawn algorithm.
     pub(crate) fn start(
         &self,
         left: &Table,
@@ -141,7 +141,7 @@ impl Query {
         }
     }
 
-    /// The join of streams, by an algorithm that is drawn.
+    /// Creates the join of streams with a drawn algorithm.
     pub(crate) fn stream(
         &self,
         threads: usize,
@@ -151,13 +151,13 @@ impl Query {
         let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
         match self.ask(draw, self.options(threads, None), true) {
             JoinRequest::Interval(join, parallelism) => {
-                // Without an order, no key is one thread's.
+                // An unordered result leaves the choice of parallelism to the operator.
                 let parallelism = if options.ordered { parallelism } else { Parallelism::Auto };
                 stream::interval_join(&join, parallelism, None, None, left, right, options)
             }
             JoinRequest::Window(join) => stream::window_join(&join, left, right, options),
             JoinRequest::Band(join) => stream::band_join(&join, left, right, options),
-            JoinRequest::Overlap(_) => unreachable!("rows with an interval are joined as tables"),
+            JoinRequest::Overlap(_) => unreachable!("rows with intervals are joined as tables"),
         }
     }
 
@@ -233,14 +233,14 @@ impl Query {
     /// An overlap join.
     pub(crate) fn overlap_join(&self, options: JoinOptions) -> OverlapJoin {
         let Relation::Overlap { closed, least } = self.relation else {
-            unreachable!("a query of overlaps")
+            unreachable!("the query of an overlap join")
         };
         let names = || ("from".to_owned(), "to".to_owned());
         let min_overlap = least.map(|least| self.layout.bound(least));
         OverlapJoin { on: [names(), names()], closed, min_overlap, options }
     }
 
-    /// A distance; that between floats is in tenths, where rounding shows.
+    /// Creates a distance; between floats it is in tenths, which makes rounding visible.
     fn distance(&self, distance: i128) -> Distance {
         match self.layout.value.is_floating() {
             true => Distance::Float(distance as f64 / 10.0),
@@ -248,7 +248,7 @@ impl Query {
         }
     }
 
-    /// Whether two rows have equal keys and, in a band join, values that are close.
+    /// Returns whether two rows have equal keys and, in a band join, values that are close.
     pub(crate) fn are_equal(&self, left: &Rows, l: usize, right: &Rows, r: usize) -> bool {
         let of_keys = (0..self.keys)
             .all(|key| left.keys[l][key].is_some() && left.keys[l][key] == right.keys[r][key]);
@@ -268,7 +268,7 @@ impl Query {
         of_keys && close
     }
 
-    /// Which of these pairs meet the condition.
+    /// Returns which of these pairs meet the condition.
     pub(crate) fn keep(
         &self,
         left: &Rows,
@@ -294,7 +294,7 @@ impl Query {
     }
 }
 
-/// A join as tidegate is asked for it.
+/// A join, as it is passed to tidegate.
 enum JoinRequest {
     Interval(IntervalJoin, Parallelism),
     Window(WindowJoin),
@@ -304,7 +304,7 @@ enum JoinRequest {
 
 fn interval(layout: &Layout, draw: &mut Draw<'_>) -> Relation {
     let end = |draw: &mut Draw<'_>| {
-        // Also between two steps, where there are any.
+        // Lengths may lie between two steps, if a step is longer than 1.
         let half = layout.tick() / 2;
         let length =
             if layout.is_extreme { draw.pick(&EXTREMES) } else { draw.signed(-3, 4) * half.max(1) };
@@ -327,7 +327,7 @@ fn windows(layout: &Layout, draw: &mut Draw<'_>) -> Windows {
     }
 }
 
-/// A condition, as SQL.
+/// Draws a condition in SQL.
 fn condition(draw: &mut Draw<'_>, depth: u32) -> String {
     const COMPARED: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
     let side = |draw: &mut Draw<'_>| draw.pick(&["left", "right"]);

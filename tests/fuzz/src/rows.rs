@@ -1,5 +1,4 @@
-//! Drawn tables: Arrow columns, and beside them the same values in a form that an oracle can
-//! compare.
+//! Drawn tables: Arrow columns, and the same values in a form that an oracle can compare.
 
 use std::sync::Arc;
 
@@ -18,41 +17,42 @@ use tidegate::stream::Lateness;
 
 use crate::draw::Draw;
 
-/// What both tables of a query have in common.
+/// The properties that both tables of a query share.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// The types of the two time columns.
     pub(crate) times: [DataType; 2],
-    /// Whether times are as far apart as they can be; only of 64-bit integers.
+    /// Whether times are as far apart as possible; for 64-bit integers only.
     pub(crate) is_extreme: bool,
-    /// The types of the columns `from` and `to` of both sides, if rows have an interval.
+    /// The types of the columns `from` and `to` of both sides, if rows have intervals.
     spans: Option<[[DataType; 2]; 2]>,
     keys: [DataType; 2],
     pub(crate) value: DataType,
     has_list: bool,
 }
 
-/// A number that a band is around, or that is added up.
+/// A number at the centre of a band, or one that is added up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Whole(i128),
     Float(f64),
 }
 
-/// Rows with what an oracle needs of them.
+/// Rows with the values that an oracle needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
-    /// Nanoseconds, or steps of integers.
+    /// Times in nanoseconds, or in steps for integers.
     pub(crate) ts: Vec<i128>,
-    /// The numbers of the values of `k` and `g`; equal values have one number.
+    /// Codes of the values of `k` and `g`. Equal values have the same code.
     pub(crate) keys: Vec<[Option<u8>; 2]>,
     pub(crate) values: Vec<Option<Number>>,
-    /// The start and the end of each row's interval, like `ts`; null where rows have none.
+    /// The start and end of each row's interval, in the unit of `ts`; empty if rows have no
+    /// intervals.
     pub(crate) spans: Vec<[Option<i128>; 2]>,
 }
 
-/// The columns of the left table; on the right, the time is called `at`.
+/// The columns of the left table. On the right, the time column is called `at`.
 const NAMES: [&str; 6] = ["ts", "k", "g", "x", "s", "id"];
 
 const EXTREMES: [i64; 9] = [i64::MIN, i64::MIN + 1, -2, -1, 0, 1, 2, i64::MAX - 1, i64::MAX];
@@ -63,7 +63,7 @@ impl Layout {
         Layout::with_times(&times, draw)
     }
 
-    /// Rows that have an interval each.
+    /// Draws the layout of rows with intervals.
     pub(crate) fn draw_with_spans(draw: &mut Draw<'_>) -> Self {
         let times = draw.pick(&times_that_compare());
         let layout = Layout::with_times(&times, draw);
@@ -97,27 +97,28 @@ impl Layout {
         }
     }
 
-    /// Whether times are plain numbers.
+    /// Returns whether times are integers.
     pub(crate) fn is_whole(&self) -> bool {
         self.times[0].is_integer()
     }
 
-    /// A length of time, as a caller says it.
+    /// Returns a duration in the form that a caller passes.
     pub(crate) fn bound(&self, length: i128) -> Bound {
         if self.is_whole() { Bound::Steps(length) } else { Bound::Nanoseconds(length) }
     }
 
-    /// How far rows may be out of order, as a caller says it.
+    /// Returns how far rows may be out of order, in the form that a caller passes.
     pub(crate) fn lateness(&self, lateness: i128) -> Lateness {
         (lateness > 0).then(|| self.bound(lateness)).into()
     }
 
-    /// Nanoseconds of a step of each side's time, or 1.
+    /// Returns the nanoseconds in a step of each side's time, or 1 for integers.
     pub(crate) fn steps(&self) -> [i128; 2] {
         self.times.each_ref().map(step)
     }
 
-    /// The step in which times and durations are drawn, so that rows of both sides can be equal.
+    /// Returns the step in which times and durations are drawn, so that times of both sides can be
+    /// equal.
     pub(crate) fn tick(&self) -> i128 {
         let spans = self.spans.iter().flatten().flatten();
         self.times.iter().chain(spans).map(step).max().expect("two times")
@@ -147,11 +148,12 @@ impl Layout {
         Arc::new(Schema::new(fields))
     }
 
-    /// So many rows of a side, in no order of time.
+    /// Draws `count` rows of a side, in any order of time.
     pub(crate) fn rows(&self, draw: &mut Draw<'_>, side: usize, count: usize) -> Rows {
         let (step, tick) = (self.steps()[side], self.tick());
         let unsigned = is_unsigned(&self.times[side]);
-        // Few rows lie close together; many would all match each other there.
+        // A few rows are close together. Many rows are spread out, or all of them would match each
+        // other.
         let span = 12.max(count as i32);
         let (nulls, dense) = (draw.flip(), draw.flip());
         let mut rows = Rows {
@@ -161,7 +163,7 @@ impl Layout {
             values: vec![],
             spans: vec![],
         };
-        // A row whose interval ends before it starts is refused, so that few tables have one.
+        // A row whose interval ends before it starts is refused, so few tables contain one.
         let are_some_wrong = self.spans.is_some() && draw.once_in(16);
         let mut texts = Vec::new();
         for _ in 0..count {
@@ -189,7 +191,7 @@ impl Layout {
         rows
     }
 
-    /// The start and the end of an interval. If it is wrong, the end comes first.
+    /// Draws the start and end of an interval. A wrong interval ends before it starts.
     fn span(&self, side: usize, last: i32, is_wrong: bool, draw: &mut Draw<'_>) -> [i128; 2] {
         let types = &self.spans.as_ref().expect("rows with intervals")[side];
         if self.is_extreme {
@@ -201,7 +203,7 @@ impl Layout {
             true => step,
             false => 0,
         };
-        // So that an end that is one tick earlier is a value of the type.
+        // Ensures that an end one tick earlier is a valid value of the type.
         let first = if types.iter().any(is_unsigned) { 1 } else { -2 };
         let from = tick * draw.signed(first, last) + between(steps[0], draw);
         let length = match draw.number(0, 7) {
@@ -257,7 +259,7 @@ impl Layout {
     }
 }
 
-/// Lists of types whose times can be compared.
+/// Returns lists of types whose times can be compared.
 fn times_that_compare() -> [Vec<DataType>; 3] {
     let naive = |unit| DataType::Timestamp(unit, None);
     let zoned = |unit, zone: &str| DataType::Timestamp(unit, Some(zone.into()));
@@ -273,7 +275,7 @@ fn times_that_compare() -> [Vec<DataType>; 3] {
     ]
 }
 
-/// Nanoseconds of a step of a type of time, or 1.
+/// Returns the nanoseconds in a step of a time type, or 1 for integers.
 fn step(time: &DataType) -> i128 {
     match time {
         DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
@@ -288,26 +290,26 @@ fn is_unsigned(time: &DataType) -> bool {
     matches!(time, DataType::UInt32 | DataType::UInt64)
 }
 
-/// The first multiple of `step` that is not below `time`.
+/// Returns the first multiple of `step` that is not below `time`.
 fn round_up(time: i128, step: i128) -> i128 {
     -(-time).div_euclid(step) * step
 }
 
-/// A column of times, which are given in nanoseconds or as plain numbers.
+/// Builds a column of times from nanoseconds or integers.
 fn time_column(times: impl Iterator<Item = Option<i128>>, data_type: &DataType) -> ArrayRef {
     let step = step(data_type);
     let times: Int64Array = times.map(|time| time.map(|time| (time / step) as i64)).collect();
     let times = match data_type {
-        // From days as such, not as milliseconds.
+        // A date is built from days, not from milliseconds.
         DataType::Date32 => {
-            cast(&cast(&times, &DataType::Int32).expect("few days"), &DataType::Date32)
+            cast(&cast(&times, &DataType::Int32).expect("the days fit"), &DataType::Date32)
         }
         data_type => cast(&times, data_type),
     };
     times.expect("times of the type")
 }
 
-/// The column `k`: values whose order is that of their numbers.
+/// Builds the column `k`. The order of its values is that of their codes.
 fn key_column(keys: &[[Option<u8>; 2]], data_type: &DataType, draw: &mut Draw<'_>) -> ArrayRef {
     let codes = keys.iter().map(|keys| keys[0].map(usize::from));
     let column: ArrayRef = match data_type {
@@ -315,7 +317,7 @@ fn key_column(keys: &[[Option<u8>; 2]], data_type: &DataType, draw: &mut Draw<'_
             Arc::new(codes.map(|code| code.map(|code| [0, 1, 100][code])).collect::<Int64Array>())
         }
         t if t.is_floating() => {
-            // Either zero is the same key.
+            // Both zeros are the same key.
             let mut zero = || if draw.flip() { -0.0 } else { 0.0 };
             let value = |code: Option<usize>| code.map(|code| [zero(), 1.5, f64::NAN][code]);
             Arc::new(codes.map(value).collect::<Float64Array>())
@@ -327,7 +329,7 @@ fn key_column(keys: &[[Option<u8>; 2]], data_type: &DataType, draw: &mut Draw<'_
     cast(&column, data_type).expect("keys of the type")
 }
 
-/// The column `x`.
+/// Builds the column `x`.
 fn value_column(values: &[Option<Number>], data_type: &DataType) -> ArrayRef {
     let column: ArrayRef = match data_type {
         DataType::Float64 => {
@@ -359,7 +361,7 @@ impl Rows {
         self.ts.len()
     }
 
-    /// The rows of these numbers, in this order.
+    /// Returns the rows with these numbers, in this order.
     pub(crate) fn take(&self, rows: &[usize]) -> Rows {
         let places = UInt32Array::from_iter_values(rows.iter().map(|&row| row as u32));
         Rows {
@@ -371,7 +373,7 @@ impl Rows {
         }
     }
 
-    /// The rows of several tables of one layout.
+    /// Concatenates tables of one layout.
     pub(crate) fn concat(parts: &[Rows]) -> Rows {
         let batches: Vec<RecordBatch> = parts.iter().map(|part| part.batch.clone()).collect();
         Rows {
@@ -383,7 +385,7 @@ impl Rows {
         }
     }
 
-    /// The rows in pieces that are cut anywhere.
+    /// Divides the rows at drawn places.
     pub(crate) fn chunks(&self, draw: &mut Draw<'_>) -> Vec<RecordBatch> {
         let mut cuts = vec![0, self.len()];
         for _ in 0..draw.number(0, 3) {
@@ -394,19 +396,18 @@ impl Rows {
     }
 }
 
-/// The rows of several batches as one.
+/// Concatenates batches.
 pub(crate) fn concat(schema: &SchemaRef, batches: &[RecordBatch]) -> RecordBatch {
     concat_batches(schema, batches).expect("batches of one schema")
 }
 
-/// The values of a column for these rows, null where there is none.
+/// Returns the values of a column for these rows, and null for each `None`.
 pub(crate) fn pick(column: &ArrayRef, rows: impl Iterator<Item = Option<usize>>) -> ArrayRef {
     let rows: UInt32Array = rows.map(|row| row.map(|row| row as u32)).collect();
     take(column, &rows, None).expect("rows of the column")
 }
 
-/// The rows of a result by the numbers of the rows that they are of, for results that may come in
-/// any order.
+/// Sorts a result by the row numbers of its sides, for results that may be emitted in any order.
 pub(crate) fn by_number(batch: &RecordBatch) -> RecordBatch {
     let numbers = |name: &str| -> Vec<Option<u32>> {
         batch.column_by_name(name).map_or(vec![None; batch.num_rows()], |ids| {
@@ -419,7 +420,7 @@ pub(crate) fn by_number(batch: &RecordBatch) -> RecordBatch {
     take_record_batch(batch, &UInt32Array::from(order)).expect("rows of the batch")
 }
 
-/// Columns by name, as a batch.
+/// Builds a batch from named columns.
 pub(crate) fn batch_of(columns: Vec<(String, ArrayRef)>, rows: usize) -> RecordBatch {
     let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = columns
         .into_iter()
@@ -427,10 +428,11 @@ pub(crate) fn batch_of(columns: Vec<(String, ArrayRef)>, rows: usize) -> RecordB
         .unzip();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-        .expect("columns of one length")
+        .expect("columns of equal length")
 }
 
-/// Panics unless both have the same columns and rows: bit by bit, but however text is laid out.
+/// Panics unless both batches have the same columns and rows, bit by bit. Strings may differ in
+/// layout.
 pub(crate) fn assert_same(
     found: &RecordBatch,
     wanted: &RecordBatch,
@@ -455,7 +457,7 @@ pub(crate) fn assert_same(
     }
 }
 
-/// Text in the plainest layout.
+/// Converts strings to the plainest layout.
 fn plain(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Dictionary(..) | DataType::LargeUtf8 | DataType::Utf8View => {

@@ -13,8 +13,9 @@ const MAGIC: usize = 8;
 const VERSION: usize = 2;
 const CHECKSUM: usize = 4;
 
-/// Draws an operator, what it is fed until a snapshot, and damage. The damaged snapshot is refused
-/// as such, or an operator goes on from it: to whatever results, but never into a bug.
+/// Draws an operator, its input until a snapshot, and damage. The damaged snapshot is refused as
+/// such, or an operator resumes from it. The results may then be wrong, but no internal error may
+/// occur.
 pub(crate) fn snapshot(bytes: &[u8]) {
     let mut draw = Draw::new(bytes);
     if draw.once_in(3) {
@@ -70,16 +71,16 @@ fn damaged(
 ) {
     let turns = play::turns(draw, feeds);
     let (before, after) = turns.split_at(draw.place(turns.len() + 1));
-    // A condition whose arithmetic fails ends the operator, and there is no snapshot.
+    // A condition whose arithmetic fails ends the operator, so there is no snapshot.
     let Ok(mut operator) = make(draw) else { return };
     let fed = feed(&mut operator, feeds, before);
     let Ok(mut state) = fed.and_then(|()| operator.snapshot(&Stop::default())) else { return };
     let sound = state.clone();
     seal(&mut state);
-    assert_eq!(state, sound, "the checksum is that of all bytes before it");
+    assert_eq!(state, sound, "the checksum does not cover all bytes before it");
     damage(&mut state, draw);
     seal(&mut state);
-    let mut other = make(draw).expect("an operator like one before");
+    let mut other = make(draw).expect("the same query was accepted before");
     match other.restore(&state, &Stop::default()).and_then(|()| feed(&mut other, feeds, after)) {
         Ok(()) => {}
         Err(error) => check(&error),
@@ -93,11 +94,11 @@ fn check(error: &Error) {
     assert!(!error.is_bug(), "{error:?}");
 }
 
-/// Feeds an operator, and takes all results that there are at times.
+/// Feeds an operator, and takes all available results from time to time.
 fn feed(operator: &mut Operator, feeds: &[Feed], turns: &[Turn]) -> Result<()> {
     let mut batches = Vec::new();
     for turn in turns {
-        // A source that a snapshot has closed takes no more rows.
+        // A source that a snapshot has closed accepts no more rows.
         match play::happen(operator, &feeds[turn.source], turn) {
             Err(error) if !error.is_closed() => return Err(error),
             _ => {}
@@ -109,7 +110,7 @@ fn feed(operator: &mut Operator, feeds: &[Feed], turns: &[Turn]) -> Result<()> {
     Ok(())
 }
 
-/// Changes a few bytes behind the query, which is compared as a text.
+/// Changes a few bytes after the query. The query itself is compared as a string.
 fn damage(state: &mut Vec<u8>, draw: &mut Draw<'_>) {
     let head = MAGIC + VERSION;
     let query = u64::from_le_bytes(state[head..head + 8].try_into().expect("eight bytes"));
@@ -147,7 +148,7 @@ fn damage(state: &mut Vec<u8>, draw: &mut Draw<'_>) {
     }
 }
 
-/// Makes the checksum anew.
+/// Recomputes the checksum.
 fn seal(state: &mut [u8]) {
     let (content, checksum) = state.split_at_mut(state.len() - CHECKSUM);
     checksum.copy_from_slice(&crc32fast::hash(content).to_le_bytes());

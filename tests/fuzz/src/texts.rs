@@ -1,4 +1,4 @@
-//! Texts that callers write: durations and conditions.
+//! Strings that callers write: durations and conditions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use tidegate::columns::expression::{Origin, Predicate, parse_row_sql, parse_sql};
 use tidegate::parse_duration;
 
-/// A duration is refused as an argument, or is one that stays itself when it is written in
+/// Parses a duration: it is refused as an argument, or stays equal when it is written in
 /// nanoseconds.
 pub(crate) fn duration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -24,9 +24,11 @@ pub(crate) fn duration(bytes: &[u8]) {
     }
 }
 
-/// A condition is refused as an argument, or is one that reads the same once it is written down.
-/// Bound to columns of all kinds, it is refused by the schema, fails by the data, or gives each
-/// pair alone what it gives all pairs together.
+/// Parses a condition: it is refused as an argument, or it is the same after it is written and
+/// parsed again.
+///
+/// Bound to columns of all kinds, it is refused by the schema, fails because of the data, or has
+/// the same results for single pairs as for all pairs together.
 pub(crate) fn condition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let parsed = [parse_sql(text), parse_row_sql(text)];
@@ -78,7 +80,7 @@ fn evaluate(text: &str, predicate: &Predicate, left: &RecordBatch, right: &Recor
     }
 }
 
-/// A column of each kind, named by a letter, with values of which some are equal, extreme or null.
+/// Builds a column of each kind, named by a letter. Some values are equal, extreme or null.
 fn table() -> RecordBatch {
     const WHOLE: [&str; 6] = ["0", "1", "-1", "7", "-128", "127"];
     const REAL: [&str; 6] = ["0", "-0.0", "1.5", "NaN", "-inf", "1e300"];
@@ -122,5 +124,5 @@ fn table() -> RecordBatch {
         )
     };
     let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().map(column).unzip();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of equal length")
 }

@@ -1,4 +1,4 @@
-//! The seeds of all targets, and random bytes for the targets that draw their actions.
+//! Runs all targets on their seeds, and the targets that draw their actions on random bytes.
 
 use std::fs;
 use std::path::Path;

@@ -10,7 +10,12 @@ Exit codes:
   130  Ctrl-C stopped the command; no output file is written
 """
 
-HELP = f"""Join, aggregate and merge event tables by time, in Parquet, CSV and Arrow files.
+EXTENSIONS = (
+    ".parquet .pq; .csv .csv.gz .csv.zst; .jsonl .jsonl.gz .jsonl.zst .ndjson; "
+    ".arrow .ipc .feather (Arrow file); .arrows (Arrow stream)"
+)
+
+HELP = f"""Join, aggregate and merge event tables by time: Parquet, CSV, JSON lines and Arrow.
 
 \b
 Examples:
@@ -36,9 +41,8 @@ written in pieces, so it may be larger than memory. The file receives its name o
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
+option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver a row before the later row of the pair. A file ends only if it is an Arrow
@@ -133,9 +137,8 @@ is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
+option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
 RIGHT can deliver no row that is nearer. With backward, this is when the row's own time has passed;
@@ -180,9 +183,8 @@ written in pieces, so it may be larger than memory. The file receives its name o
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
+option specifies another format.
 
 A distance is a number, or a duration such as 1h30m or 250ms for dates and timestamps. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above, where "none" means no bound.
@@ -213,9 +215,8 @@ receives its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
+option specifies another format.
 
 --on specifies the start and end columns. If their names differ between the sides, or one side has a
 single time column, give a pair of names for each side: ts,ts=start,end. A DURATION is a number with
@@ -246,9 +247,9 @@ then by key.
 
 STREAMS are one or more files, folders, quoted patterns such as 'trades/*.parquet', or URLs such as
 s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
-- for standard input or output. The format is determined by the extension: .parquet .pq; .csv
-.csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). Standard input
-and output are Arrow streams, unless an option specifies another format.
+- for standard input or output. The format is determined by the extension:
+{EXTENSIONS}. Standard input and output are Arrow streams, unless an option
+specifies another format.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
@@ -309,10 +310,9 @@ its name once it is complete.
 
 FILEs are files, or all files of a folder, a quoted pattern such as 'logs/*.csv', or a URL such as
 s3://bucket/logs/. Use - for standard input or output. The format is determined by the extension:
-.parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
-stream). Standard input and output are Arrow streams, unless an option specifies another format. The
-types of CSV and JSON columns not listed in --types are inferred from the file's first megabyte.
-Pipes and standard input are read completely before the merge begins.
+{EXTENSIONS}. Standard input and output are Arrow streams, unless an option
+specifies another format. The types of CSV and JSON columns not listed in --types are inferred from
+the file's first megabyte. Pipes and standard input are read completely before the merge begins.
 
 \b
 Examples:
@@ -340,10 +340,10 @@ unit of times make no difference. Column names matter, and so does the order of 
 
 A FILE is a file, a folder, a quoted pattern such as 'trades/*.parquet', or a URL such as
 s3://bucket/trades/. The files of a folder or pattern are read one after the other, as one table.
-One FILE may be - for standard input. The format is determined by the extension: .parquet .pq; .csv
-.csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). Standard input is an Arrow
-stream, unless an option specifies another format. The types of CSV columns are inferred from their
-values, so they may differ from those of the original table.
+One FILE may be - for standard input. The format is determined by the extension:
+{EXTENSIONS}. Standard input is an Arrow stream, unless an option specifies
+another format. The types of CSV columns are inferred from their values, so they may differ from
+those of the original table.
 
 \b
 Examples:

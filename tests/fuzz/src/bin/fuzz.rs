@@ -1,4 +1,5 @@
-//! One program for all targets, since each would link all of tidegate: `TARGET=join fuzz FOLDER`.
+//! A single program for all targets, because each program links all of tidegate: `TARGET=join fuzz
+//! FOLDER`.
 
 #![no_main]
 
@@ -16,6 +17,6 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
         .1
 });
 
-// libFuzzer's hook ends the process at any panic, also at one that tidegate makes an error of.
-// Those are looked at by the targets, and one that nobody catches ends the process anyway.
+// libFuzzer's hook ends the process on every panic, even one that tidegate turns into an error. The
+// targets check those errors, and an uncaught panic ends the process anyway.
 fuzz_target!(init: drop(std::panic::take_hook()), |data: &[u8]| TARGET(data));
