@@ -103,14 +103,14 @@ def test_the_reference_has_the_docstrings(site):
 
 def test_a_language_model_finds_the_pages(site):
     head, *sections = (site / "llms.txt").read_text("utf-8").split("\n## ")
-    assert re.fullmatch(r"# tidegate\n\n> tidegate joins and aggregates events .*\n", head)
+    assert re.fullmatch(r"# tidegate\n\n> tidegate .+\n", head)
     lines = [line for section in sections for line in section.splitlines()[1:] if line]
     found = [re.fullmatch(r"- \[.+?\]\(([^)]+)\)(?:: (.*))?", line) for line in lines]
     pages = {match[1]: match[2] for match in found if match}
     assert len(pages) == len(lines)
     assert len(pages) == len([*listed(NAVIGATION)]) - 1
     assert [page for page in pages if not (site / page).is_file()] == []
-    assert pages["how-to.html"].startswith("forty common questions")
+    assert "questions" in pages["how-to.html"]
     assert "`interval_join`" in pages["api/tables.html"]
     text = (site / "llms-full.txt").read_text("utf-8")
     assert text.startswith("# tidegate\n")
