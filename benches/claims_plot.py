@@ -17,25 +17,35 @@ from pathlib import Path
 
 Line = dict[str, str]
 
-WIDTH = 800
-BEGIN = 290  # start of the bars; their labels are on the left
-UNIT = 22  # length of tidegate's bar
+WIDTH = 520  # narrow, so that the text is legible on a phone
+BEGIN = 20  # start of the bars
+UNIT = 18  # length of tidegate's bar
 LONGEST = 20  # maximum length; longer bars are cut
 HEIGHT = 16
-STEP = 24
-TOP = 58
-COLOURS = {"tidegate": "#1f5fa8", "expert": "#b3541e", "plain": "#8a8a8a", "both": "#b3541e"}
+STEP = 20
+TOP = 52
 LEGEND = [
     ("tidegate", "tidegate"),
-    ("expert", "as an expert writes it for speed"),
-    ("plain", "as one writes it first"),
+    ("expert", "tuned by an expert"),
+    ("plain", "as first written"),
 ]
 TITLE = "How long other forms take, as a multiple of tidegate's time"
 STYLE = """  <style>
     text { font: 14px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #222222; }
     .question { font-weight: 600; }
-    .note { fill: #6b6b6b; font-size: 13px; }
+    .note { fill: #555555; }
     .inside { fill: #ffffff; }
+    .tidegate { fill: #1f5fa8; }
+    .expert, .both { fill: #b3541e; }
+    .plain { fill: #767676; }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #e6e6e6; }
+      [fill="#ffffff"] { fill: #16181d; }
+      [stroke="#d0d7de"] { stroke: #3d444d; }
+      .note { fill: #b4b4b4; }
+      .tidegate { fill: #6aa5e8; }
+      .expert, .both { fill: #e58a52; }
+    }
   </style>"""
 
 
@@ -53,29 +63,33 @@ def text(x: float, y: float, what: str, of: str = "", anchor: str = "start") -> 
     return f'  <text x="{x:g}" y="{y:g}" class="{of}" text-anchor="{anchor}">{what}</text>'
 
 
-def box(x: float, y: float, width: float, colour: str, opacity: float = 1) -> str:
+def box(x: float, y: float, width: float, of: str, opacity: float = 1) -> str:
     """Return a bar."""
     shape = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{HEIGHT}"'
-    return f'  <rect {shape} fill="{colour}" fill-opacity="{opacity:g}"/>'
+    return f'  <rect {shape} class="{of}" fill-opacity="{opacity:g}"/>'
+
+
+def broken(line: Line, y: float) -> list[str]:
+    """Return a bar that is cut, with a gap near its end."""
+    length = LONGEST * UNIT
+    gap = BEGIN + length - 30
+    points = f"{gap},{y + HEIGHT + 1} {gap + 8},{y - 1} {gap + 14},{y - 1}"
+    points += f" {gap + 6},{y + HEIGHT + 1}"
+    return [
+        box(BEGIN, y, length, line["kind"]),
+        f'  <polygon points="{points}" fill="#ffffff"/>',
+        text(gap - 10, y + 13, multiple(line), "inside", "end"),
+    ]
 
 
 def bar(line: Line, y: float) -> list[str]:
     """Return a labelled bar, whose part between the lowest and highest multiple is lighter."""
     low, high = float(line["low"]), float(line["high"] or line["low"])
-    colour = COLOURS[line["kind"]]
-    drawn = [text(BEGIN - 10, y + 13, line["form"], "note", "end")]
     if high > LONGEST:
-        length = LONGEST * UNIT
-        drawn.append(box(BEGIN, y, length, colour))
-        gap = BEGIN + length - 30
-        points = f"{gap},{y + HEIGHT + 1} {gap + 8},{y - 1} {gap + 14},{y - 1}"
-        points += f" {gap + 6},{y + HEIGHT + 1}"
-        drawn.append(f'  <polygon points="{points}" fill="#ffffff"/>')
-        drawn.append(text(gap - 10, y + 13, multiple(line), "inside", "end"))
-        return drawn
-    drawn.append(box(BEGIN, y, low * UNIT, colour))
+        return broken(line, y)
+    drawn = [box(BEGIN, y, low * UNIT, line["kind"])]
     if high > low:
-        drawn.append(box(BEGIN + low * UNIT, y, (high - low) * UNIT, colour, 0.45))
+        drawn.append(box(BEGIN + low * UNIT, y, (high - low) * UNIT, line["kind"], 0.45))
     drawn.append(text(BEGIN + high * UNIT + 8, y + 13, multiple(line)))
     return drawn
 
@@ -90,18 +104,22 @@ def drawing(lines: list[Line]) -> str:
     drawn: list[str] = []
     y = TOP
     for question, forms in groupby(lines, lambda line: line["question"]):
-        drawn += ["", text(20, y + 13, question, "question")]
-        y += STEP
-        ours = {"form": "tidegate", "kind": "tidegate", "low": "1", "high": "1"}
-        for line in [ours, *forms]:
-            drawn += bar(line, y)
-            y += STEP
-        y += STEP // 3
-    x = 20
+        drawn += [
+            "",
+            text(BEGIN, y + 13, question, "question"),
+            box(BEGIN, y + STEP, UNIT, "tidegate"),
+        ]
+        drawn.append(text(BEGIN + UNIT + 8, y + STEP + 13, "tidegate, 1x"))
+        y += 2 * STEP
+        for line in forms:
+            drawn += [text(BEGIN, y + 14, line["form"], "note"), *bar(line, y + STEP)]
+            y += 2 * STEP + 2
+        y += STEP // 2
+    x = BEGIN
     legend = []
     for kind, words in LEGEND:
-        legend += [box(x, 18, HEIGHT, COLOURS[kind]), text(x + 22, 31, words)]
-        x += 60 + 7 * len(words)
+        legend += [box(x, 18, HEIGHT, kind), text(x + 22, 31, words)]
+        x += 52 + 8 * len(words)
     size = f'width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}" role="img"'
     edge = f'x="0.5" y="0.5" width="{WIDTH - 1}" height="{y - 1}" rx="8"'
     return "\n".join(

@@ -3,7 +3,8 @@
 `zensical.toml` names the folder, and `make site` builds the site from it. Pages in `docs/` keep
 their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
 file becomes a page below `repository/`. Pictures and data are copied there unchanged. The site
-therefore does not need the address of a repository, and all its links work offline.
+therefore does not need the address of a repository, and all its links work offline. `llms.txt` and
+`llms-full.txt` contain a list of the pages and all pages as Markdown, for language models.
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
+# A picture that is a paragraph; on the site, it links to its file, which shows it in full size.
+PICTURE = re.compile(r"^(!\[[^]]*\]\(([^)]+)\))$", re.MULTILINE)
 # Removes the styles of data frames, so that they look like other tables on the site.
 STYLE = re.compile(r"<style scoped>.*?</style>\n*|(?<=<table) [^>]*", re.DOTALL)
-COPIED = {".csv", ".png", ".svg"}
+COPIED = {".css", ".csv", ".js", ".png", ".svg"}
 DOCS = Path("docs")
+# Pages for contributors, which would hide the answers for users in the results of a search.
+UNSEARCHED = ("benches", "python/tidegate", "rust", "tests")
 
 
 def shown(cell: dict[str, Any]) -> str:
@@ -89,7 +95,8 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 def pages() -> dict[Path, str | None]:
     """Return the files of the site with their content: pages of docs/, and files they link to."""
-    wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in {".md", ".ipynb"}]
+    kinds = {".css", ".ipynb", ".js", ".md"}
+    wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in kinds]
     found: dict[Path, str | None] = {}
     while wanted:
         page = wanted.pop()
@@ -109,8 +116,54 @@ def pages() -> dict[Path, str | None]:
         text = read(page)
         if page.suffix in {".md", ".ipynb"}:
             text = outside_of_blocks(text, LINK, link)
+            text = outside_of_blocks(text, PICTURE, r"[\1](\2)")
         found[page] = PROMPTS.sub("```pycon\n", text)
     return found
+
+
+def rows_of_tables(folder: Path) -> dict[str, str]:
+    """Return what the tables of overview pages say about other pages."""
+    row = re.compile(r"^\|(?: [^|\n]* \|)? \[[^]]*\]\(([^)]*)\) \| (.*) \|$", re.MULTILINE)
+    return {
+        (page.parent / path).relative_to(folder).as_posix(): words
+        for page in [*folder.glob("*/index.md"), folder / "index.md"]
+        for path, words in row.findall(page.read_text("utf-8"))
+    }
+
+
+def described(text: str) -> str:
+    """Return the first sentence of a page, or the names whose docstrings it shows."""
+    if names := re.findall(r"^::: .*\.(\w+)$", text, re.MULTILINE):
+        return f"docstrings of {', '.join(f'`{name}`' for name in names)}"
+    for paragraph in re.split(r"\n\s*\n", text.partition("\n## ")[0]):
+        if re.match(r"[A-Za-z`*]", paragraph):
+            line = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+            return re.split(r"(?<=[.:])\s+(?=[A-Z`])", line)[0].rstrip(":")
+    return ""
+
+
+def listed(folder: Path) -> tuple[str, str]:
+    """Return `llms.txt`, which lists the pages for language models, and all pages in one."""
+    config = tomllib.loads(Path("zensical.toml").read_text("utf-8"))["project"]
+    home = (folder / "index.md").read_text("utf-8")
+    descriptions = rows_of_tables(folder)
+    [summary] = re.findall(r"\A# .*\n\n((?:.+\n)+)", home)
+    head = f"# {config['site_name']}\n\n> {' '.join(summary.split())}\n"
+    lines, texts = [head], [home]
+    for group in config["nav"]:
+        for section, entries in group.items():
+            if isinstance(entries, str):
+                continue
+            lines.append(f"\n## {section}\n\n")
+            for entry in entries:
+                for title, path in entry.items():
+                    text = (folder / path).read_text("utf-8")
+                    words = descriptions.get(path) or described(text)
+                    # A README becomes the index of its folder.
+                    address = path.replace("README.md", "index.md").replace(".md", ".html")
+                    lines.append(f"- [{title}]({address}){': ' * bool(words)}{words}\n")
+                    texts += [text] * (not path.startswith("api/"))
+    return "".join(lines), "\n".join(texts)
 
 
 def main(folder: str) -> None:
@@ -122,7 +175,12 @@ def main(folder: str) -> None:
         if text is None:
             shutil.copyfile(page, target)
         else:
-            target.write_text(text, "utf-8")
+            unsearched = any(map(page.is_relative_to, UNSEARCHED))
+            front = "---\nsearch:\n  exclude: true\n---\n\n" if unsearched else ""
+            target.write_text(front + text, "utf-8")
+    pages_in_lines, texts = listed(Path(folder))
+    (Path(folder) / "llms.txt").write_text(pages_in_lines, "utf-8")
+    (Path(folder) / "llms-full.txt").write_text(texts, "utf-8")
 
 
 if __name__ == "__main__":

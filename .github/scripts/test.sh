@@ -6,6 +6,9 @@ scripts=$(dirname "$0")
 "$scripts/format_rust.sh"
 
 printed=$(mktemp)
+# The Python tests write to this file which tests they skipped, and why.
+SKIPPED_TESTS=$(mktemp)
+export SKIPPED_TESTS
 # If rustc.sh is the compiler, Clippy has already checked each crate that the tests use.
 lint_rust() {
     [[ ${RUSTC_WORKSPACE_WRAPPER-} == *rustc.sh ]] || "$scripts/lint_rust.sh"
@@ -13,7 +16,7 @@ lint_rust() {
 (lint_rust && nice "$scripts/test_rust.sh") > "$printed" 2>&1 &
 rust=$!
 # The background jobs, including their compilers and tests, are stopped when this script ends.
-trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed"' EXIT
+trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed" "$SKIPPED_TESTS"' EXIT
 
 # Random tests try half as many cases as when a file is run alone. Campaigns try more.
 export CAMPAIGN=${CAMPAIGN:-0.5}
@@ -22,4 +25,6 @@ failed=0
 echo "Clippy and the Rust tests:"
 wait "$rust" || failed=1
 cat "$printed"
+echo "Skipped Python tests:"
+cat "$SKIPPED_TESTS"
 exit "$failed"

@@ -1,9 +1,11 @@
 """Settings shared by all tests: the number of Hypothesis examples, and the folder of real data."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,24 @@ if sys.platform != "win32":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def skipped(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """Return a line for each reason to skip tests, with their number."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.getreports("skipped")
+        if isinstance(report.longrepr, tuple)
+    )
+    return [f"{count:5} skipped: {reason}" for reason, count in reasons.most_common()]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the seed of a campaign and the processes that were killed."""
+    """Print what was skipped, what was killed, and how to repeat a campaign's examples."""
+    lines = skipped(terminalreporter) or ["No Python test was skipped."]
+    # `make test` prints them at its end, below the output of other tools.
+    if target := os.environ.get("SKIPPED_TESTS"):
+        Path(target).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    else:
+        terminalreporter.write_line("\n".join(lines))
     kills = [
         value
         for report in terminalreporter.getreports("passed")
