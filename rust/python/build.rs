@@ -28,7 +28,7 @@ fn main() {
 
 /// Returns the docstrings of the module, its classes, their methods and its functions, by name.
 ///
-/// The stub is formatted, so a line's indentation shows what the line belongs to.
+/// The stub is formatted, so a line's indentation shows which item the line belongs to.
 fn docstrings(stub: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = stub.lines().collect();
     let (text, mut at) = docstring(&lines, 0, 0);

@@ -26,7 +26,7 @@
 //!
 //! # Files
 //!
-//! Each folder depends only on those above it in this table.
+//! Each folder depends only on the folders above it in this table.
 //!
 //! | where | what is in it |
 //! | --- | --- |

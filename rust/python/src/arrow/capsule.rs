@@ -1,4 +1,4 @@
-//! Arrow's capsules. Only this file trusts pointers from Python.
+//! Arrow's capsules. Only the code in this file trusts pointers from Python.
 //!
 //! `tidegate-import` checks everything that can be checked in the structure behind the pointer.
 
@@ -18,7 +18,8 @@ use tidegate_import::{UnopenedStream, UnreadBatch};
 use crate::interpreter::error::{error, raise};
 use crate::interpreter::threads::calling;
 
-/// Returns the stream of an object with `__arrow_c_stream__`; messages call it `name`.
+/// Returns the stream that an object exports through `__arrow_c_stream__`. Messages call the object
+/// `name`.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     const METHOD: &str = "__arrow_c_stream__";
     let capsule = call(name, ob, || ob.call_method0(METHOD))?;
@@ -29,7 +30,7 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStre
     imported(name, || unsafe { UnopenedStream::take(pointer) })
 }
 
-/// Returns the rows of an object with `__arrow_c_array__`.
+/// Returns the rows that an object exports through `__arrow_c_array__`.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> {
     const METHOD: &str = "__arrow_c_array__";
     let capsules = call(name, ob, || ob.call_method0(METHOD))?;
@@ -42,7 +43,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
     imported(name, || unsafe { UnreadBatch::take(schema, array) })
 }
 
-/// Returns the schema of an object with `__arrow_c_schema__`.
+/// Returns the schema that an object exports through `__arrow_c_schema__`.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     let capsule = call(name, ob, || ob.call_method0("__arrow_c_schema__"))?;
     let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
@@ -59,8 +60,8 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
-/// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
-/// the addresses of Python objects as if they were values.
+/// Rejects a polars frame or schema that has a column of Python objects. Otherwise, polars would
+/// export the addresses of Python objects as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());
@@ -127,7 +128,7 @@ fn pointer<T>(
     })
 }
 
-/// Returns the result of `import`, and converts a panic to an error.
+/// Returns the result of `import`, converting a panic to an error.
 fn imported<T>(name: &str, import: impl FnOnce() -> tidegate_import::Result<T>) -> PyResult<T> {
     let imported = catch_unwind(AssertUnwindSafe(import))
         .map_err(|panic| raise(Error::from_panic(&*panic)))?;

@@ -30,8 +30,8 @@ struct IteratedBatches {
 }
 
 struct ReaderState {
-    /// Returns batches from `__next__`, and occasionally `None`, so that a closed reader is
-    /// noticed.
+    /// The object whose `__next__` returns batches. It occasionally returns `None`, so that this
+    /// code notices that the reader has been closed.
     rows: Py<PyAny>,
     schema: SchemaRef,
     state: Mutex<State>,

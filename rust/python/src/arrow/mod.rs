@@ -1,8 +1,8 @@
-//! Arrow data between Python and the crate `tidegate`, in both directions.
+//! Passes Arrow data between Python and the crate `tidegate`, in both directions.
 //!
 //! `import.rs` depends on `reader.rs`, because a reader returned by one call can be an input to the
-//! next. A reader that this package returned is read directly, without Arrow's interfaces in
-//! between.
+//! next. A reader that this package returned is read directly, without going through Arrow's
+//! interfaces.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -9,7 +9,7 @@ use tidegate::{Bound as Duration, End, Error, MAX_THREADS, parse_duration, shown
 use crate::inputs::expression;
 use crate::interpreter::error::raise;
 
-/// An argument, as it was passed.
+/// An argument, exactly as it was passed.
 pub(crate) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// Returns one name per side, from a single name for both sides or a pair.
@@ -309,7 +309,7 @@ pub(crate) fn byte_count(
     bytes(argument, given)
 }
 
-/// Units of memory in lower case, with their sizes in bytes.
+/// The names of memory units, in lower case, with their sizes in bytes.
 const BYTES: [(&str, f64); 9] = [
     ("b", 1.0),
     ("kb", 1e3),

@@ -1,4 +1,4 @@
-//! Reads the inputs of native calls: Arrow data is read in full and checked later.
+//! Reads the inputs of native calls. Arrow data is read in full and checked later.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;

@@ -10,8 +10,8 @@ use crate::arrow::export;
 use crate::interpreter::error::raise;
 use crate::interpreter::threads::calling;
 
-/// Returns a time as steps of a column's unit. The argument is an integer, or a date or time of the
-/// column's kind, and is converted without loss.
+/// Returns a time as a number of steps in a column's unit. The argument is an integer, or a date or
+/// time of the column's kind, and is converted without loss.
 pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
         let (name, data_type) = (field.name(), TypeName(field.data_type()));
@@ -44,7 +44,7 @@ pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyRe
     }
 }
 
-/// The temporal information that an object contains.
+/// The kind of date or time that an object represents.
 enum TimeKind {
     Date,
     Time { zoned: bool },

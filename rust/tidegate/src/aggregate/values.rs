@@ -60,8 +60,8 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Returns the values of the function at `at` as an array of a type. `place` describes a row,
-    /// for an error message.
+    /// Returns the values of the function at position `at` as an array of the given type. `place`
+    /// describes a row, for an error message.
     pub(crate) fn column(
         &self,
         at: usize,
@@ -282,7 +282,7 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast(&narrow, to)?)
 }
 
-/// Places the found values at the positions that are present, with nulls elsewhere.
+/// Places the found values at the positions marked as present, and nulls at all other positions.
 fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     let mut next = 0;
     let places = present.iter().map(|&is_present| {

@@ -19,13 +19,13 @@ const AHEAD_A_THREAD: usize = 2;
 
 /// Reads the batches of a result in order, while threads build the next ones.
 ///
-/// The threads start with the first read and stay a bounded number of batches ahead. The threads
-/// end with the result, or soon after the reader is closed or dropped.
+/// The threads start when the first batch is read, and stay a bounded number of batches ahead. The
+/// threads end when the result is complete, or soon after the reader is closed or dropped.
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,
     shared: Arc<ReaderState>,
-    /// The join, until the first read.
+    /// The join, which is taken out by the first read.
     join: Mutex<Option<Join>>,
     stop: Stop,
 }
@@ -35,7 +35,7 @@ struct ReaderState {
     state: Mutex<BatchState>,
     /// Signaled when there is something for the reader to check.
     filled: Condvar,
-    /// Signaled when there is room for a piece, or when reading has ended.
+    /// Signaled when there is room for a piece, or when reading has stopped.
     taken: Condvar,
     ahead: u64,
 }
@@ -48,20 +48,20 @@ struct BatchState {
     pieces: VecDeque<Option<Vec<RecordBatch>>>,
     /// The batches of the last piece that was taken.
     current: VecDeque<RecordBatch>,
-    /// The outcome of the work, once it has ended.
+    /// The outcome of the work, once the work has ended.
     outcome: Option<Result<()>>,
     closed: bool,
     stats: JoinStats,
 }
 
 impl ReaderState {
-    /// Locks the state, which is consistent between any two statements, so a panic elsewhere does
-    /// not corrupt it.
+    /// Locks the state. The state is consistent between any two statements, so a panic elsewhere
+    /// does not corrupt it.
     fn state(&self) -> MutexGuard<'_, BatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a finished piece, waiting while it is too far ahead of the reader.
+    /// Stores a finished piece. Waits while the piece is too far ahead of the reader.
     fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
         let mut state = self.state();
         // The piece that the reader is waiting for is never held up here, so the other threads do
@@ -88,7 +88,7 @@ impl ReaderState {
 }
 
 impl ReaderState {
-    /// Ends reading after the last piece.
+    /// Records that all pieces have been built.
     fn finish(&self) {
         let mut state = self.state();
         state.stats.left_rows_done = state.stats.left_rows;
@@ -97,8 +97,8 @@ impl ReaderState {
         self.filled.notify_all();
     }
 
-    /// Ends reading with an error, unless it has already ended. Threads that wait for room also see
-    /// the error, because no further reads would make room.
+    /// Stops reading with an error, unless reading has already stopped. Threads that wait for room
+    /// also see the error, because no further read would make room for them.
     fn fail(&self, error: &Error) {
         self.state().outcome.get_or_insert_with(|| Err(error.clone()));
         self.taken.notify_all();
@@ -212,7 +212,7 @@ impl Batches {
         self.join.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the work and drops the finished batches; later reads fail.
+    /// Stops the work and drops the finished batches. All subsequent reads fail.
     pub fn close(&self) {
         // Close the reader first. A thread that reads in the meantime then finds the reader closed
         // rather than stopped work, which would look like Ctrl-C.
@@ -229,7 +229,7 @@ impl Batches {
         drop((join, made));
     }
 
-    /// Returns a reference that stays alive as long as this reader, or longer while its threads
+    /// Returns a reference that stays alive as long as this reader, or longer if the threads still
     /// hold the inputs.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         // The thread that makes the pieces shares this until it has dropped the join.
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a reader of batches that no thread builds.
+    /// Returns a reader for which no thread builds batches.
     fn waiting() -> Batches {
         let stats = JoinStats {
             left_rows: 0,

@@ -35,7 +35,7 @@ pub(crate) struct Condition {
 struct PushedTerms {
     terms: Vec<Term>,
     window: ScanColumns,
-    /// The index, if looking rows up takes less time than comparing them.
+    /// The index, if looking up rows takes less time than comparing them.
     index: Option<Index>,
 }
 

@@ -35,8 +35,8 @@ impl IntervalJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left table's rows. If only the number of partners is needed and
-    /// counting is less work, partners are only counted.
+    /// Finds the partners of the left table's rows. If only the number of partners is needed, and
+    /// counting them is less work, they are only counted.
     pub(super) fn partners(
         &self,
         left: &Table,

@@ -83,7 +83,8 @@ impl BandTables<'_> {
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }
 
-    /// Returns the values by which rows of a side are compared: first their bands, then their keys.
+    /// Returns the values by which rows of a side are compared. The values of band columns precede
+    /// those of keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];
         let of_bands =
@@ -126,8 +127,8 @@ impl BandTables<'_> {
         Ok(pairs)
     }
 
-    /// Begins the next epoch, and returns its last time; `done` contains the numbers of rows on
-    /// each side that have entered.
+    /// Begins the next epoch, and returns its last time. `done` contains the number of rows on each
+    /// side that have already entered.
     fn begin(
         &self,
         join: &mut AnyIndexJoin,

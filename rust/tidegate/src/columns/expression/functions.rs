@@ -165,7 +165,8 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
     })
 }
 
-/// Converts a number to the type in which it is computed, which can represent it.
+/// Converts a number to the type that is used to compute with it. That type can represent the
+/// number.
 fn converted_to(value: TypedOperation, data_type: DataType) -> TypedOperation {
     let (text, can_fail) = (value.text.clone(), value.can_fail);
     TypedOperation { can_fail, ..converted(value, data_type, text) }
@@ -252,7 +253,7 @@ impl TextFunction {
         })
     }
 
-    /// Returns whether the function's kernel accepts a scalar together with an array.
+    /// Returns whether the function's kernel accepts a mix of scalars and arrays.
     pub(super) fn takes_scalars(self) -> bool {
         matches!(self, Self::StartsWith | Self::EndsWith | Self::Contains)
     }
@@ -317,7 +318,7 @@ impl Rounding {
         Ok(Arc::new(numbers.unary::<_, Float64Type>(|x| self.float(x))))
     }
 
-    /// Returns a number without its last digits.
+    /// Returns a number with its last digits removed.
     fn cut(self, x: i128, places: u32) -> i128 {
         // A decimal has at most 38 digits, and so has its scale.
         let step = 10_i128.pow(places.min(38));

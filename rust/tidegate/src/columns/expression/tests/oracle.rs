@@ -28,13 +28,13 @@ enum Cell {
 
 use Cell::{Float, Null, Span, Text, Time, Whole};
 
-/// The reason why a row has no value.
+/// The reason that a row has no value.
 #[derive(Debug, PartialEq)]
 enum Failure {
     /// Overflow or division by zero.
     Error,
-    /// Not determined by the rules: `decimal128` may or may not be able to hold a value beyond 38
-    /// digits.
+    /// A case that the rules leave open: `decimal128` may or may not be able to hold a value beyond
+    /// 38 digits.
     Unknown,
 }
 
@@ -160,7 +160,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 type Cells = Vec<Vec<Cell>>;
 
 /// Generates a condition, and rows for it. A column that the condition does not read has no cells,
-/// because generating all columns takes several times as long as the rest of the test.
+/// because generating all columns would take several times as long as the rest of the test.
 fn condition_and_rows() -> impl Strategy<Value = (Expr, usize, Cells, Cells)> {
     (condition(), 0..150_usize).prop_flat_map(|(expr, rows)| {
         let mut read = [Vec::new(), Vec::new()];
@@ -316,8 +316,7 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
-/// Generates a choice between values of one kind: by conditions that can fail, or the first that is
-/// not null.
+/// Generates a `CASE` whose conditions can fail, or a `coalesce`, of values of one kind.
 fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     let condition = (number(1), number(0))
         .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
