@@ -278,7 +278,8 @@ impl Join {
     }
 
     /// Builds the result piece by piece, on all threads. Passes each piece to `take`, or the error
-    /// that prevented it, along with its number and the count of left rows done before it. Pieces are started in order, and the results of `take` are returned in order.
+    /// that prevented it, along with its number and the count of left rows done before it. Pieces
+    /// are started in order, and the results of `take` are returned in order.
     pub(crate) fn run<R: Send>(
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,

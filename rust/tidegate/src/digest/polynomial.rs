@@ -7,8 +7,8 @@
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
 
-/// The point at which the polynomial is evaluated: the first digits of pi, so that it is not an
-/// arbitrary choice.
+/// The point at which the polynomial is evaluated. It consists of the first digits of pi, to show
+/// that it is not an arbitrary choice.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
 /// The value of the polynomial of some words, below the prime.
@@ -38,13 +38,14 @@ impl Polynomial {
         Polynomial(rest.iter().fold(value, one))
     }
 
-    /// Returns the polynomial of these words followed by `words` further ones, whose polynomial is
+    /// Returns the polynomial of these words followed by `words` other ones, whose polynomial is
     /// `later`.
     pub(super) fn then(self, later: Polynomial, words: u64) -> Self {
         Polynomial(add(multiply(self.0, power(BASE, words.into())), later.0))
     }
 
-    /// Returns the polynomial without the last `words` words, whose polynomial is `last`.
+    /// Returns the polynomial of all words except the last `words` ones, whose polynomial is
+    /// `last`.
     pub(super) fn without(self, last: Polynomial, words: u64) -> Self {
         // This is the inverse, by Fermat's little theorem.
         let inverse = power(power(BASE, words.into()), PRIME - 2);
@@ -61,7 +62,7 @@ impl Polynomial {
     }
 }
 
-/// Returns a word modulo the prime, using the fact that 2^127 is congruent to 1.
+/// Returns a word modulo the prime. The calculation uses the fact that 2^127 is congruent to 1.
 const fn reduce(word: u128) -> u128 {
     let folded = (word & PRIME) + (word >> 127);
     if folded >= PRIME { folded - PRIME } else { folded }
@@ -105,7 +106,8 @@ mod tests {
 
     use super::*;
 
-    /// Computes the product by adding and doubling, which never exceeds 128 bits.
+    /// Computes the product by adding and doubling, so that intermediate results never exceed 128
+    /// bits.
     fn product(mut a: u128, mut b: u128) -> u128 {
         let mut sum = 0;
         while b > 0 {

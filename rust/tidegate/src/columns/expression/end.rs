@@ -79,8 +79,8 @@ impl EndRule {
         }
     }
 
-    /// Returns the distance if all rows have the same one. The distance is clamped to 64 bits,
-    /// because no two times are farther apart.
+    /// Returns the distance, given that it is the same for all rows. The distance is clamped to 64
+    /// bits, because no two times are farther apart.
     pub(crate) fn distance(&self, value: i128) -> i64 {
         let distance = self.rounded(self.steps(value));
         distance.clamp(i64::MIN.into(), i64::MAX.into()) as i64

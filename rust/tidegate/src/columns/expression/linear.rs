@@ -8,8 +8,8 @@
 //!   pair overflows in the original form. An [`Overflow`](super::overflow::Overflow) monitors this.
 //! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
 //!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
-//!   are all numbers on one side of some bound ([`Turn`]). A single sum or difference of two parts
-//!   remains.
+//!   are all those at or above some bound, or all those at or below it ([`Turn`]). A single sum or
+//!   difference of two parts remains.
 //! - If one side has a single part in floats, operations with parts from the other side are undone
 //!   in the same way, row by row. The single part is compared with the resulting number.
 //!

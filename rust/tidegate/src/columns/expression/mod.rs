@@ -18,11 +18,11 @@
 //!
 //! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
 //! - Comparisons convert without loss: integers of any width and sign compare exactly (`int64` with
-//!   `uint64` as `decimal128`), and so do decimals with decimals or integers. If either operand is
-//!   a float, any other combination is compared as `float64`. Strings and binary values are
-//!   compared by their bytes, regardless of their layout. Times are compared in the finer unit, and
-//!   a date is treated as its midnight. Times with a time zone cannot be compared with times
-//!   without one. All other comparisons are schema errors.
+//!   `uint64` as `decimal128`), and so do decimals with decimals or integers. A float and any other
+//!   number are compared as `float64`. Strings and binary values are compared by their bytes,
+//!   regardless of their layout. Times are compared in the finer unit, and a date is treated as its
+//!   midnight. Times with a time zone cannot be compared with times without one. All other
+//!   comparisons are schema errors.
 //! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is not equal to, less than or
 //!   greater than any value, including itself (so `NaN != NaN` is true), and `-0.0 = 0.0`.
 //! - Arithmetic uses `int64`, or `float64` if one side is a float. With decimals or `uint64` it is

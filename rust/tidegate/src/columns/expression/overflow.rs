@@ -39,8 +39,8 @@ impl Overflow {
         Overflow { form, left_columns, parts }
     }
 
-    /// Adds rows, given the values of the parts that read one side. Returns whether any pair of the
-    /// rows added so far may overflow, or `None` if a value is unavailable.
+    /// Adds rows. `values` returns the values of a part for these rows. Returns whether any pair of
+    /// the rows added so far may overflow, or `None` if a value is unavailable.
     pub(super) fn add(
         &mut self,
         values: impl Fn(&TypedOperation, Side) -> Option<ArrayRef>,

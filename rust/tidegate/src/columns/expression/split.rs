@@ -83,8 +83,8 @@ impl Scan {
         self.pushed.iter().map(|one| term(one).expect("a term without rows")).collect()
     }
 
-    /// Returns, for each pushed comparison, the numbers of the rows that it compares. Returns `None`
-    /// if the whole predicate has to be evaluated on each pair. There are three such cases:
+    /// Returns, for each pushed comparison, the numbers of the rows that it compares. Returns
+    /// `None` if the whole predicate has to be evaluated on each pair. There are three such cases:
     ///
     /// - A number cannot be computed. Its row might not be in any pair.
     /// - A pair of rows from this call or an earlier one may overflow.

@@ -14,8 +14,9 @@ use super::Arithmetic;
 
 /// Represents `x + by <order> than`, or the same with another operation, as a comparison of `x`.
 ///
-/// Rounding is monotone. The numbers that satisfy the comparison are therefore all numbers on one
-/// side of some bound. A search that uses the operation itself finds this bound.
+/// Rounding is monotone. The numbers that satisfy the comparison are therefore all those at or
+/// above some bound, or all those at or below it. A search that uses the operation itself finds
+/// this bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) operator: Arithmetic,
@@ -51,9 +52,9 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// Returns an error if the numbers that satisfy the comparison are not all numbers on one side
-    /// of a bound, as the order requires. This error occurs if the comparison holds for an infinity
-    /// but not for NaN, which operations on infinities can produce.
+    /// Returns an error if the numbers that satisfy the comparison do not form a range with the
+    /// single bound that the order requires. This error occurs if the comparison holds for an
+    /// infinity but not for NaN, which operations on infinities can produce.
     pub(super) fn found(self, by: &ArrayRef, than: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let (by, than) = (by.as_primitive::<Float64Type>(), than.as_primitive::<Float64Type>());
         let found: Float64Array = try_binary(by, than, |by, than| self.found_in_row(by, than))?;

@@ -20,7 +20,7 @@ use crate::columns::time::{self, as_int64};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// Converts a chunk to words that are equal if and only if the values are.
+/// Converts a chunk to words that are equal if and only if the values are equal.
 pub(super) fn word_chunk(
     table: &Table,
     column: usize,
@@ -83,7 +83,7 @@ pub(super) fn word_chunk(
     })
 }
 
-/// Returns one bit pattern for all NaN values, and one for both zeros.
+/// Returns a single bit pattern for all NaN values, and a single one for both zeros.
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN
@@ -149,7 +149,7 @@ pub(super) struct KeySpan {
 }
 
 impl KeySpan {
-    /// Returns whether numbering by distance requires no more memory than a hash table of the rows.
+    /// Returns whether numbering the rows by distance requires no more memory than a hash table.
     pub(super) fn is_direct(self, rows: usize) -> bool {
         self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
     }
