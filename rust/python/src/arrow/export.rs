@@ -54,7 +54,7 @@ pub(crate) fn table(
 }
 
 /// Returns a stream of batches with this schema. The batches are cast to the types that the
-/// consumer requests, if this is possible.
+/// consumer requests, if possible.
 pub(crate) fn stream<'py>(
     py: Python<'py>,
     batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,

@@ -267,7 +267,7 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The batches of another library's stream, each checked as it is read.
+/// The batches of another library's stream. Each batch is checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
     /// `None` while a batch is being read, because the stream can run Python code that requests

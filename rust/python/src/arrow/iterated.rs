@@ -1,4 +1,4 @@
-//! A reader of batches that a Python object produces, one batch ahead of the consumer.
+//! A reader of batches from a Python object, which produces them one batch ahead of the consumer.
 
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

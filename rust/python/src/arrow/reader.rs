@@ -169,7 +169,8 @@ impl<'py> Patience<'py> {
     /// The maximum time that all other threads can be inactive.
     const STILL: Duration = Duration::from_secs(2);
 
-    /// The maximum time for which other threads can compute, because a user's thread may never end.
+    /// The maximum time for which other threads can compute. There has to be a maximum because a
+    /// user's thread may never end.
     const MOST: Duration = Duration::from_secs(60);
 
     fn new(py: Python<'py>) -> PyResult<Self> {

@@ -12,7 +12,7 @@ use crate::columns::expression::{Origin, Predicate, SideColumns};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
-/// The target number of pairs that remain per page of left rows, and the number of candidates of
+/// The target number of pairs that remain per page of left rows, and the number of candidates on
 /// the first page. A single left row can have more pairs than this.
 const PAGE_PAIRS: u64 = 1 << 24;
 
@@ -90,7 +90,8 @@ impl Condition {
         residual.filter(matches, 0..matches.left_rows(), driver)
     }
 
-    /// Returns left rows from `start` on, and their matches that satisfy the condition.
+    /// Returns a range of left rows that begins at `start`, and their matches that satisfy the
+    /// condition.
     pub(crate) fn next_page(
         &mut self,
         matches: &Arc<Matches>,

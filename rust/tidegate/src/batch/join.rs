@@ -465,8 +465,8 @@ impl Join {
         }
     }
 
-    /// Builds one batch of result rows. Builds several batches if a column's strings are too long
-    /// for one array's offsets, or if a dictionary would have more values than its indices can
+    /// Builds one batch of result rows. The rows need several batches if a column's strings are too
+    /// long for one array's offsets, or if a dictionary would have more values than its indices can
     /// distinguish.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
@@ -543,7 +543,7 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     ))
 }
 
-/// Checks that there is memory for the rows of a result, given their average size.
+/// Checks that there is enough memory for the rows of a result, given their average size.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     memory::room(bytes)

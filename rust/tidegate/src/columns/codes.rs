@@ -45,8 +45,8 @@ pub(crate) struct Codes {
     pub(crate) missing: Vec<u32>,
 }
 
-/// The values on one side, and the smallest and largest value on the other side that is within the
-/// band of each.
+/// The values on one side and, for each of them, the smallest and largest value on the other side
+/// within its band.
 pub(crate) struct CodeRanges {
     pub(crate) codes: Int64s,
     pub(crate) low: Vec<i64>,

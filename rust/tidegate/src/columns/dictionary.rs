@@ -324,7 +324,8 @@ fn children(arrays: &[ArrayData], at: usize) -> Vec<ArrayData> {
     arrays.iter().map(|array| array.child_data()[at].clone()).collect()
 }
 
-/// Returns the arrays with a single dictionary for each dictionary in their type.
+/// Returns the arrays after replacing the dictionaries at each level of their type with a single
+/// one.
 fn with_one(arrays: Vec<ArrayData>) -> ArrowResult<Vec<ArrayData>> {
     let mut made: Vec<Vec<ArrayData>> = vec![Vec::new(); arrays.len()];
     for at in 0..arrays[0].child_data().len() {

@@ -27,8 +27,8 @@
 //!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
 //!
 //! The sum and the polynomial of all rows can be computed from those of parts of the rows, so each
-//! thread processes some of the parts. For the same reason, the last added batch can be removed
-//! again.
+//! thread processes some of the parts. For the same reason, the batch that was added last can be
+//! removed again.
 //!
 //! # Trade-offs
 //!

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// The number of rows that enter an index together.
 const EPOCH_ROWS: usize = 1 << 16;
 
-/// The maximum number of pairs, since pair numbers have 32 bits.
+/// The maximum number of pairs. Pair numbers have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
 /// The rows of one side in merged order.

@@ -52,7 +52,7 @@ impl BandJoin {
         Ok(FoundPartners { plan: plan.join, key_method, partners: PartnerPlaces::Pairs(found, ts) })
     }
 
-    /// Finds the pairs. `most` limits their number if it is set.
+    /// Finds the pairs. If `most` is set, there can be at most this many pairs.
     fn find(
         &self,
         plan: &BandPlan,

@@ -254,7 +254,7 @@ pub(super) fn bind_with_ends(
     Ok(Predicate::of_bound(root, binder))
 }
 
-/// Converts the times of a column to steps of a unit, in which they are known to fit.
+/// Converts the times of a column to steps of a unit in which they are known to fit.
 fn steps(time: TypedOperation, unit: Option<TimeUnit>) -> Result<TypedOperation> {
     let time = match (&time.data_type, unit) {
         (DataType::Timestamp(_, zone), Some(unit)) => {

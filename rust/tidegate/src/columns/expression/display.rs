@@ -300,7 +300,8 @@ fn timestamp(f: &mut Formatter<'_>, nanoseconds: i128, zoned: bool) -> fmt::Resu
     f.write_str(if zoned { "+00:00'" } else { "'" })
 }
 
-/// Writes a duration in the coarsest unit, at most seconds, that leaves no fraction.
+/// Writes a duration in the coarsest unit that leaves no fraction. Units coarser than seconds are
+/// not used.
 fn duration(f: &mut Formatter<'_>, nanoseconds: i128) -> fmt::Result {
     let units = [
         (SECOND, "seconds"),

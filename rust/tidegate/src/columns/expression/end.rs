@@ -36,7 +36,7 @@ struct Steps {
 
 impl EndRule {
     /// Creates a rule for values in units of `value` nanoseconds and steps of `step` nanoseconds.
-    /// One of the two must be a multiple of the other. For integers both are 1.
+    /// One of these two units must be a multiple of the other. For integers both are 1.
     pub(crate) fn new(
         (value, step): (i64, i64),
         is_time: bool,

@@ -83,7 +83,7 @@ impl Scan {
         self.pushed.iter().map(|one| term(one).expect("a term without rows")).collect()
     }
 
-    /// Returns, for each pushed comparison, the numbers of the rows that it compares. Returns
+    /// Returns the numbers that each pushed comparison compares, with one number per row. Returns
     /// `None` if the whole predicate has to be evaluated on each pair. There are three such cases:
     ///
     /// - A number cannot be computed. Its row might not be in any pair.
@@ -234,7 +234,7 @@ impl Predicate {
 /// The columns of one side that [`Predicate::columns`] returns.
 #[derive(Debug)]
 pub(crate) struct SideColumns {
-    /// The columns, each as a single array if this is possible.
+    /// The columns, each as a single array if possible.
     pub(crate) arrays: Vec<Option<ArrayRef>>,
     pub(crate) rows: usize,
 }

@@ -34,7 +34,7 @@ const SHOWN: usize = 2000;
 /// The maximum nesting depth of parentheses, calls and prefixes, as counted by the parser.
 const MAX_NESTING: usize = 120;
 
-/// The maximum stack space per token; the parser is compiled without optimization. Threads have
+/// The maximum stack space per token, if the parser is compiled without optimization. Threads have
 /// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
 
