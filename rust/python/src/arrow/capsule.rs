@@ -24,9 +24,9 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStre
     const METHOD: &str = "__arrow_c_stream__";
     let capsule = call(name, ob, || ob.call_method0(METHOD))?;
     let pointer = pointer(name, METHOD, &capsule, c"arrow_array_stream")?;
-    // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
-    // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
-    // interface asks them to.
+    // SAFETY: a capsule with this name holds a stream, which the consumer is allowed to take (Arrow
+    // PyCapsule interface). This thread holds the GIL, or the capsule's other users synchronize
+    // with it as that interface requires.
     imported(name, || unsafe { UnopenedStream::take(pointer) })
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
         capsules.extract().map_err(|_| no_capsule(name, METHOD, &capsules))?;
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
     let array = pointer(name, METHOD, &array, c"arrow_array")?;
-    // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both
-    // stay until this returns. Any thread may release the array.
+    // SAFETY: capsules with these names hold a schema and an array. The consumer is allowed to take
+    // the array. Both stay valid until this call returns. Any thread may release the array.
     imported(name, || unsafe { UnreadBatch::take(schema, array) })
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     let capsule = call(name, ob, || ob.call_method0("__arrow_c_schema__"))?;
     let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
-    // SAFETY: a capsule of this name holds a schema, which stays until this returns.
+    // SAFETY: a capsule with this name holds a schema, which stays valid until this call returns.
     imported(name, || unsafe { tidegate_import::schema(pointer) })
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     let pointer = capsule.pointer_checked(Some(c"arrow_schema")).map_err(|_| {
         PyTypeError::new_err("requested_schema: expected a capsule that is an `arrow_schema`")
     })?;
-    // SAFETY: as in `schema`.
+    // SAFETY: the reason is the same as in `schema`.
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn table(
     batches: Vec<RecordBatch>,
     schema: SchemaRef,
 ) -> PyResult<Bound<'_, PyAny>> {
-    // The consumer interprets the memory of each batch with the types of the table.
+    // The consumer interprets the memory of each batch according to the types of the table.
     let fits =
         |batch: &RecordBatch| structure(batch.schema_ref()).equals_datatype(&structure(&schema));
     if !batches.iter().all(fits) {

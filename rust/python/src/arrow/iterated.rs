@@ -102,7 +102,7 @@ impl ReaderState {
                 return Ok(Step::NotYet);
             }
             let Some(batch) = import::batch("the result", &item)? else { return Ok(Step::NotYet) };
-            // Consumers interpret the buffers with the types that the reader has promised.
+            // Consumers interpret the buffers according to the types that the reader has promised.
             if !has_types(&batch, &self.schema) {
                 return Err(raise(Error::bug("a batch has other types than its reader")));
             }

@@ -11,7 +11,7 @@
 //! | `export.rs` | exports pyarrow objects, and streams for any consumer |
 //! | `reader.rs` | a result as record batches |
 //! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
-//! | `iterated.rs` | a reader whose batches a Python object produces |
+//! | `iterated.rs` | a reader of batches that a Python object produces |
 
 pub(crate) mod capsule;
 pub(crate) mod export;

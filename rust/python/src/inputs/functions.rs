@@ -66,7 +66,7 @@ fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     }
     let names = Function::ALL.map(|function| function.name());
     let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
-    // These names are also known, so messages list them.
+    // These names are also valid, so messages list them.
     known.extend([("quantile", 0), ("udf", 0)]);
     Ok(Function::ALL[word("aggs", &name, &known)?].clone())
 }

@@ -77,7 +77,7 @@ fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
     let data_type = export::field(ob.py(), field)?.getattr("type")?;
     // Only the NumPy form of a `pandas.Timestamp` represents every UTC instant exactly. Its C
-    // fields are limited to microseconds, and hold a different year beyond 9999.
+    // fields are limited to microseconds, and contain a different year for years after 9999.
     let numpy = if ob.hasattr("to_datetime64")? {
         Some(ob.call_method0("to_datetime64")?)
     } else if ob.hasattr("dtype")? {

@@ -89,8 +89,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
 ) -> PyResult<T> {
     let checking = stop.clone();
     match size {
-        // A pool's thread, on which a caller's function may run, would take part in the pool's
-        // other work.
+        // A caller's function may run on a thread of a pool. Such a thread would also take on the
+        // pool's other work.
         Size::Short if !is_in_pool() => {
             detached(py, move || work(&check(&Driver::new(1, checking))?))
         }
@@ -113,7 +113,7 @@ pub(crate) fn run_on<T: Send + 'static>(
     worker: Option<Worker<'_>>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    // The second value shows that inputs are held.
+    // The second value is alive as long as inputs are held.
     type Place<T> = Mutex<Option<(Result<T>, Arc<()>)>>;
     let place: Arc<Place<T>> = Arc::default();
     let (alive, found) = (begin(stop), place.clone());

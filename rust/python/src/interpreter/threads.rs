@@ -1,4 +1,4 @@
-//! Detaches threads from the interpreter and reattaches them. No other code does this.
+//! Detaches threads from the interpreter and reattaches them. No other code in the package does so.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
 //! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would

@@ -106,7 +106,7 @@ fn read(
         let mut batches = input.open_until(&running)?;
         let own = Rows::new(batches.columns());
         let mut rows = like.unwrap_or_else(|| own.clone());
-        // The columns count even if there is no batch.
+        // The columns are part of the digest even if there are no batches.
         rows.append(&own)?;
         while let Some(batch) = batches.next_batch(&driver)? {
             rows.add(&batch, &driver)?;

@@ -207,7 +207,8 @@ impl Handle {
         let object = number_of(&self.operator);
         check_call_to(object, self.name).map_err(raise)?;
         let (operator, asked) = (self.operator.clone(), stop.clone());
-        // All such work of the operator runs on one thread, so it only ever waits for short calls.
+        // All such work for the operator runs on one thread, so the work has to wait only for short
+        // calls.
         let work = move || in_turn(&operator, &asked, |operator| work(operator, &asked));
         run_on(py, stop, Some((&self.driver, object, self.name)), work)
     }
@@ -347,7 +348,7 @@ impl Handle {
             let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
             let count = batches.len();
             let late = export::table(py, batches, schema)?;
-            // If another call was faster, that call has the rows.
+            // If another call was faster, that call has already returned the rows.
             let settle = move |operator: &mut Operator| {
                 let are_ours = operator.late_version() == version;
                 if are_ours {

@@ -246,7 +246,7 @@ impl Operator {
         )))
     }
 
-    /// Makes the results of this operator the rows of a source. Returns the name of the source's
+    /// Uses the results of this operator as the rows of a source. Returns the name of the source's
     /// time column, and the columns from which it is computed if it is not a column of the results.
     fn _feed(
         &self,

@@ -108,8 +108,8 @@ pub(crate) enum JoinRequest<Q> {
 }
 
 impl<Q> JoinRequest<Q> {
-    /// Requests the pairs of a query. If `functions` are given, requests aggregates of the partners
-    /// that `join` finds instead.
+    /// Requests the pairs of a query or, if `functions` are given, aggregates of the partners that
+    /// `join` finds.
     pub(crate) fn new(
         query: Q,
         functions: Option<Functions>,

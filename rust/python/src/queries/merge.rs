@@ -35,7 +35,8 @@ pub(crate) fn merge<'py>(
     let threads = threads_of(threads)?;
     let streams = listed(streams)?;
     let stop = Stop::default();
-    // Tables are in memory, and the whole result will be, so streams are read completely first.
+    // Tables are in memory, and the whole result will be in memory too, so streams are read
+    // completely first.
     let named = streams.iter().enumerate();
     let read: Vec<UncheckedRows> = named
         .map(|(at, stream)| read(&format!("streams[{at}]"), stream, &stop))

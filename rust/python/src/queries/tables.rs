@@ -22,8 +22,7 @@ use crate::queries::plan::JoinPlan;
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Returns the rule for which unmatched rows the result keeps, written as the caller would
-    /// write it.
+    /// Returns which unmatched rows the result keeps, as the caller would write it in the argument.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -105,7 +104,8 @@ pub(crate) fn to_plan(
     join: &dyn Relation,
 ) -> PyResult<JoinPlan> {
     let (left, right) = (schema("left", left)?, schema("right", right)?);
-    // Whether a side has rows is not known before it is read, so assume here that both are empty.
+    // It is not known whether a side has rows before it is read, so assume here that both sides are
+    // empty.
     let [left, right] = typed(join, [&left, &right], [true; 2]);
     let plan = join.plan(&left, &right).map_err(raise)?;
     Ok(JoinPlan::new(plan, left, right))
@@ -117,7 +117,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs, and calls `work` with them. Ctrl-C can stop the call.
+/// Reads and checks two inputs, and calls `work` with them. Ctrl-C can interrupt the call.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
@@ -134,7 +134,8 @@ fn run<'py, T: Send + 'static>(
     let [of_left, of_right] = typed(&**join, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
     let pairs = join.pairs();
-    // The bytes of both sides in the result if each row matches every row of the other side.
+    // The number of bytes from both sides in the result if each row matches every row on the other
+    // side.
     let most = left
         .bytes()
         .saturating_mul(right.rows().max(1))

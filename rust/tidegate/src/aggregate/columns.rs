@@ -129,7 +129,7 @@ impl Columns {
         Ok(Columns(columns))
     }
 
-    /// The functions whose states combine.
+    /// The functions whose states can be combined.
     pub(crate) fn aggregates(&self) -> Vec<Aggregate<'_>> {
         self.0.iter().filter_map(|values| values.function().of_states()).collect()
     }

@@ -59,7 +59,7 @@ impl Groups {
             return Ok(Groups { numbers, count, columns: vec![values] });
         }
         let rows = first_rows(&numbers, count, driver)?;
-        // Every number occurs, or refers to the first row.
+        // A number that does not occur refers to the first row.
         let order = key_order(table, by, &rows)?;
         let mut rank = memory::filled(count, 0);
         order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
@@ -142,7 +142,7 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
     let mut found = found.into_iter();
     let mut rows = found.next().expect("there is a part");
     for later in found {
-        // A later part has larger row numbers, and none is the largest of all.
+        // A later part has larger row numbers. The largest number of all marks a missing row.
         rows.iter_mut().zip(later).for_each(|(row, later)| *row = later.min(*row));
     }
     rows.iter_mut().filter(|row| **row == NONE).for_each(|row| *row = 0);
@@ -153,8 +153,8 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
-    // A column that contains only nulls has no order, which sorting a single column does not
-    // support.
+    // A column that contains only nulls has no order. Sorting a single column does not support
+    // this.
     if let [column] = &columns[..]
         && *column.data_type() != DataType::Null
     {

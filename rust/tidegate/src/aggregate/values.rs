@@ -84,7 +84,7 @@ impl<'a> FunctionValues<'a> {
             }
             OutputValues::Integers(values) => match self.ranked[at] {
                 Some(column) => {
-                    // A missing value has rank 0, which is hidden by its null.
+                    // A missing value has rank 0, but the rank is hidden because the value is null.
                     let mut ranks: Vec<u32> =
                         values[..rows].iter().map(|rank| *rank as u32).collect();
                     missing.iter().for_each(|row| ranks[*row] = NO_ROW);

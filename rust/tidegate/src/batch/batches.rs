@@ -25,7 +25,7 @@ const AHEAD_A_THREAD: usize = 2;
 pub struct Batches {
     schema: SchemaRef,
     shared: Arc<ReaderState>,
-    /// The join, which is taken out by the first read.
+    /// The join, until the first read takes it.
     join: Mutex<Option<Join>>,
     stop: Stop,
 }
@@ -70,8 +70,8 @@ impl ReaderState {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.closed {
-            // Drop this without the lock, because memory may be returned to an owner that accesses
-            // this state.
+            // Drop this without holding the lock, because memory may be returned to an owner that
+            // accesses this state.
             drop(state);
             return drop(batches);
         }
@@ -159,7 +159,7 @@ impl Batches {
                 state.first += 1;
                 state.current = piece.into();
                 self.shared.taken.notify_all();
-                // Other readers may also be waiting, and there is a batch for some of them.
+                // Other readers may also be waiting, and there may be batches for some of them.
                 self.shared.filled.notify_all();
                 continue;
             }
@@ -224,15 +224,15 @@ impl Batches {
         let join = self.not_begun().take();
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
-        // Drop these without the locks, because memory may be returned to an owner that accesses
-        // this reader.
+        // Drop these without holding the locks, because memory may be returned to an owner that
+        // accesses this reader.
         drop((join, made));
     }
 
     /// Returns a reference that stays alive as long as this reader, or longer if the threads still
     /// hold the inputs.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
-        // The thread that makes the pieces shares this until it has dropped the join.
+        // The thread that builds the pieces shares this value until it has dropped the join.
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
     }
@@ -285,8 +285,8 @@ mod tests {
         std::thread::scope(|scope| {
             let state = batches.shared.state();
             let closing = scope.spawn(|| batches.close());
-            // `close` waits for the lock. This is long enough for it to do first what it should do
-            // last.
+            // `close` waits for the lock. If `close` did its last step first, this would be enough
+            // time for that step.
             std::thread::sleep(Duration::from_millis(100));
             assert!(!closing.is_finished() && !state.closed);
             assert!(
@@ -296,7 +296,7 @@ mod tests {
             drop(state);
         });
         assert!(batches.stop.is_requested());
-        // A stopped thread reports this afterwards.
+        // A thread that has been stopped then reports this error.
         batches.shared.fail(&Error::stopped("the work was asked to stop"));
         assert!(batches.next_within(Duration::ZERO).unwrap_err().is_closed());
     }

@@ -60,7 +60,7 @@ impl Condition {
         let pushed = PushedTerms::new(terms, matches, driver)?;
         let residual = if pushed.is_some() { residual } else { Some(predicate) };
         let residual = residual.map(|predicate| Filter::new(predicate, left, right));
-        // An index is chosen if only a small part of the candidates remains.
+        // An index is used if only a small fraction of the candidates remains.
         let is_indexed = pushed.as_ref().is_some_and(|pushed| pushed.index.is_some());
         let candidates = if is_indexed { PAGE_PAIRS * GROWTH } else { PAGE_PAIRS };
         Ok(Condition { pushed, residual, candidates })
@@ -104,7 +104,8 @@ impl Condition {
             return Ok((page.clone(), residual.filter(matches, page, driver)?));
         };
         let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;
-        // Choose as many candidates as would leave a page of pairs if they were like these.
+        // Assume that further candidates are like these, and choose as many as would leave a page
+        // of pairs.
         let each = self.candidates / (left.pairs() + 1);
         self.candidates =
             PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));

@@ -26,7 +26,7 @@ impl IntervalJoin {
                 FoundPairs { key_method: rows.key_method(), candidates: Candidates::runs(matches) }
             }
             IntervalEnds::OfRows(ends) => {
-                // The number of pairs shows whether a row has any.
+                // The number of pairs shows whether a row has any pairs.
                 let are_counted = !self.options.how.pairs();
                 let tables = (left, right);
                 row_ends::find(ends, &mut plan.join, rows, tables, are_counted, &driver)?.0

@@ -502,8 +502,8 @@ impl Join {
 }
 
 impl Pairs {
-    /// Returns a range of left rows that begins at `start` and is processed together. Also returns
-    /// those pairs of these rows that are in the result.
+    /// Returns the next range of left rows to process, which begins at `start`, and those of their
+    /// pairs that are in the result.
     pub(super) fn next_page(
         &mut self,
         start: usize,

@@ -156,7 +156,7 @@ impl OverlapSides {
 pub(super) struct Intervals {
     pub(super) starts: Int64s,
     /// For each row, the last time at which another row can start and still overlap it. `None`
-    /// means that these are the same times as the starts.
+    /// means that this time is the start of the row itself.
     pub(super) ends: Option<Int64s>,
     /// The rows that overlap nothing, because their start or end is missing or because they are too
     /// short.
@@ -192,8 +192,8 @@ impl Intervals {
                 let is_long = |(start, end): (&i64, &i64)| {
                     (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= least)
                 };
-                // Usually no row lacks a start or an end, which is checked without a branch per
-                // row.
+                // Usually, no row lacks a start or an end. A check without a branch per row finds
+                // this out.
                 let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
                 for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);

@@ -1,7 +1,7 @@
 //! The interval join of two tables, for intervals whose ends differ from row to row.
 //!
 //! Ends computed from columns of the left side give each left row a separate interval. Its partners
-//! are a run of the key's right rows:
+//! are a run of right rows with the same key:
 //!
 //! ```text
 //!   left        ●                     lower and upper of the left row
@@ -77,7 +77,7 @@ pub(super) fn find(
     };
     let sides =
         overlap::OverlapSides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
-    // Rows that end before they start cannot be counted by their starts and ends.
+    // If rows can end before they start, pairs cannot be counted by starts and ends.
     let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
     let (candidates, _) = sides.find(are_counted, driver)?;
     Ok((FoundPairs { key_method, candidates }, rows.right))
@@ -128,8 +128,8 @@ impl QueryPlan {
             let row = row as usize;
             (starts[row], ends[row]) = (ts[row], ts[row]);
         }
-        // If the start is after the end, the interval that contains both overlaps everything that
-        // this interval does.
+        // If the start is after the end, the interval that contains both points overlaps everything
+        // that this interval overlaps.
         for (start, end) in starts.iter_mut().zip(&ends) {
             *start = (*start).min(*end);
         }
@@ -157,12 +157,12 @@ enum Limit {
     End,
 }
 
-/// The point at which the interval that a row allows for times on the other side starts or ends.
+/// The start or end of the interval that contains a row's matching times on the other side.
 #[derive(Clone, Copy)]
 enum Endpoint<'a> {
     /// The time of the row.
     Own,
-    /// Nowhere.
+    /// There is no such point.
     Unbounded,
     /// The point that the end specifies as a distance from the row's time.
     Of(&'a RowEnd),

@@ -257,7 +257,7 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     })
 }
 
-/// The step of a type's codes; `None` for floating-point numbers.
+/// Returns the step between a type's codes, or `None` for floating-point numbers.
 fn step(common: &DataType) -> Option<CodeStep> {
     match common {
         DataType::Float64 => None,

@@ -70,7 +70,7 @@ pub(crate) fn interleave(
     if !is_tight(arrays) {
         return of_one(arrays, &|arrays| arrow_select::interleave::interleave(arrays, places));
     }
-    // Only the values of these rows need room.
+    // Room is needed only for the values of these rows.
     let mut rows: Vec<Vec<u32>> = vec![Vec::new(); arrays.len()];
     let place = |&(array, row): &(usize, usize)| {
         rows[array].push(row as u32);
@@ -164,7 +164,8 @@ fn shared(arrays: &[&dyn Array], most: usize) -> ArrowResult<Option<Vec<ArrayRef
         return Ok(None);
     }
     let dictionaries = || arrays.iter().map(|array| array.as_any_dictionary().values());
-    // An empty dictionary, such as that of an all-null array, is contained in any other.
+    // An empty dictionary, such as that of an all-null array, is contained in every other
+    // dictionary.
     let Some(longest) = dictionaries().max_by_key(|values| values.len()) else { return Ok(None) };
     if dictionaries().all(|values| values.is_empty() || values == longest) {
         let with_it = |array: &&dyn Array| array.as_any_dictionary().with_values(longest.clone());

@@ -172,7 +172,7 @@ fn map(f: &mut Formatter<'_>, entries: &Field, is_sorted: bool) -> Result {
     let DataType::Struct(fields) = entries.data_type() else {
         return write!(f, "map<{}>", FieldName(entries));
     };
-    // A name is shown only if it is not the usual one.
+    // A field's name is shown only if it differs from the default name.
     let of = |field: &Field, usual: &str| match field.name() {
         name if name == usual => TypeName(field.data_type()).to_string(),
         name => format!("{} ('{name}')", TypeName(field.data_type())),

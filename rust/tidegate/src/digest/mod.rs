@@ -20,9 +20,8 @@
 //!    order, followed by those of all other columns in order.
 //! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
 //! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, whereas they
-//!    would cancel out under XOR. The state in order is the polynomial of the words,
-//!    `(((w0 b) + w1) b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's
-//!    fingerprint).
+//!    would cancel out under XOR. The ordered state is the polynomial of the words, `(((w0 b) + w1)
+//!    b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's fingerprint).
 //! 5. A digest is the XXH3-128 of the header's XXH3-128, the number of rows and a state, all
 //!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
 //!
@@ -116,7 +115,7 @@ impl Digest {
         self.of(self.state.polynomial.value(), 0)
     }
 
-    /// Returns the digest of the rows in any order. Duplicate rows count separately.
+    /// Returns the digest of the rows in any order. Duplicate rows are counted separately.
     pub fn unordered(&self) -> u128 {
         self.of(self.state.sum, 1)
     }

@@ -1,8 +1,8 @@
 //! Polynomials of words modulo the prime 2^127 - 1, as a fingerprint of their order: R. Karp and M.
 //! Rabin, "Efficient randomized pattern-matching algorithms", 1987.
 //!
-//! The words `w0 w1 ... wn` give `w0 b^n + w1 b^(n-1) + ... + wn`. The probability that two
-//! sequences of random words have the same value is their length divided by 2^127.
+//! The polynomial of the words `w0 w1 ... wn` is `w0 b^n + w1 b^(n-1) + ... + wn`. The probability
+//! that two sequences of random words have the same value is their length divided by 2^127.
 
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
@@ -18,7 +18,7 @@ pub(super) struct Polynomial(u128);
 impl Polynomial {
     /// The polynomial of words.
     pub(super) fn of(words: &[u128]) -> Self {
-        // Process four words at a time. Only one multiplication of each step has to wait for the
+        // Process four words at a time. In each step, only one multiplication has to wait for the
         // previous step.
         const POWERS: [u128; 4] = [
             BASE,
@@ -79,12 +79,12 @@ const fn multiply(a: u128, b: u128) -> u128 {
     let (a_high, a_low) = (a >> 64, a & LOW);
     let (b_high, b_low) = (b >> 64, b & LOW);
     let low = a_low * b_low;
-    // Below 2^127 each, because the high halves are below 2^63.
+    // Each of these products is below 2^127, because the high halves are below 2^63.
     let middle = a_high * b_low + a_low * b_high;
     let high = a_high * b_high;
     let (low, carry) = low.overflowing_add(middle << 64);
     let high = high + (middle >> 64) + carry as u128;
-    // The product is high 2^128 + low, and 2^128 is 2.
+    // The product is high 2^128 + low, and 2^128 is congruent to 2.
     add(reduce(low), reduce(high << 1))
 }
 

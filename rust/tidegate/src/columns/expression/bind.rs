@@ -191,8 +191,8 @@ impl Predicate {
             )));
         }
         if rows == 0 {
-            // Do not report an error in constants either, because no row would be responsible for
-            // it.
+            // Errors in constants are not reported either, because no row would be responsible for
+            // them.
             return Ok(BooleanBuffer::new_unset(0));
         }
         match (self.evaluate_all(&columns, rows), &self.faults) {

@@ -146,7 +146,7 @@ pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperat
     if let Operation::Scalar(value) = &operand.operation {
         let are_times = is_time(&operand.data_type) && is_time(to);
         if are_times && exact(value, to).is_err() {
-            // The value does not fit the finer unit of the other times, so it is compared in its
+            // The value does not fit in the finer unit of the other times, so it is compared in its
             // own unit.
             let (data_type, text) = (to.clone(), operand.text.clone());
             let operation = Operation::Cast(Box::new(operand));
@@ -173,8 +173,8 @@ pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperat
             TypeName(to)
         )));
     }
-    // A finer unit of time or more decimal digits may not hold the value. Numbers and text always
-    // fit.
+    // The value may not fit if the unit of time is finer or there are more decimal digits. Numbers
+    // and text always fit.
     let can_fail =
         operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
     let text = operand.text.clone();

@@ -298,7 +298,7 @@ fn in_own_unit(bound: &TypedOperation) -> Option<(&TypedOperation, i64)> {
     }
 }
 
-/// `left operator right`, in types that `operand_types` gave.
+/// `left operator right`, in types that `operand_types` returned.
 pub(super) fn arithmetic_kernel(
     operator: Arithmetic,
     left: &dyn Datum,
@@ -318,7 +318,7 @@ fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     let divisors = divisor.array().as_primitive::<Float64Type>().values();
     match divisor {
         Value::Scalar(_) => divisors[0] == 0.0 && quotients.null_count() < quotients.len(),
-        // There may be any value under a null.
+        // A null slot can contain any value.
         Value::Array(_) => {
             divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i))
         }

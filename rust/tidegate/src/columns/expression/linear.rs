@@ -100,7 +100,7 @@ impl Forms {
         let (mut left, mut right): (Vec<Addend>, Vec<Addend>) =
             sum.parts.into_iter().partition(is_left);
         let (mut order, mut than) = (order, sum.constant.checked_neg()?);
-        // The first part of either side is written without a sign.
+        // The first part of each side is written without a sign.
         if left.first()?.factor < 0 {
             negate(&mut left)?;
             negate(&mut right)?;

@@ -48,10 +48,10 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `sql.rs`, `display.rs` | from text and to text |
-//! | `bind.rs`, `bound.rs`, `types.rs` | with the types of two schemas |
+//! | `sql.rs`, `display.rs` | conversion from text and to text |
+//! | `bind.rs`, `bound.rs`, `types.rs` | expressions with the types of two schemas |
 //! | `functions.rs`, `casts.rs` | functions, `CASE` and `CAST`: their types and values |
-//! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
+//! | `evaluate.rs`, `compare.rs`, `pattern.rs` | the values of expressions |
 //! | `value.rs`, `end.rs` | the value of an expression over the rows of one table; ends of intervals |
 //! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
 //! | `overflow.rs` | whether these comparisons may overflow for a pair |
@@ -133,7 +133,7 @@ pub enum Expr {
         /// At least one item.
         items: Vec<Expr>,
     },
-    /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, of text.
+    /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, where `value` is a string.
     Match {
         /// The text that is matched.
         value: Box<Expr>,

@@ -106,7 +106,7 @@ impl Overflow {
     }
 }
 
-/// Some pair may overflow.
+/// At least one pair may overflow.
 struct MayOverflow;
 
 fn is_part(bound: &TypedOperation, left_columns: usize) -> bool {

@@ -252,7 +252,7 @@ impl ColumnsOfSides<'_> {
         if reads_any(bound, &|slot| columns[slot].is_none()) {
             return None;
         }
-        // Columns that are not read need neither their values nor their type.
+        // For columns that are not read, neither the values nor the types matter.
         let columns = columns.into_iter().cloned();
         let columns: Vec<ArrayRef> = columns.map(|array| array.unwrap_or_else(nothing)).collect();
         let len = match side {
@@ -434,7 +434,7 @@ impl Constant {
             Domain::Whole => {
                 let whole =
                     cast(&value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
-                // Its negative must exist.
+                // The negated number must also fit.
                 (whole > i64::MIN).then_some(Constant { whole, float: whole as f64 })
             }
             Domain::Float => {

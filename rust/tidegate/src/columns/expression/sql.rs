@@ -564,7 +564,7 @@ fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
 }
 
 fn date(text: &str) -> Option<Literal> {
-    // The parser also accepts a time, which it would drop.
+    // The parser also accepts a time of day, which would be dropped here.
     let days = Date32Type::parse(text)?;
     (text.len() == "2024-01-31".len()).then_some(Literal::Date(days))
 }

@@ -120,8 +120,8 @@ impl EndCondition<'_> {
 }
 
 impl Predicate {
-    /// Binds the conditions for one or more ends. The condition that follows is evaluated only
-    /// where these hold. Times must fit in 64 bits in the unit of a step.
+    /// Binds the conditions for one or more ends, followed by another condition. That condition is
+    /// evaluated only for pairs within the ends. Times must fit in 64 bits in the unit of a step.
     pub(crate) fn bind_with_ends(
         ends: &[EndCondition<'_>],
         condition: Option<&Expr>,

@@ -160,7 +160,7 @@ impl<'a> RowColumns<'a> {
         }
     }
 
-    /// Returns the same rows, but rows that contain nulls also have keys.
+    /// Returns the same rows, but rows that contain nulls also get keys.
     pub(super) fn with_nulls(self) -> Self {
         RowColumns { nulls_are_values: true, ..self }
     }

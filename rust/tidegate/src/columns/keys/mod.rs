@@ -2,8 +2,8 @@
 //! layouts.
 //!
 //! The keys of the right side are numbered in parts by several threads, and the keys of the left
-//! side are looked up. A key gets `NO_KEY` if it contains a null, or if it is a left key that does
-//! not occur on the right.
+//! side are looked up. A key gets [`NO_KEY`](tidegate_operators::rows::NO_KEY) if it contains a
+//! null, or if it is a left key that does not occur on the right.
 //!
 //! There are three methods, depending on the type of the key:
 //!
@@ -17,7 +17,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `types.rs` | the types of keys that can be equal |
+//! | `types.rs` | the types of keys that can be compared for equality |
 //! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
 //! | `chunks.rs` | the chunks of a column |
 //! | `numbering.rs` | the numbers of keys, and the hash tables that find them |
@@ -149,7 +149,7 @@ pub(crate) fn encode(
 }
 
 /// Numbers the keys of one table, for grouping its rows. With several columns, a null is a value
-/// like any other. In a single column, a null is `NO_KEY`.
+/// like any other. In a single column, a null is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
     let nothing = Table::from(&**table.schema());
     if let [_] = columns {

@@ -100,7 +100,7 @@ where
     })?;
     let mut tables = tables.into_iter().collect::<Result<Vec<T>>>()?.into_iter();
     let mut numbers = numbers.written();
-    // 2. The first part's numbers stay; the others' are translated.
+    // 2. The numbers of the first part stay, and those of all other parts are translated.
     let mut all = tables.next().unwrap_or_default();
     let translations: Vec<Vec<u32>> = tables
         .map(|table| {
@@ -130,8 +130,8 @@ where
 #[inline]
 pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
     if numbers.len() == numbers.capacity() {
-        // The table grows to twice as many slots, an eighth of which remain empty; each slot has an
-        // additional byte.
+        // The table grows to twice as many slots, an eighth of which remain empty. Each slot takes
+        // up an additional byte.
         memory::demand_values::<(N, [u8; 2])>(numbers.capacity().saturating_mul(2));
     }
     memory::reserve(keys, 1);

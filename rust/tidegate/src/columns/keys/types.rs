@@ -23,7 +23,7 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
         (a, b) if string(a) && string(b) => Some(if a == b { a.clone() } else { LargeUtf8 }),
         (a, b) if binary(a) && binary(b) => Some(if a == b { a.clone() } else { LargeBinary }),
         (Null, Null) | (Boolean, Boolean) => Some(Boolean),
-        // A null matches nothing, so the type of the other side decides.
+        // A null matches nothing, so the type on the other side decides.
         (Null, other) | (other, Null) => common_type(other, other),
         (Date32 | Date64, Date32 | Date64) => {
             Some(if left == right { left.clone() } else { Date64 })

@@ -44,14 +44,13 @@ pub(super) fn word_chunk(
         DataType::Dictionary(_, values) => cast(chunk, values).map_err(failed)?,
         _ => chunk.clone(),
     };
-    // An unsigned key above the signed range equals no key on a side with signed keys, and neither
-    // does a null.
+    // A null or an unsigned key above the signed range equals no key on a side with signed keys.
     if *common == DataType::Int64 && *chunk.data_type() == DataType::UInt64 {
         return Ok(chunk
             .as_primitive::<UInt64Type>()
             .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
     }
-    // A time that does not fit the finer unit of the other side also equals no key there.
+    // A time that does not fit in the other side's finer unit also equals no key there.
     if let (DataType::Timestamp(..), Some(values)) = (common, as_int64(&chunk)) {
         let nanoseconds = |data_type: &DataType| match data_type {
             DataType::Timestamp(unit, _) => Some(time::nanoseconds(*unit)),
@@ -166,8 +165,8 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
         for (chunk, range) in column.starts.pieces(rows) {
             let (values, nulls) = &column.chunks[chunk];
             match nulls {
-                // Compute the minimum and the maximum in separate passes, so that both are
-                // vectorized.
+                // Compute the minimum and the maximum in separate passes, so that the compiler
+                // vectorizes both passes.
                 None => widen(
                     values[range.clone()].iter().copied().fold(i64::MAX, i64::min),
                     values[range].iter().copied().fold(i64::MIN, i64::max),

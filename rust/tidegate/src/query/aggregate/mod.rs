@@ -22,7 +22,7 @@ pub use user::{UserDefined, UserResult};
 /// Windows of time.
 #[derive(Clone, Debug)]
 pub enum Windows {
-    /// `[k * advance + offset, k * advance + offset + size)` for every integer k.
+    /// The windows are `[k * advance + offset, k * advance + offset + size)` for every integer k.
     Sliding {
         /// The length of a window.
         size: Bound,
@@ -82,7 +82,7 @@ pub struct Aggregation {
     pub windows: Windows,
     /// The key columns.
     pub by: Vec<String>,
-    /// The columns that are computed.
+    /// The columns to compute.
     pub aggregates: Vec<Aggregate>,
     /// The condition that selects rows.
     pub predicate: Option<Expr>,
@@ -118,7 +118,7 @@ pub enum Design {
 pub struct Aggregate {
     /// The name of the column.
     pub name: String,
-    /// The function that is computed.
+    /// The function to compute.
     pub function: Function,
     /// The columns that the function reads: none or one for a count, two for functions of two
     /// columns, any number for a [`Udf`], and one for all others.
@@ -130,7 +130,7 @@ pub struct Aggregate {
 /// The information that a function reads from the rows to aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Whether there is a value.
+    /// The presence of a value.
     Presence,
     /// The row itself, regardless of its values. The function chooses one row, or all rows.
     Rows,
@@ -302,7 +302,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// Returns the text that identifies everything that determines the results of an aggregation of
+    /// Returns a description of everything that determines the results of an aggregation of
     /// streams.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;

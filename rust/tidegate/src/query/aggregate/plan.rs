@@ -113,7 +113,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Returns whether the results are values from this column, without any change.
+    /// Returns whether the results are unchanged values from this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)

@@ -1,4 +1,4 @@
-//! Tests that verify the expressions.
+//! Tests for expressions.
 //!
 //! - `text`: converts random trees to text and back; catches errors in precedence and quoting.
 //! - `rows`: small tables with explicit matches, one test per rule of the module's *Meaning*

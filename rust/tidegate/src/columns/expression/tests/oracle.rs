@@ -544,7 +544,7 @@ fn compute(operator: Arithmetic, l: Cell, r: Cell) -> Outcome {
         (Add, Span(l), Span(r)) => Ok(Span(l + r)),
         (Subtract, Span(l), Span(r)) => Ok(Span(l - r)),
         (Divide, Span(_), Span(0)) => Err(Failure::Error),
-        // Whole microseconds below 2^53 give the same float in every unit; with nanoseconds the
+        // Whole microseconds below 2^53 yield the same float in every unit. With nanoseconds, the
         // last bit may differ.
         (Divide, Span(l), Span(r)) if l % 1000 != 0 || r % 1000 != 0 => Err(Failure::Unknown),
         (Divide, Span(l), Span(r)) => Ok(Float((l / 1000) as f64 / (r / 1000) as f64)),
