@@ -9,7 +9,7 @@
 //!
 //! - *direct*: for a single column of 64-bit integers whose range of values is little larger than
 //!   the number of rows. Each number is the key's distance from the smallest key.
-//! - *integers*: a hash table of integers, for any other single column of integers.
+//! - *integers*: a hash table of integers, for any other single column of 64-bit integers.
 //! - *bytes*: a hash table of byte strings. Strings and binary values are used unchanged; other
 //!   types and multiple columns are encoded by `arrow-row`, in which equal keys have equal bytes.
 //!
