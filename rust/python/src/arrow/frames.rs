@@ -2,7 +2,7 @@
 //!
 //! Converting a whole frame with pyarrow takes several times as long as converting its columns one
 //! by one, mostly because of metadata. Apart from the index, the metadata depends only on the names
-//! and types of the columns, so it is cached for the next frame with the same columns.
+//! and types of the columns. It is therefore cached for the next frame with the same columns.
 
 use pyo3::exceptions::{
     PyAttributeError, PyKeyError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -22,7 +22,7 @@ const KEPT_SCHEMAS: usize = 64;
 ///
 /// Returns `None` for frames that pandas should convert: long ones, those whose index would become
 /// a column, and those that cannot be converted here. It also returns `None` if a column contains
-/// times with a time zone, because pandas suppresses one of its own warnings when it converts them.
+/// times with a time zone, because pandas suppresses a warning when it converts them.
 pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_short = frame.len()? <= FEW_ROWS;
     if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {

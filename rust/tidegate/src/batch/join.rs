@@ -445,7 +445,7 @@ impl Join {
         }
     }
 
-    /// Like [`count`](Self::count), but for left rows, all of which may be in the result.
+    /// Like [`count`](Self::count), but counts left rows, all of which may be in the result.
     fn count_left(&mut self, aggregation: &PartnerResults, rows: u64) -> Result<()> {
         match aggregation.keeps_all() {
             true => self.count(rows),
@@ -466,8 +466,7 @@ impl Join {
     }
 
     /// Builds one batch of result rows. The rows need several batches if a column's strings are too
-    /// long for one array's offsets, or if a dictionary would have more values than its indices can
-    /// distinguish.
+    /// long for one array's offsets, or if a dictionary would exceed its index type.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
     }

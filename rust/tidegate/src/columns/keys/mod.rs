@@ -204,7 +204,7 @@ impl<'a> SideKeys<'a> {
         }
     }
 
-    /// Like [`for_each_word`](Self::for_each_word), but for keys that are byte strings.
+    /// Like [`for_each_word`](Self::for_each_word), but reads keys that are byte strings.
     pub(crate) fn for_each_bytes(&self, each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         match self {
             SideKeys::Bytes(keys) => keys.for_each(0..keys.rows(), each),
