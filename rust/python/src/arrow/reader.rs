@@ -19,7 +19,7 @@ use crate::interpreter::error::{of_python, raise};
 use crate::interpreter::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
 use crate::interpreter::threads::{self, attached, check_call_to, released, this_thread};
 
-/// Statistics about the work so far, which are converted to a dict once the GIL is held again.
+/// Statistics about the work so far. They are converted to a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
 /// Batches that are built while they are read. Threads can share the stream. Only `next_within` can

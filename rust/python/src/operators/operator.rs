@@ -37,7 +37,7 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// Creates an operator; if requested, it computes a digest of its results.
+    /// Creates an operator. If requested, the operator computes a digest of its results.
     pub(crate) fn new(operator: stream::Operator, digest: bool) -> Self {
         let operator = if digest { operator.with_digest() } else { operator };
         Operator {

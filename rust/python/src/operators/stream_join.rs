@@ -16,7 +16,7 @@ use crate::operators::source::Source;
 pub(crate) struct StreamJoin;
 
 impl StreamJoin {
-    /// Creates a join; if requested, it computes a digest of its results.
+    /// Creates a join. If requested, the join computes a digest of its results.
     pub(crate) fn of(join: stream::Operator, digest: bool) -> PyClassInitializer<StreamJoin> {
         PyClassInitializer::from(Operator::new(join, digest)).add_subclass(StreamJoin)
     }

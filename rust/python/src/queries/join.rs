@@ -132,7 +132,8 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether the ends of the intervals vary from row to row.
+    /// Returns whether the lower end of the intervals varies from row to row, and whether the upper
+    /// end does.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }

@@ -35,7 +35,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// is evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Returns whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower end of the intervals varies from row to row, and whether the upper
+    /// end does.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }

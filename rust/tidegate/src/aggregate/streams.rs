@@ -240,8 +240,8 @@ fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<Recor
     table.batches().iter().map(batch).collect()
 }
 
-/// Returns the rows that satisfy a predicate over columns of one side. `columns` maps the table
-/// columns to which the predicate was bound to the columns that are passed here.
+/// Returns the rows that satisfy a predicate over columns of one side. The predicate was bound to
+/// columns of a table. `columns` maps them to the columns that are passed here.
 pub(crate) fn mask(
     table: &Table,
     columns: &[usize],

@@ -277,9 +277,9 @@ impl Join {
         Batches::new(self)
     }
 
-    /// Builds the result piece by piece, on all threads. Passes each piece to `take`, or the error
-    /// that prevented it, along with its number and the count of left rows done before it. Pieces
-    /// are started in order, and the results of `take` are returned in order.
+    /// Builds the result piece by piece, on all threads. Passes `take` each piece, or the error
+    /// that prevented it, along with the piece's number and the count of left rows done before it.
+    /// Pieces are started in order, and the results of `take` are returned in order.
     pub(crate) fn run<R: Send>(
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,

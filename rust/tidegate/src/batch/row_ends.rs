@@ -179,8 +179,8 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// The intervals of one side's rows. For a row that matches nothing, the start is the last time and
-/// the end is the first time.
+/// The intervals of one side's rows. For a row that matches nothing, the start is the latest
+/// possible time and the end is the earliest possible time.
 struct RowIntervals {
     starts: Pages<i64>,
     ends: Pages<i64>,

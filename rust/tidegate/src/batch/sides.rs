@@ -14,8 +14,8 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 
-/// Returns the keys of two tables with these numbers of rows. If there are no key columns, all rows
-/// get the same key.
+/// Returns the keys of two tables, given the number of rows in each table. If there are no key
+/// columns, all rows get the same key.
 pub(super) fn some_keys(
     keys: &mut Option<Keys>,
     (left_rows, right_rows): (usize, usize),

@@ -59,8 +59,8 @@ pub(crate) fn concat(arrays: &[&dyn Array]) -> ArrowResult<ArrayRef> {
     of_one(arrays, &|arrays| arrow_select::concat::concat(arrays))
 }
 
-/// Returns the values at `places`. Each place consists of an array's number and a row in that
-/// array.
+/// Returns the values at `places`. Each entry of `places` consists of an array's number and a row
+/// in that array.
 pub(crate) fn interleave(
     arrays: &[&dyn Array],
     places: &[(usize, usize)],

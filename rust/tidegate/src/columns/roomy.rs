@@ -107,8 +107,8 @@ fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
 }
 
-/// Returns the rows with the index types of `schema`. In all other respects, their own schema
-/// equals `schema`. Returns a schema error if an index type is too narrow for a dictionary.
+/// Returns the rows with the index types of `schema`. The schema of the rows must otherwise be the
+/// same as `schema`. Returns a schema error if an index type is too narrow for a dictionary.
 pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |(array, field): (&ArrayRef, &FieldRef)| {
         if array.data_type() == field.data_type() {

@@ -1,4 +1,4 @@
-//! Comparisons, which use Arrow's kernels except for floats. Arrow compares floats in IEEE 754's
+//! Comparisons. They use Arrow's kernels, except for floats. Arrow compares floats in IEEE 754's
 //! total order, so this module has its own kernels for them.
 
 use arrow_array::cast::AsArray;

@@ -229,8 +229,8 @@ pub enum Literal {
         /// True if the literal was written with an offset.
         zoned: bool,
     },
-    /// `INTERVAL '5 seconds'`. Its length is fixed: units can be up to weeks, but not months or
-    /// years.
+    /// `INTERVAL '5 seconds'`. Its length is fixed, so its units can be weeks or shorter, but not
+    /// months or years.
     Duration {
         /// The length.
         nanoseconds: i128,

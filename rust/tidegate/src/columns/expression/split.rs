@@ -110,7 +110,7 @@ impl Scan {
         (!has_missing || !residual_can_fail).then_some(all)
     }
 
-    /// Returns the names of the numbers in right rows that are compared, as shown to users.
+    /// Returns the names, as shown to users, of the numbers that are compared in right rows.
     pub(crate) fn of_right(&self) -> Vec<&str> {
         let mut texts: Vec<&str> = Vec::new();
         for PushedComparison { right, .. } in &self.pushed {

@@ -40,7 +40,7 @@ pub enum Windows {
 /// An aggregation: its windows, keys and values. The result has one row for each key in each window
 /// that contains rows with that key.
 ///
-/// This example counts how often each sensor was read in windows of 10:
+/// This example counts how often each sensor was read in windows of length 10:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -252,7 +252,7 @@ impl Function {
         }
     }
 
-    /// Returns the information that the function reads from the rows that count.
+    /// Returns the information that the function reads from the rows to aggregate.
     pub(crate) fn takes(&self) -> Takes {
         match self {
             Function::Count => Takes::Presence,

@@ -316,7 +316,7 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
-/// Generates a `CASE` whose conditions can fail, or a `coalesce`, of values of one kind.
+/// Generates a `CASE` whose conditions can fail or a `coalesce`, with values of one kind.
 fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     let condition = (number(1), number(0))
         .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
