@@ -28,7 +28,7 @@ fn main() {
 
 /// Returns the docstrings of the module, its classes, their methods and its functions, by name.
 ///
-/// The stub is formatted, so a line's indentation shows what the line belongs to.
+/// The stub is formatted, so a line's indentation shows which item the line belongs to.
 fn docstrings(stub: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = stub.lines().collect();
     let (text, mut at) = docstring(&lines, 0, 0);
@@ -67,7 +67,7 @@ fn after_header(lines: &[&str], first: usize) -> usize {
     first + 1 + lines[first..].iter().position(is_end).unwrap_or(0)
 }
 
-/// Returns the docstring that begins in line `first`, without its indentation, and the number of
+/// Returns the docstring that begins on line `first`, without its indentation, and the number of
 /// the line after it.
 fn docstring(lines: &[&str], first: usize, indent: usize) -> (String, usize) {
     let refuse = |why: &str| -> ! { panic!("{STUB}:{}: {why}", first + 1) };

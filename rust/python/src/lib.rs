@@ -26,14 +26,14 @@
 //!
 //! # Files
 //!
-//! Each folder depends only on those above it in this table.
+//! Each folder depends only on the folders above it in this table.
 //!
 //! | where | what is in it |
 //! | --- | --- |
 //! | `interpreter/` | Python threads, exceptions, signals, and functions of the package |
 //! | `arrow/` | Arrow data in both directions |
 //! | `inputs/` | arguments |
-//! | `operators/` | what all operator classes share |
+//! | `operators/` | the parts that all operator classes share |
 //! | `queries/` | queries; one file per kind, with its options and its operator class |
 //! | `memory.rs` | memory that is reused by later calls |
 
@@ -143,7 +143,7 @@ mod _tidegate {
             .map_err(|refused| PyImportError::new_err(refused.to_string()))?;
         module.add("SIMD", simd.name())?;
         memory::keep_as_told()?;
-        // These are for the package itself, so they do not appear in any list of names.
+        // The package itself uses these functions, so they do not appear in any list of names.
         module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
         module.setattr("_set_callbacks", wrap_pyfunction!(callbacks::set_callbacks, module)?)?;

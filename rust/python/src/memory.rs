@@ -1,4 +1,4 @@
-//! The memory that is kept for later calls.
+//! The memory that is kept for reuse by later calls.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ pub(crate) fn release_memory(py: Python<'_>) -> bool {
     released(py, tidegate::release_memory)
 }
 
-/// Sets the amount of memory to keep, as the environment variable specifies.
+/// Sets how much memory is kept, according to the environment variable.
 pub(crate) fn keep_as_told() -> PyResult<()> {
     let Some(told) = std::env::var_os(VARIABLE).filter(|told| !told.is_empty()) else {
         return Ok(());

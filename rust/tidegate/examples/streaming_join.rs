@@ -1,4 +1,4 @@
-//! Joins Arrow batches as they arrive, saves the state halfway through, and continues in another
+//! Joins Arrow batches as they arrive, saves the state halfway through, and resumes in another
 //! operator.
 //!
 //! cargo run -p tidegate --example streaming_join
@@ -15,7 +15,7 @@ fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
     RecordBatch::try_from_iter([("ts", ts), ("sym", sym)]).expect("columns of one length")
 }
 
-/// Joins each left row with the right rows of its symbol that are at most 2 older.
+/// Joins each left row with the right rows for the same symbol that are at most 2 time units older.
 fn operator() -> Result<Operator> {
     let join = IntervalJoin {
         on: ("ts".to_owned(), "ts".to_owned()),

@@ -15,8 +15,8 @@ pub fn prepare_thread() -> Result<()> {
 }
 
 /// Returns an error unless a memory limit leaves room for this thread to call external code. A call
-/// to external code needs thread-locals, and Python's state for a thread. Without memory for them,
-/// glibc or Python would end the process.
+/// to external code needs thread-local variables and Python's state for the thread. Without memory
+/// for them, glibc or Python would end the process.
 pub fn check_call() -> Result<()> {
     memory::room_for_thread(0)?;
     Ok(())
@@ -37,13 +37,13 @@ pub fn in_background_of<T: Send + 'static>(
     driver.in_background(work).map_err(no_thread)
 }
 
-/// Creates a driver whose threads last as long as an operator. If requested, each thread is pinned
+/// Creates a driver whose threads live as long as an operator. If requested, each thread is pinned
 /// to a separate processor.
 pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
     starting_threads(|| Driver::lasting(threads, Stop::default(), pin))
 }
 
-/// Creates an object that starts threads, which last as long as the object.
+/// Creates an object that starts threads. The threads live as long as the object.
 pub(crate) fn starting_threads<T>(make: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
     // This covers the thread's other allocations.
     memory::ready()?;

@@ -1,5 +1,5 @@
-//! The only error type of the crate: a private kind, a message, and predicates that show how a
-//! caller can respond.
+//! The only error type of the crate. It consists of a private kind, a message, and predicates that
+//! show how a caller can respond.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -11,7 +11,8 @@ use tidegate_operators::driver::Stopped;
 use tidegate_operators::rows::JoinError;
 use tidegate_structures::memory::OutOfMemory;
 
-/// An error, described in one sentence: the column, the row, the actual value and the expected one.
+/// An error that is described in one sentence: the column, the row, the actual value and the
+/// expected value.
 #[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -45,8 +46,8 @@ enum ErrorKind {
     Bug,
 }
 
-/// Shortens a caller's text for quotation in a message, since the beginning suffices to recognize
-/// it.
+/// Shortens a caller's text for quotation in a message, because the beginning is enough to
+/// recognize it.
 pub fn shown(text: &str) -> Cow<'_, str> {
     shown_up_to(text, 80)
 }
@@ -83,14 +84,14 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument that is invalid for any data: `lower > upper`, an unknown `how`.
+    /// An argument that is invalid for any data, such as `lower > upper` or an unknown `how`.
     argument, is_argument, Argument;
     /// A column that is missing, duplicated, or of an unsuitable type.
     schema, is_schema, Schema;
     /// Rows that violate a promised order.
     order, is_order, Order;
-    /// A limit, `max_rows` or `memory_limit`, that was reached before memory was allocated, or
-    /// memory that the system does not have.
+    /// A limit (`max_rows` or `memory_limit`) that was reached before memory was allocated, or a
+    /// lack of memory in the system.
     memory, is_memory, Memory;
     /// A snapshot that cannot be restored.
     state, is_state, State;
@@ -120,18 +121,18 @@ impl Error {
         ))
     }
 
-    /// Returns the result of `work`, or converts its panic to an error.
+    /// Returns the result of `work`. If `work` panics, returns an error instead.
     pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         Self::catch_unwound(work).unwrap_or_else(Err)
     }
 
-    /// Returns the result of `work`, which can be an error, or converts its panic to an error.
-    /// After a panic, the work may be incomplete.
+    /// Returns the result of `work`, which can itself be an error. If `work` panics, returns an
+    /// error instead. After a panic, the work may be incomplete.
     pub(crate) fn catch_unwound<T>(work: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))
     }
 
-    /// Returns the same error for an operator that it has stopped in the middle of its work.
+    /// Returns the same error, with a note that it stopped an operator in the middle of its work.
     pub(crate) fn of_operator(self) -> Self {
         self.with(
             "; the operator failed in the middle of its rows and cannot continue; make a new one, \
@@ -144,13 +145,13 @@ impl Error {
         Error { message: format!("{}{text}", self.message), ..self }
     }
 
-    /// Returns the same error with a message that begins with `place`.
+    /// Returns the same error with `place` at the beginning of its message.
     pub(crate) fn within(self, place: &str) -> Self {
         Error { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// Returns the same error with `argument` in place of the argument at the beginning of its
-    /// message.
+    /// If the message begins with the argument `named`, returns the same error with `argument` in
+    /// its place.
     pub fn of_argument(self, named: &str, argument: &str) -> Self {
         match self.message.strip_prefix(named) {
             None => self,

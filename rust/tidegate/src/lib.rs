@@ -45,7 +45,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/streaming_join.rs` joins batches as they arrive, and continues from a snapshot.
+//! `examples/streaming_join.rs` joins batches as they arrive and resumes from a snapshot.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Arrow's capsules. Only this file trusts pointers from Python.
+//! Arrow's capsules. Only the code in this file trusts pointers from Python.
 //!
 //! `tidegate-import` checks everything that can be checked in the structure behind the pointer.
 
@@ -18,18 +18,19 @@ use tidegate_import::{UnopenedStream, UnreadBatch};
 use crate::interpreter::error::{error, raise};
 use crate::interpreter::threads::calling;
 
-/// Returns the stream of an object with `__arrow_c_stream__`; messages call it `name`.
+/// Returns the stream that an object exports through `__arrow_c_stream__`. Messages call the object
+/// `name`.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     const METHOD: &str = "__arrow_c_stream__";
     let capsule = call(name, ob, || ob.call_method0(METHOD))?;
     let pointer = pointer(name, METHOD, &capsule, c"arrow_array_stream")?;
-    // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
-    // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
-    // interface asks them to.
+    // SAFETY: a capsule with this name holds a stream, which the consumer is allowed to take (Arrow
+    // PyCapsule interface). This thread holds the GIL, or the capsule's other users synchronize
+    // with it as that interface requires.
     imported(name, || unsafe { UnopenedStream::take(pointer) })
 }
 
-/// Returns the rows of an object with `__arrow_c_array__`.
+/// Returns the rows that an object exports through `__arrow_c_array__`.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> {
     const METHOD: &str = "__arrow_c_array__";
     let capsules = call(name, ob, || ob.call_method0(METHOD))?;
@@ -37,16 +38,16 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
         capsules.extract().map_err(|_| no_capsule(name, METHOD, &capsules))?;
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
     let array = pointer(name, METHOD, &array, c"arrow_array")?;
-    // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both
-    // stay until this returns. Any thread may release the array.
+    // SAFETY: capsules with these names hold a schema and an array. The consumer is allowed to take
+    // the array. Both stay valid until this call returns. Any thread may release the array.
     imported(name, || unsafe { UnreadBatch::take(schema, array) })
 }
 
-/// Returns the schema of an object with `__arrow_c_schema__`.
+/// Returns the schema that an object exports through `__arrow_c_schema__`.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     let capsule = call(name, ob, || ob.call_method0("__arrow_c_schema__"))?;
     let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
-    // SAFETY: a capsule of this name holds a schema, which stays until this returns.
+    // SAFETY: a capsule with this name holds a schema, which stays valid until this call returns.
     imported(name, || unsafe { tidegate_import::schema(pointer) })
 }
 
@@ -55,12 +56,12 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     let pointer = capsule.pointer_checked(Some(c"arrow_schema")).map_err(|_| {
         PyTypeError::new_err("requested_schema: expected a capsule that is an `arrow_schema`")
     })?;
-    // SAFETY: as in `schema`.
+    // SAFETY: the reason is the same as in `schema`.
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
-/// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
-/// the addresses of Python objects as if they were values.
+/// Rejects a polars frame or schema that has a column of Python objects. Otherwise, polars would
+/// export the addresses of Python objects as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());
@@ -127,7 +128,7 @@ fn pointer<T>(
     })
 }
 
-/// Returns the result of `import`, and converts a panic to an error.
+/// Returns the result of `import`, converting a panic to an error.
 fn imported<T>(name: &str, import: impl FnOnce() -> tidegate_import::Result<T>) -> PyResult<T> {
     let imported = catch_unwind(AssertUnwindSafe(import))
         .map_err(|panic| raise(Error::from_panic(&*panic)))?;

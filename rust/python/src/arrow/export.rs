@@ -1,8 +1,8 @@
 //! Exports Arrow data as pyarrow objects, or as streams for any consumer.
 //!
-//! pyarrow takes ownership of data from an object that has the methods of Arrow's PyCapsule
-//! interface. The classes in this file have only these methods, and each object exists only for one
-//! call to pyarrow.
+//! pyarrow takes ownership of the data when it imports an object that implements Arrow's PyCapsule
+//! interface. The classes in this file implement only that interface, and each object is used for a
+//! single call to pyarrow.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) fn table(
     batches: Vec<RecordBatch>,
     schema: SchemaRef,
 ) -> PyResult<Bound<'_, PyAny>> {
-    // The consumer interprets the memory of each batch with the types of the table.
+    // The consumer interprets the memory of each batch according to the types of the table.
     let fits =
         |batch: &RecordBatch| structure(batch.schema_ref()).equals_datatype(&structure(&schema));
     if !batches.iter().all(fits) {
@@ -54,7 +54,7 @@ pub(crate) fn table(
 }
 
 /// Returns a stream of batches with this schema. The batches are cast to the types that the
-/// consumer requests, if this is possible.
+/// consumer requests, if possible.
 pub(crate) fn stream<'py>(
     py: Python<'py>,
     batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,
@@ -87,8 +87,8 @@ fn structure(schema: &Schema) -> DataType {
     DataType::Struct(schema.fields().clone())
 }
 
-/// Converts an error that occurs if arrow-rs cannot export a type, or cannot cast values as it
-/// claimed.
+/// Converts the error that arrow-rs returns if it cannot export a type, or if a cast fails that it
+/// reported as possible.
 fn failed(error: ArrowError) -> PyErr {
     raise(Error::data(error.to_string()))
 }
@@ -96,13 +96,13 @@ fn failed(error: ArrowError) -> PyErr {
 /// The schema of exported batches.
 struct Shape {
     schema: SchemaRef,
-    /// The types to which the batches are cast, if the consumer requested different ones.
+    /// The types to cast the batches to, if the consumer requested other types.
     cast_to: Option<DataType>,
 }
 
 impl Shape {
-    /// Uses the requested schema or, if the batches cannot be cast to it, their own schema, as
-    /// Arrow's PyCapsule interface specifies.
+    /// Uses the requested schema, or the batches' own schema if they cannot be cast, as Arrow's
+    /// PyCapsule interface specifies.
     fn new(schema: SchemaRef, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<Self> {
         let Some(requested) = requested.map(capsule::requested_schema).transpose()? else {
             return Ok(Shape { schema, cast_to: None });

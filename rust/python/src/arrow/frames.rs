@@ -1,8 +1,8 @@
 //! Converts short pandas frames to pyarrow tables, column by column.
 //!
-//! pyarrow's own conversion of a frame takes several times as long as converting its columns,
-//! mostly because of metadata. Without the index, the metadata depends only on the names and types
-//! of the columns, so it is cached for the next frame with the same columns.
+//! Converting a whole frame with pyarrow takes several times as long as converting its columns one
+//! by one, mostly because of metadata. Apart from the index, the metadata depends only on the names
+//! and types of the columns. It is therefore cached for the next frame with the same columns.
 
 use pyo3::exceptions::{
     PyAttributeError, PyKeyError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -17,12 +17,12 @@ const FEW_ROWS: usize = 10_000;
 /// The maximum number of cached schemas. When the cache is full, it is cleared.
 const KEPT_SCHEMAS: usize = 64;
 
-/// Converts a short frame in the same way as pandas, but on the current thread. For only a few
-/// rows, pyarrow's thread pool takes several times as long.
+/// Converts a short frame in the same way as pandas, but on the current thread. With pyarrow's
+/// thread pool, converting only a few rows takes several times as long.
 ///
 /// Returns `None` for frames that pandas should convert: long ones, those whose index would become
-/// a column, and those that cannot be converted here. It also returns `None` for times with a time
-/// zone, for which pandas suppresses one of its warnings.
+/// a column, and those that cannot be converted here. It also returns `None` if a column contains
+/// times with a time zone, because pandas suppresses a warning when it converts them.
 pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_short = frame.len()? <= FEW_ROWS;
     if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
@@ -74,8 +74,9 @@ impl Values {
     }
 }
 
-/// Returns `None` for a frame that cannot be converted; the conversion in pandas then reports the
-/// reason. An exception raised by a signal handler in the meantime is still returned as an error.
+/// Returns `None` for a frame that cannot be converted; pandas then converts the frame and reports
+/// the reason. If a signal handler raises an exception in the meantime, the exception is still
+/// returned as an error.
 fn unless_refused<T>(py: Python<'_>, made: PyResult<T>) -> PyResult<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -101,8 +102,8 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("pyarrow")?.getattr("Table")
 }
 
-/// Returns a table built from the columns of a frame, all of which are plain. Returns `None` if the
-/// frame's schema depends on more than the names and types of its columns.
+/// Converts a frame to a table, given that all its columns are plain. Returns `None` if the frame's
+/// schema depends on more than the names and types of its columns.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;

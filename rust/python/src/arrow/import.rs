@@ -46,15 +46,15 @@ impl UncheckedRows {
     }
 
     /// Returns the approximate number of bytes in the rows, computed from their unchecked offsets.
-    /// For nested values and views, which can share buffers with other rows, this is at least the
-    /// actual number.
+    /// For nested values and views, which can share buffers with other rows, the result is an upper
+    /// bound.
     pub(crate) fn bytes(&self) -> usize {
         let columns = self.batches.iter().flat_map(RecordBatch::columns);
         columns.map(claimed_bytes).fold(0, usize::saturating_add)
     }
 
-    /// Replaces the schema with one that has different column types. This is valid only while there
-    /// are no rows.
+    /// Replaces the schema with one that has different column types. The schema can be replaced
+    /// only while there are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         UncheckedRows { schema, ..self }
     }
@@ -98,7 +98,7 @@ fn claimed_bytes(column: &ArrayRef) -> usize {
     }
 }
 
-/// A type that can also export its rows as a stream, but at only half the speed.
+/// A type that can also export its rows as a stream, although at only half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
 /// The type of a pandas frame, in pandas 3 and in earlier versions.
@@ -112,14 +112,14 @@ const IN_MEMORY: [&str; 4] =
 pub(crate) struct Input {
     name: String,
     rows: Rows,
-    /// True if reading can block or need the GIL.
+    /// True if reading can block or can require the GIL.
     pub(crate) waits: bool,
 }
 
 enum Rows {
     Stream(UnopenedStream),
     Batch(UnreadBatch),
-    /// One of the package's own readers, and the thread that passed it in.
+    /// One of the package's own readers, and the thread that passed the reader in.
     Reader(SharedStream, SchemaRef, u64),
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
 
 /// Returns the rows of a single batch, checked on this thread, or `None` if there are no rows.
 ///
-/// Intended for rows from Python code, in places that must not block.
+/// This function is intended for rows from Python code, and for callers that must not block.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     let rows = read(name, ob, &Stop::default())?;
     let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
@@ -257,7 +257,8 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Rejects rows with malformed values. Python code calls this function before it processes rows.
+/// Rejects rows with malformed values. Python code calls this function before it processes any
+/// rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -266,7 +267,7 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The batches of another library's stream, each checked as it is read.
+/// The batches of another library's stream. Each batch is checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
     /// `None` while a batch is being read, because the stream can run Python code that requests
@@ -332,7 +333,7 @@ pub(crate) struct Batches {
     kept: Option<Vec<usize>>,
     /// Ends the wait for a batch from one of the package's own readers.
     stop: Stop,
-    /// The place where the reading thread's identifier is recorded.
+    /// The variable in which the reading thread's identifier is recorded.
     user_thread: Option<UserThread>,
 }
 

@@ -1,4 +1,4 @@
-//! A reader of batches that a Python object produces, one batch ahead of the consumer.
+//! A reader of batches from a Python object, which produces them one batch ahead of the consumer.
 
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,8 +30,8 @@ struct IteratedBatches {
 }
 
 struct ReaderState {
-    /// Returns batches from `__next__`, and occasionally `None`, so that a closed reader is
-    /// noticed.
+    /// The object whose `__next__` returns batches. It occasionally returns `None`, so that this
+    /// code notices that the reader has been closed.
     rows: Py<PyAny>,
     schema: SchemaRef,
     state: Mutex<State>,
@@ -102,7 +102,7 @@ impl ReaderState {
                 return Ok(Step::NotYet);
             }
             let Some(batch) = import::batch("the result", &item)? else { return Ok(Step::NotYet) };
-            // Consumers interpret the buffers with the types that the reader has promised.
+            // Consumers interpret the buffers according to the types that the reader has promised.
             if !has_types(&batch, &self.schema) {
                 return Err(raise(Error::bug("a batch has other types than its reader")));
             }

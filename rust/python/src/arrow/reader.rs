@@ -19,7 +19,7 @@ use crate::interpreter::error::{of_python, raise};
 use crate::interpreter::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
 use crate::interpreter::threads::{self, attached, check_call_to, released, this_thread};
 
-/// Statistics about the work so far, which are converted to a dict once the GIL is held again.
+/// Statistics about the work so far. They are converted to a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
 /// Batches that are built while they are read. Threads can share the stream. Only `next_within` can
@@ -31,11 +31,11 @@ pub(crate) trait BatchStream: Send + Sync {
     /// Returns statistics about the work so far.
     fn stats(&self) -> Numbers;
 
-    /// Ends the work; later reads fail.
+    /// Stops the work. All subsequent reads fail.
     fn close(&self);
 
-    /// Returns a reference that stays alive as long as this stream or any of its threads that hold
-    /// inputs.
+    /// Returns a reference that stays alive until this stream and all its threads that hold inputs
+    /// are gone.
     fn held(&self) -> HeldInputs;
 
     /// Returns the Python identifier of the thread that runs user code to build batches, if there
@@ -53,7 +53,7 @@ pub(crate) trait BatchStream: Send + Sync {
 /// A stream that a reader shares with the thread that continues reading.
 pub(crate) type SharedStream = Arc<ReaderStream>;
 
-/// The finished batches, preceded by batches that were returned but not delivered.
+/// The finished batches, preceded by batches that could not be delivered earlier.
 pub(crate) struct ReaderStream {
     batches: Box<dyn BatchStream>,
     returned: Mutex<Vec<RecordBatch>>,
@@ -82,9 +82,9 @@ impl ReaderStream {
         WorkOf::one(object, || self.batches.next_within(patience))
     }
 
-    /// Returns a batch or, if this fails, keeps it for the next read. Returning a batch can run
-    /// Python code, in which a signal handler can raise an exception. A signal that has arrived in
-    /// the meantime is reported here, before the batch can be lost.
+    /// Returns a batch, or keeps it for the next read if returning it fails. Returning a batch can
+    /// run Python code, in which a signal handler can raise an exception. A signal that has arrived
+    /// in the meantime is reported here, before a batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,
@@ -122,12 +122,13 @@ type OpenStream = (u32, Weak<ReaderStream>, HeldInputs);
 /// Streams that may have running threads.
 static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 
-/// Ends all readers, and calls that continue after Ctrl-C, before the interpreter shuts down.
+/// Ends all readers, and all calls that continue after Ctrl-C, before the interpreter shuts down.
 ///
-/// A thread that dropped an input later could request the GIL, for example to return memory to
-/// NumPy. Python would then terminate the thread, and under the rules of C++ this would terminate
-/// the process. The wait continues while threads compute, however slowly on a busy machine. The
-/// wait ends soon after all threads become inactive, because a thread may be sleeping in user code.
+/// A thread that drops an input after that point could request the GIL, for example to return
+/// memory to NumPy. Python would then terminate the thread, which terminates the whole process
+/// under the rules of C++. The wait continues as long as threads are computing, even if a busy
+/// machine makes them slow. The wait ends soon after all threads become inactive, because a thread
+/// may be sleeping in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -158,8 +159,8 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
 struct Patience<'py> {
     time: Bound<'py, PyModule>,
     begun: Instant,
-    /// The time when other threads were last seen computing, and their processor time in seconds at
-    /// that point.
+    /// The time when other threads were last seen computing, and the processor time in seconds that
+    /// they had used by then.
     moved: Instant,
     computed: f64,
 }
@@ -168,7 +169,8 @@ impl<'py> Patience<'py> {
     /// The maximum time that all other threads can be inactive.
     const STILL: Duration = Duration::from_secs(2);
 
-    /// The maximum time for which other threads can compute, because a user's thread may never end.
+    /// The maximum time for which other threads can compute. There has to be a maximum because a
+    /// user's thread may never end.
     const MOST: Duration = Duration::from_secs(60);
 
     fn new(py: Python<'py>) -> PyResult<Self> {
@@ -222,7 +224,7 @@ impl BatchReader {
         BatchReader { batches, schema, made_by: made_by.into(), process }
     }
 
-    /// Returns the stream and its schema, from which another call can continue reading.
+    /// Returns the stream and its schema, so that another call can continue reading.
     pub(crate) fn shared(&self) -> PyResult<(SharedStream, SchemaRef)> {
         self.check_process()?;
         Ok((self.batches.clone(), self.schema.clone()))
@@ -371,7 +373,7 @@ fn next_for_c(batches: &ReaderStream, signals: &Signals) -> tidegate::Result<Opt
     attached.unwrap_or_else(|| Err(Error::closed("the interpreter is shutting down")))
 }
 
-/// Checks for signals while C code reads, because C code does not.
+/// Checks for signals while C code reads, because the C code itself does not check.
 struct Signals {
     /// Python's main thread, if that thread requested the stream; no other thread can check for
     /// signals.
@@ -387,8 +389,8 @@ impl Signals {
         Ok(Signals { main, looked: Mutex::new(Instant::now()) })
     }
 
-    /// Returns an error if a signal handler raises an exception on the main thread. C code converts
-    /// it to a different error.
+    /// Returns an error if a signal handler raises an exception on the main thread. The C code
+    /// converts this error to a different one.
     fn look(&self) -> tidegate::Result<()> {
         if self.main != Some(std::thread::current().id()) {
             return Ok(());

@@ -9,10 +9,10 @@ use tidegate::{Bound as Duration, End, Error, MAX_THREADS, parse_duration, shown
 use crate::inputs::expression;
 use crate::interpreter::error::raise;
 
-/// An argument, as it was passed.
+/// An argument, exactly as it was passed.
 pub(crate) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
-/// Returns one name per side, from a single name for both sides or a pair.
+/// Returns one name per side, given a single name for both sides or a pair of names.
 pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(String, String)> {
     if let Ok(name) = ob.extract::<String>() {
         return Ok((name.clone(), name));
@@ -25,8 +25,8 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
     })
 }
 
-/// Returns the key columns, from a name, a list of names or pairs, or a mapping from left to right
-/// names.
+/// Returns the key columns that a name, a list of names or pairs, or a mapping from left to right
+/// names specifies.
 pub(crate) fn name_pairs(
     argument: &str,
     ob: Option<&Bound<'_, PyAny>>,
@@ -278,7 +278,7 @@ pub(crate) fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> 
     Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
 
-/// Returns a number of bytes, from an integer or a string such as "2GB" or "512 MiB".
+/// Returns a number of bytes, given an integer or a string such as "2GB" or "512 MiB".
 pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
     let Some(ob) = ob else { return Ok(None) };
     let Ok(text) = ob.extract::<String>() else {
@@ -309,7 +309,7 @@ pub(crate) fn byte_count(
     bytes(argument, given)
 }
 
-/// Units of memory in lower case, with their sizes in bytes.
+/// The names of memory units, in lower case, with their sizes in bytes.
 const BYTES: [(&str, f64); 9] = [
     ("b", 1.0),
     ("kb", 1e3),

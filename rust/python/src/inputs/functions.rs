@@ -15,7 +15,7 @@ use crate::inputs::arguments::word;
 use crate::inputs::expression::extract_row;
 use crate::interpreter::threads::{attached, called};
 
-/// Returns the aggregates, from a mapping of result columns to `tidegate.agg` functions.
+/// Returns the aggregates that a mapping from result columns to `tidegate.agg` functions specifies.
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
     let mapping = aggs.cast::<PyMapping>().map_err(|_| {
@@ -66,7 +66,7 @@ fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     }
     let names = Function::ALL.map(|function| function.name());
     let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
-    // These names are also known, so messages list them.
+    // These names are also valid, so messages list them.
     known.extend([("quantile", 0), ("udf", 0)]);
     Ok(Function::ALL[word("aggs", &name, &known)?].clone())
 }
@@ -87,7 +87,7 @@ const INTERPOLATIONS: [(&str, Interpolation); 5] = [
     ("midpoint", Interpolation::Midpoint),
 ];
 
-/// Returns a user-defined function, which holds the GIL only while it runs.
+/// Returns a user-defined function that holds the GIL only while it runs.
 fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let udf = given.getattr("udf")?;
     let fields = [udf.getattr("field")?];

@@ -1,4 +1,4 @@
-//! Reads the inputs of native calls: Arrow data is read in full and checked later.
+//! Reads the inputs of native calls. Arrow data is read in full and checked later.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
@@ -8,8 +8,8 @@ use tidegate::Stop;
 use crate::arrow::export;
 use crate::arrow::import::{self, UncheckedRows};
 
-// The package reads each input in full before it requests the schema of the next one, because a
-// database connection may be unable to return another result while one is open.
+// The package reads each input in full before it requests the schema of the next one. A database
+// connection may be unable to return another result while one is open.
 #[doc = manual!(InputRows)]
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct InputRows {

@@ -10,8 +10,8 @@ use crate::arrow::export;
 use crate::interpreter::error::raise;
 use crate::interpreter::threads::calling;
 
-/// Returns a time as steps of a column's unit. The argument is an integer, or a date or time of the
-/// column's kind, and is converted without loss.
+/// Returns a time as a number of steps in a column's unit. The argument is an integer, or a date or
+/// time of the column's kind, and is converted without loss.
 pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
         let (name, data_type) = (field.name(), TypeName(field.data_type()));
@@ -44,7 +44,7 @@ pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyRe
     }
 }
 
-/// The temporal information that an object contains.
+/// The kind of date or time that an object represents.
 enum TimeKind {
     Date,
     Time { zoned: bool },
@@ -77,7 +77,7 @@ fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
     let data_type = export::field(ob.py(), field)?.getattr("type")?;
     // Only the NumPy form of a `pandas.Timestamp` represents every UTC instant exactly. Its C
-    // fields are limited to microseconds, and hold a different year beyond 9999.
+    // fields are limited to microseconds, and contain a different year for years after 9999.
     let numpy = if ob.hasattr("to_datetime64")? {
         Some(ob.call_method0("to_datetime64")?)
     } else if ob.hasattr("dtype")? {

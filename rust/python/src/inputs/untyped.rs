@@ -25,7 +25,7 @@ fn is_null(schema: &Schema, name: &str) -> bool {
     schema.field_with_name(name).is_ok_and(|field| *field.data_type() == DataType::Null)
 }
 
-/// Returns the schema with each untyped column given the type that `of` returns for it.
+/// Returns the schema after giving each untyped column the type that `of` returns for it.
 fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     let field = |field: &Arc<Field>| match field.data_type() {
         DataType::Null => match of(field.name()) {

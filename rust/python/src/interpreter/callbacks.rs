@@ -1,7 +1,7 @@
 //! Functions of the package that native code calls.
 //!
 //! The package passes them in when it is imported, so that the native module imports nothing from
-//! the package. Callbacks are called while no lock is held.
+//! the package. No lock is held while a callback runs.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ struct Callbacks {
 
 static CALLBACKS: PyOnceLock<Callbacks> = PyOnceLock::new();
 
-/// Stores the functions. If the package is imported again, the first callbacks remain.
+/// Stores the functions. If the package is imported again, the callbacks from the first import stay
+/// in use.
 #[pyfunction]
 pub(crate) fn set_callbacks(
     py: Python<'_>,
@@ -60,8 +61,8 @@ pub(crate) fn tell<T: ?Sized>(py: Python<'_>, of: &Arc<T>, kind: &str, text: &st
     }
 }
 
-/// Returns whether a thread waits for another thread, possibly through threads and futures in
-/// between.
+/// Returns whether a thread waits for another thread, either directly or through other threads and
+/// futures.
 pub(crate) fn waits_for(py: Python<'_>, thread: u64, other: u64) -> PyResult<bool> {
     calling(py, || callbacks(py)?.waits_for.bind(py).call1((thread, other))?.is_truthy())
 }

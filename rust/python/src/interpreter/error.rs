@@ -1,4 +1,4 @@
-//! The exception classes, and the mapping from kinds of errors to them.
+//! The exception classes, and the mapping from kinds of errors to exception classes.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -51,8 +51,8 @@ fn of_kind(error: &Error) -> PyErr {
     }
 }
 
-/// Converts an exception from Python code to an error, keeping its kind if it is one of the
-/// package's own exceptions.
+/// Converts an exception from Python code to an error. The package's own exceptions keep their
+/// kind.
 pub(crate) fn of_python(py: Python<'_>, error: PyErr) -> Error {
     let text = error.value(py).to_string();
     let is = |kind: Bound<'_, pyo3::types::PyType>| error.matches(py, kind).unwrap_or(false);

@@ -15,8 +15,8 @@ use crate::interpreter::callbacks::waits_for;
 use crate::interpreter::error::raise;
 use crate::interpreter::threads::{callers_for, released, this_thread, within_itself};
 
-/// The longest time that a signal can go unnoticed; well below the 0.2 s within which a response
-/// feels immediate.
+/// The longest time for which a signal can go unnoticed. It is well below 0.2 s, up to which a
+/// response feels immediate.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Calls `work` on this thread without the GIL; a panic becomes an error.
@@ -30,7 +30,7 @@ pub(crate) fn detached<T: Send>(
 }
 
 /// A call whose work runs on another thread: its process, the means to stop it, and a reference
-/// that is alive while it holds inputs.
+/// that stays alive while the call holds inputs.
 type Call = (u32, Stop, Weak<()>);
 
 /// Calls that are running, or that were interrupted by Ctrl-C while their work continues.
@@ -45,7 +45,7 @@ fn begin(stop: &Stop) -> Arc<()> {
     alive
 }
 
-/// Stops all calls, and returns references that are alive as long as the calls hold inputs.
+/// Stops all calls, and returns references that stay alive as long as the calls hold inputs.
 pub(crate) fn end_calls() -> Vec<Weak<()>> {
     let calls = std::mem::take(&mut *CALLS.lock().unwrap_or_else(PoisonError::into_inner));
     let here = calls.into_iter().filter(|(process, ..)| *process == std::process::id());
@@ -59,7 +59,7 @@ pub(crate) fn end_calls() -> Vec<Weak<()>> {
 /// Calls `work` on another thread and waits for it, checking for signals in the meantime.
 ///
 /// When a signal handler raises an exception, `stop` is requested and the exception is returned
-/// immediately; the thread ends by itself.
+/// immediately. The other thread then ends on its own.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -68,17 +68,17 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
-/// The amount of work on tables.
+/// The amount of work that a call on tables involves.
 #[derive(Clone, Copy)]
 pub(crate) enum Size {
-    /// The work would be finished before another thread could start.
+    /// So little work that it would be finished before another thread could start.
     Short,
     /// The tables have this many rows in total.
     Rows(usize),
 }
 
-/// Gets tables from `check` and passes them to `work`. If there is little to do, this happens on
-/// the current thread, otherwise on another thread, as in [`run`].
+/// Gets tables from `check` and passes them to `work`. The work runs on the current thread if there
+/// is little to do, and otherwise on another thread, as in [`run`].
 pub(crate) fn run_on_tables<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -89,8 +89,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
 ) -> PyResult<T> {
     let checking = stop.clone();
     match size {
-        // A pool's thread, on which a caller's function may run, would take part in the pool's
-        // other work.
+        // A caller's function may run on a thread of a pool. Such a thread would also take on the
+        // pool's other work.
         Size::Short if !is_in_pool() => {
             detached(py, move || work(&check(&Driver::new(1, checking))?))
         }
@@ -113,7 +113,7 @@ pub(crate) fn run_on<T: Send + 'static>(
     worker: Option<Worker<'_>>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    // The second value shows that inputs are held.
+    // The second value is alive as long as inputs are held.
     type Place<T> = Mutex<Option<(Result<T>, Arc<()>)>>;
     let place: Arc<Place<T>> = Arc::default();
     let (alive, found) = (begin(stop), place.clone());
@@ -127,8 +127,8 @@ pub(crate) fn run_on<T: Send + 'static>(
     outcome.map_err(raise)
 }
 
-/// Waits for the work to finish. The function is not generic, so that its code is not duplicated
-/// for each caller.
+/// Waits for the work to finish. The function is deliberately not generic, because each caller
+/// would otherwise get its own copy of the code.
 fn wait_for(
     py: Python<'_>,
     stop: &Stop,

@@ -6,7 +6,7 @@
 //! | `threads.rs` | how threads detach from the interpreter and reattach to it |
 //! | `error.rs` | errors as Python exceptions |
 //! | `callbacks.rs` | functions of the package that native code calls |
-//! | `interrupt.rs` | native work without the GIL, which Ctrl-C can end |
+//! | `interrupt.rs` | native work without the GIL, which Ctrl-C can interrupt |
 
 pub(crate) mod callbacks;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! Detaches threads from the interpreter and reattaches them. No other code does this.
+//! Detaches threads from the interpreter and reattaches them. No other code in the package does so.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
 //! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would
@@ -21,13 +21,13 @@ static DOOR: Door = Door::new();
 thread_local! {
     /// True if this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// The number of times this thread has entered the door without leaving, since calls can be
+    /// The number of times that this thread has entered the door and not left yet. Calls can be
     /// nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Lets this thread through the door, or returns `None` if the door is closed. The thread leaves
-/// when the returned guard is dropped.
+/// Lets this thread through the door. Returns `None` if the door is closed. The thread leaves when
+/// the returned guard is dropped.
 fn enter() -> Option<Inside> {
     if ENDS_ALL.get() {
         return Some(Inside { counts: false });
@@ -88,7 +88,7 @@ pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 }
 
 /// Calls `release`, which frees another library's memory. Releasing the memory may require the
-/// interpreter, so it is leaked once the interpreter shuts down.
+/// interpreter, so the memory is leaked once the interpreter shuts down.
 pub(crate) fn release(release: &mut dyn FnMut()) {
     if let Some(_inside) = enter() {
         release();

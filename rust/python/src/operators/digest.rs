@@ -25,7 +25,7 @@ pub(crate) fn digest(
 #[doc = manual!(Digest)]
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Digest {
-    /// The lock is held only briefly, by threads that do not need the GIL.
+    /// The lock is held only briefly, and only by threads that do not need the GIL.
     rows: Mutex<Rows>,
     /// The digest of an empty input with these columns.
     nothing: Rows,
@@ -91,7 +91,7 @@ impl Digest {
 }
 
 /// Returns the digest of all rows of an input, which is read batch by batch. If `like` is given,
-/// the input must have its columns.
+/// the input must have the same columns.
 fn read(
     data: &Bound<'_, PyAny>,
     threads: Option<&Bound<'_, PyAny>>,
@@ -106,7 +106,7 @@ fn read(
         let mut batches = input.open_until(&running)?;
         let own = Rows::new(batches.columns());
         let mut rows = like.unwrap_or_else(|| own.clone());
-        // The columns count even if there is no batch.
+        // The columns are part of the digest even if there are no batches.
         rows.append(&own)?;
         while let Some(batch) = batches.next_batch(&driver)? {
             rows.add(&batch, &driver)?;

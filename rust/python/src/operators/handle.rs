@@ -1,8 +1,9 @@
-//! A streaming operator as a Python object: it controls concurrent use, and lets Ctrl-C end a call.
+//! A streaming operator as a Python object, which controls concurrent use and lets Ctrl-C end a
+//! call.
 //!
 //! A call waits until the operator is free. Work that takes milliseconds is then done on the
 //! caller's thread. Longer work is done by one of the operator's threads while the call checks for
-//! signals. If a signal handler raises an exception, the call asks the work to pause, and returns
+//! signals. If a signal handler raises an exception, the call asks the work to pause and returns
 //! immediately. The work continues to the end of its step, or to the next point at which it can
 //! pause. The results are kept, so nothing is lost, and the next call resumes the work.
 
@@ -22,11 +23,11 @@ use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{PATIENCE, check_wait_for, run_on};
 use crate::interpreter::threads::{check_call_to, released};
 
-/// The time after which a warning is logged for a silent source, while rows wait for it.
+/// If other rows wait this long for a silent source, a warning is logged.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Calls `work` with a shared value on this thread, without the GIL, once the value is free.
-/// Intended for work that takes only milliseconds.
+/// Once the shared value is free, calls `work` with it on this thread, without the GIL. Intended
+/// for work that takes only milliseconds.
 pub(crate) fn briefly<T: Send + 'static, R: Send>(
     py: Python<'_>,
     shared: &Arc<Mutex<T>>,
@@ -126,7 +127,7 @@ impl Handle {
     }
 
     /// Describes what would be lost if the operator were dropped now. Returns `None` if nothing
-    /// would be lost, or if another thread uses the operator.
+    /// would be lost, or if another thread is using the operator.
     pub(crate) fn lost(&self) -> Option<String> {
         if self.process != std::process::id() {
             return None;
@@ -148,7 +149,7 @@ impl Handle {
         })
     }
 
-    /// Logs a warning, from time to time, about a source that holds up the others.
+    /// Logs an occasional warning about a source that holds up the others.
     fn look_for_silence(&self, py: Python<'_>) {
         let mut looked = self.looked.lock();
         if looked.elapsed() < SILENCE {
@@ -194,8 +195,8 @@ impl Handle {
         briefly(py, &self.operator, self.name, work)
     }
 
-    /// Calls `work` with the operator on one of the operator's threads. The work should end early
-    /// once the given stop is requested, leaving the operator unchanged or able to continue.
+    /// Calls `work` with the operator on one of the operator's threads. Once the given stop is
+    /// requested, the work should end early and leave the operator unchanged or able to continue.
     pub(crate) fn at_length<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -206,7 +207,8 @@ impl Handle {
         let object = number_of(&self.operator);
         check_call_to(object, self.name).map_err(raise)?;
         let (operator, asked) = (self.operator.clone(), stop.clone());
-        // All such work of the operator runs on one thread, so it only ever waits for short calls.
+        // All such work for the operator runs on one thread, so the work has to wait only for short
+        // calls.
         let work = move || in_turn(&operator, &asked, |operator| work(operator, &asked));
         run_on(py, stop, Some((&self.driver, object, self.name)), work)
     }
@@ -231,9 +233,9 @@ impl Handle {
         }
     }
 
-    /// Returns a batch or, if this fails, takes it back. Returning a batch can run Python code, in
-    /// which a signal handler can raise an exception. A signal that has arrived in the meantime is
-    /// reported here, before the batch can be lost.
+    /// Returns a batch, or takes it back if returning it fails. Returning a batch can run Python
+    /// code, in which a signal handler can raise an exception. A signal that has arrived in the
+    /// meantime is reported here, before the batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,
@@ -333,7 +335,7 @@ impl Handle {
         }
     }
 
-    /// Returns the late rows. Once the late rows have been exported, `arrived` is called with the
+    /// Returns the late rows. After the rows have been exported, `arrived` is called with the
     /// number of batches.
     pub(crate) fn late<'py>(
         &self,
@@ -346,7 +348,7 @@ impl Handle {
             let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
             let count = batches.len();
             let late = export::table(py, batches, schema)?;
-            // If another call was faster, that call has the rows.
+            // If another call was faster, that call has already returned the rows.
             let settle = move |operator: &mut Operator| {
                 let are_ours = operator.late_version() == version;
                 if are_ours {

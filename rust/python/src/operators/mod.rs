@@ -10,7 +10,7 @@
 //! | `operator.rs` | the class `Operator`: rows out, snapshots |
 //! | `stream_join.rs` | the class `StreamJoin`: an operator with two sides, and its options |
 //! | `stats.rs` | the statistics of an operator |
-//! | `digest.rs` | the class `Digest`, of rows or of an operator's results; the function `digest` |
+//! | `digest.rs` | the class `Digest`, for rows or an operator's results; the function `digest` |
 
 pub(crate) mod digest;
 pub(crate) mod handle;

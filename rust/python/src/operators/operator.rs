@@ -37,7 +37,7 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// Creates an operator; if requested, it computes a digest of its results.
+    /// Creates an operator. If requested, the operator computes a digest of its results.
     pub(crate) fn new(operator: stream::Operator, digest: bool) -> Self {
         let operator = if digest { operator.with_digest() } else { operator };
         Operator {
@@ -54,7 +54,7 @@ impl Operator {
         Ok(self.sources.lock().clone())
     }
 
-    /// Keeps the sources, unless another call has added more.
+    /// Stores the sources, unless another call has already stored more.
     fn keep(&self, all: Vec<Source>) {
         let mut sources = self.sources.lock();
         if all.len() > sources.len() {
@@ -222,8 +222,8 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
-    /// Processes the rows that are ready now without emitting their results, which the operator
-    /// that this one continues has already emitted.
+    /// Processes the rows that are ready now without emitting their results. The operator that this
+    /// one continues has already emitted those results.
     fn _recall(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
     }
@@ -246,9 +246,8 @@ impl Operator {
         )))
     }
 
-    /// Makes a source follow this operator, so that its rows are the operator's results. Returns
-    /// the name of the source's time column, and the columns from which it is computed if it is not
-    /// a column of the results.
+    /// Uses the results of this operator as the rows of a source. Returns the name of the source's
+    /// time column, and the columns from which it is computed if it is not a column of the results.
     fn _feed(
         &self,
         py: Python<'_>,
@@ -262,7 +261,7 @@ impl Operator {
         Ok((source.time_field.name().clone(), source.briefly(py, follow)?))
     }
 
-    /// Makes a source promise what this operator has promised, unless results are waiting.
+    /// Passes this operator's promise on to a source, unless results are waiting.
     fn _promise(&self, py: Python<'_>, source: &Source) -> PyResult<()> {
         match self.handle.briefly(py, |operator| Ok(operator.promised()))? {
             None => Ok(()),

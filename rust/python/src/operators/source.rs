@@ -53,8 +53,8 @@ impl Source {
         callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore)
     }
 
-    /// Calls `work` with the source once the source is free. The call runs in the background if
-    /// many rows have to be sorted: the rows that the source holds back and `rows` new ones.
+    /// Calls `work` with the source once the source is free. The call runs in the background if the
+    /// source has to sort many rows: those that it holds back and `rows` new ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -158,7 +158,7 @@ impl Source {
         }
     }
 
-    /// Returns whether the last push was refused by the memory limit and would fit if less memory
+    /// Returns whether the last push was refused by the memory limit, but would fit if less memory
     /// were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         self.briefly(py, |source| Ok(source.is_full()))

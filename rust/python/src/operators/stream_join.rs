@@ -16,7 +16,7 @@ use crate::operators::source::Source;
 pub(crate) struct StreamJoin;
 
 impl StreamJoin {
-    /// Creates a join; if requested, it computes a digest of its results.
+    /// Creates a join. If requested, the join computes a digest of its results.
     pub(crate) fn of(join: stream::Operator, digest: bool) -> PyClassInitializer<StreamJoin> {
         PyClassInitializer::from(Operator::new(join, digest)).add_subclass(StreamJoin)
     }
@@ -39,7 +39,7 @@ pub(crate) fn options(
     })
 }
 
-/// Reads the arguments of a join of one stream with itself, which has only left sources.
+/// Reads the arguments of a self-join of one stream. Such a join has only left sources.
 pub(crate) fn options_of_one(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
@@ -66,8 +66,8 @@ pub(crate) fn options_of_one(
     Ok(StreamOptions { sources, lateness, memory_limit, ordered, pin })
 }
 
-/// Returns the number of sources on each side. The right side has at least `least` sources, which
-/// is also its default.
+/// Returns the number of sources on each side. `least` is both the minimum and the default number
+/// of sources on the right side.
 fn sources_of(sources: Option<&Bound<'_, PyAny>>, least: usize) -> PyResult<(usize, usize)> {
     let Some(sources) = sources else { return Ok((1, least)) };
     let wrong = || {

@@ -114,8 +114,8 @@ impl AggregationQuery {
         let named = stream_names(streams.len());
         let schemas = named.iter().zip(&streams).map(|(name, stream)| schema(name, stream));
         let schemas = schemas.collect::<PyResult<Vec<_>>>()?;
-        // Whether a stream has rows is not known before it is read, so assume here that all are
-        // empty.
+        // It is not known whether a stream has rows before it is read, so assume here that all
+        // streams are empty.
         let schemas = untyped::of_aggregation(&self.query, &schemas, |_| true);
         let plan = self.query.query_plan(&schemas).map_err(raise)?;
         Ok(AggregationPlan::new(plan, schemas))

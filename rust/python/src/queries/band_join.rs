@@ -202,16 +202,16 @@ const ALGORITHMS: [&str; 12] = [
     "ibwj-bplus-tree",
 ];
 
-/// A tree with four billion rows has fewer levels.
+/// Even a tree with four billion rows has fewer levels than this.
 const MOST_DEPTH: i64 = 32;
 
 /// Every index in a chain is searched for each row.
 const MOST_CHAINED: i64 = 1 << 10;
 
-/// With larger tasks, some threads would have nothing to do.
+/// If tasks were larger, some threads would have nothing to do.
 const MOST_TASK_ROWS: i64 = 1 << 16;
 
-/// The settings of an algorithm; each algorithm reads those that apply to it.
+/// The settings of the algorithms. Each algorithm reads the settings that apply to it.
 struct Settings<'a, 'py> {
     algorithm: &'static str,
     given: Option<&'a Bound<'py, PyDict>>,

@@ -41,7 +41,8 @@ pub(crate) struct Options<'a, 'py> {
     pub(crate) batch_rows: Option<Argument<'a, 'py>>,
 }
 
-/// The functions that aggregate partners, and which left rows the result keeps.
+/// The functions that aggregate partners, and the rule that determines which left rows the result
+/// keeps.
 pub(crate) type Functions = (Vec<Aggregate>, How);
 
 impl Options<'_, '_> {
@@ -53,7 +54,7 @@ impl Options<'_, '_> {
     }
 
     /// Returns the options of a join that returns one row per left row. Such a join rejects outer
-    /// joins and gives the reason, even if the caller uses another library's name for them.
+    /// joins and explains why, even if the caller uses another library's name for them.
     pub(crate) fn of_left_rows(self) -> Self {
         let is_outer = self.how.is_some_and(|how| of_other_libraries(how) == "full");
         Options { how: if is_outer { Some("full") } else { self.how }, ..self }
@@ -107,8 +108,8 @@ pub(crate) enum JoinRequest<Q> {
 }
 
 impl<Q> JoinRequest<Q> {
-    /// Requests the pairs of a query or, if `functions` are given, the aggregates of the partners
-    /// that `join` finds for it.
+    /// Requests the pairs of a query or, if `functions` are given, aggregates of the partners that
+    /// `join` finds.
     pub(crate) fn new(
         query: Q,
         functions: Option<Functions>,
@@ -131,7 +132,8 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower end of the intervals varies from row to row, and whether the upper
+    /// end does.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
@@ -249,7 +251,7 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
     }
 }
 
-/// Rejects a bound on the ends of intervals for a join that has no such ends.
+/// Rejects a bound on the ends of intervals if the join has no such ends.
 pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> {
     match max_width {
         None => Ok(()),
@@ -261,9 +263,9 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
 
 /// Defines the function that builds the query for a kind of join.
 ///
-/// The three lists contain the arguments that are specific to this kind, grouped by their position
-/// in the signature; the options shared by all joins surround them. `$ask` takes these arguments
-/// and the [`Options`], and returns a [`JoinRequest`].
+/// The three lists contain the arguments that are specific to this kind of join, grouped by their
+/// position in the signature. The options that all joins share surround them. `$ask` takes these
+/// arguments and the [`Options`], and returns a [`JoinRequest`].
 macro_rules! join_query {
     (
         $name:ident($function:literal) = $ask:ident;

@@ -35,7 +35,8 @@ pub(crate) fn merge<'py>(
     let threads = threads_of(threads)?;
     let streams = listed(streams)?;
     let stop = Stop::default();
-    // Tables are in memory, and the whole result will be, so streams are read completely first.
+    // Tables are in memory, and the whole result will be in memory too, so streams are read
+    // completely first.
     let named = streams.iter().enumerate();
     let read: Vec<UncheckedRows> = named
         .map(|(at, stream)| read(&format!("streams[{at}]"), stream, &stop))
@@ -222,7 +223,7 @@ impl MergeReader {
         self.handle.close_reader()
     }
 
-    /// Like the method of an operator with this name, for asyncio.
+    /// Like the operator method of the same name, adapted to asyncio.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

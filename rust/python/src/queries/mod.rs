@@ -6,7 +6,7 @@
 //! | `plan.rs` | the columns that a query reads, and the columns of its result |
 //! | `tables.rs` | joins of tables, once their arguments have been read |
 //! | `query.rs` | the class `JoinQuery` |
-//! | `join.rs` | the options that all joins have, and the macros that declare them |
+//! | `join.rs` | the options that all joins accept, and the macros that declare them |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the query and the class of a join |
 //! | `overlap_join.rs` | the query for a join of tables |
 //! | `merge.rs` | the functions of `merge`, and the classes `Merge` and `MergeReader` |

@@ -22,10 +22,10 @@ pub(crate) struct JoinPlan {
     schemas: [SchemaRef; 2],
 }
 
-/// The names of a left and a right column.
+/// The names of a left column and a right column.
 type Pair = (String, String);
 
-/// The smallest and largest difference between two values; `None` means no bound.
+/// The smallest and largest difference between two values. `None` means no bound.
 type Ends<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// The left and right columns from which a result column is computed.

@@ -22,8 +22,7 @@ use crate::queries::plan::JoinPlan;
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Returns which unmatched rows the result keeps, in the form in which the caller would write
-    /// it.
+    /// Returns which unmatched rows the result keeps, as the caller would write it in the argument.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -32,11 +31,12 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether each pair takes only a short, bounded time because no expression is
-    /// evaluated and nothing is aggregated.
+    /// Returns whether each pair takes only a short, bounded time. This requires that no expression
+    /// is evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Returns whether the lower and upper ends of intervals vary from row to row.
+    /// Returns whether the lower end of the intervals varies from row to row, and whether the upper
+    /// end does.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
@@ -54,12 +54,13 @@ pub(crate) trait Relation: Send + Sync + 'static {
 
 /// Tables with at most this many rows and bytes are joined or merged on the caller's thread.
 ///
-/// A call on such small tables takes about as long as starting a thread, so it ends soon enough
+/// A call on such small tables takes about as long as starting a thread, so it finishes soon enough
 /// after Ctrl-C.
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
-/// The maximum size of the pairs from such tables; writing them takes a few tens of milliseconds.
+/// The maximum size, in bytes, of the pairs from such tables. Writing that many bytes takes a few
+/// tens of milliseconds.
 const MOST_PAIR_BYTES: usize = 1 << 26;
 
 /// Returns whether inputs have few rows and few bytes.
@@ -104,7 +105,8 @@ pub(crate) fn to_plan(
     join: &dyn Relation,
 ) -> PyResult<JoinPlan> {
     let (left, right) = (schema("left", left)?, schema("right", right)?);
-    // Whether a side has rows is not known before it is read, so assume here that both are empty.
+    // It is not known whether a side has rows before it is read, so assume here that both sides are
+    // empty.
     let [left, right] = typed(join, [&left, &right], [true; 2]);
     let plan = join.plan(&left, &right).map_err(raise)?;
     Ok(JoinPlan::new(plan, left, right))
@@ -116,7 +118,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs, and calls `work` with them in such a way that Ctrl-C can stop it.
+/// Reads and checks two inputs, and calls `work` with them. Ctrl-C can interrupt the call.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
@@ -133,7 +135,8 @@ fn run<'py, T: Send + 'static>(
     let [of_left, of_right] = typed(&**join, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
     let pairs = join.pairs();
-    // The bytes of both sides in the result if each row matches every row of the other side.
+    // The number of bytes from both sides in the result if each row matches every row on the other
+    // side.
     let most = left
         .bytes()
         .saturating_mul(right.rows().max(1))

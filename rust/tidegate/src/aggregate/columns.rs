@@ -39,13 +39,14 @@ pub(crate) struct Columns(Vec<InputValues>);
 pub(crate) enum Extent<'a> {
     /// All aggregated rows.
     Whole,
-    /// Some rows of a stream. Earlier or later rows must not influence how values are encoded. For
-    /// each aggregate that is the smallest or largest of [ordered](is_ordered_only) values, the
-    /// variant contains their codes, source after source, or `None` for a stream without rows.
+    /// Some rows of a stream. The encoding of values must not depend on earlier or later rows. For
+    /// each aggregate that computes the smallest or largest of [ordered](is_ordered_only) values,
+    /// the variant contains the codes of these values, source after source. It contains `None` for
+    /// a stream without rows.
     Stream(&'a [OrderedCodes]),
 }
 
-/// Values encoded as integers with the same order, if the values require it.
+/// Values encoded as integers with the same order, if the type of the values requires it.
 pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
 /// The input of one function.
@@ -55,11 +56,11 @@ struct InputValues {
     /// The column from which `numbers` were read.
     column: Option<usize>,
     numbers: PlainNumbers,
-    /// The second numbers of a function that reads pairs of numbers.
+    /// The second number of each pair, for a function that reads pairs of numbers.
     others: Vec<Array64<f64>>,
-    /// The rows of each source that count.
+    /// The rows that are included, for each source.
     masks: Vec<Option<BitSet>>,
-    /// The values by rank, for the smallest and largest of values that are not numbers.
+    /// The values by rank, for the smallest and largest of values that are not numeric.
     ranked: Option<Groups>,
 }
 
@@ -128,7 +129,7 @@ impl Columns {
         Ok(Columns(columns))
     }
 
-    /// The functions whose states combine.
+    /// The functions whose states can be combined.
     pub(crate) fn aggregates(&self) -> Vec<Aggregate<'_>> {
         self.0.iter().filter_map(|values| values.function().of_states()).collect()
     }
@@ -144,8 +145,8 @@ impl Columns {
     }
 
     /// Combines the results of [`aggregates`](Self::aggregates) and of
-    /// [`all_values`](Self::all_values) in the order of the functions. Further results of the
-    /// former follow at the end.
+    /// [`all_values`](Self::all_values) in the order of the functions. Any further results of
+    /// `aggregates` follow at the end.
     pub(crate) fn put_together(
         &self,
         of_states: Vec<OutputColumn>,
@@ -161,7 +162,7 @@ impl Columns {
         columns
     }
 
-    /// Returns the values by rank for the aggregate at `at`, if it aggregates ranks.
+    /// Returns the values by rank for the aggregate at position `at`, if it aggregates ranks.
     pub(crate) fn ranked(&self, at: usize) -> Option<&Groups> {
         self.0[at].ranked.as_ref()
     }
@@ -233,7 +234,7 @@ impl InputValues {
         Ok(InputValues { function, column: Some(column), numbers, others, masks, ranked })
     }
 
-    /// Returns whether an output can read the same numbers.
+    /// Returns whether an output reads the same numbers as this input.
     fn has_numbers_of(&self, output: &OutputPlan) -> bool {
         let takes = output.function.takes();
         matches!(takes, Takes::Sums | Takes::Floats | Takes::Integers)
@@ -410,8 +411,8 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
 /// The maximum number of rows of a stream within a window; more would take years to arrive.
 const STREAM_ROWS: u128 = 1 << 48;
 
-/// Returns the input of sums and means: 64-bit numbers if no sum of this number of rows can
-/// overflow them, and 128-bit numbers otherwise. For streams, this depends only on the type.
+/// Returns the input of sums and means: 64-bit numbers if no sum of this many rows can overflow
+/// them, and 128-bit numbers otherwise. For streams, the choice depends only on the type.
 fn numbers(
     sources: &[&[ArrayRef]],
     data_type: &DataType,
@@ -478,7 +479,7 @@ fn numbers(
     Ok(PlainNumbers::Wide(values))
 }
 
-/// Returns the largest magnitude of all values, including those under nulls.
+/// Returns the largest magnitude of all values, including those in null slots.
 fn largest<T: ArrowNativeType + AnyBitPattern + NoUninit + Sync, M: Ord + Default + Copy + Send>(
     sources: &[Array64<T>],
     driver: &Driver,
@@ -514,7 +515,7 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
 }
 
 /// Maps a float to an integer that sorts the same way. Positive and negative zero map to the same
-/// integer, that of 0.0, as in keys.
+/// integer as 0.0, as they do in keys.
 fn order(value: f64) -> i64 {
     order_of(value + 0.0)
 }

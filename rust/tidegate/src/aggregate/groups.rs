@@ -33,7 +33,7 @@ const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: fal
 pub(crate) struct Groups {
     /// The rank of each row's key.
     pub(crate) numbers: Pages<u32>,
-    /// One more than the largest rank. Not every smaller rank necessarily occurs.
+    /// One more than the largest rank. Some smaller ranks may not occur.
     pub(crate) count: usize,
     /// The key columns, with a value for each rank.
     pub(crate) columns: Vec<Column>,
@@ -59,7 +59,7 @@ impl Groups {
             return Ok(Groups { numbers, count, columns: vec![values] });
         }
         let rows = first_rows(&numbers, count, driver)?;
-        // Every number occurs, or refers to the first row.
+        // A number that does not occur refers to the first row.
         let order = key_order(table, by, &rows)?;
         let mut rank = memory::filled(count, 0);
         order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
@@ -77,8 +77,9 @@ impl Groups {
     }
 }
 
-/// Returns the key values, numbered from the smallest on, followed by a null if `count` is larger.
-/// Returns `None` unless the type has the same order as the numbers and each number has a value.
+/// Returns the key values in ascending order, followed by nulls if `count` is larger than the
+/// number of distinct values. Returns `None` unless the type has the same order as the numbers and
+/// each number has a value.
 fn values_from(
     smallest: i64,
     distinct: usize,
@@ -123,7 +124,8 @@ fn rewrite(numbers: &mut [u32], driver: &Driver, new: impl Fn(u32) -> u32 + Sync
     Ok(())
 }
 
-/// Returns the first row with each number, or the first row of all for a number that no row has.
+/// Returns the first row with each number. For a number that does not occur, returns the first of
+/// all rows.
 fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>> {
     const NONE: u32 = u32::MAX;
     let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS.max(count)));
@@ -140,19 +142,19 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
     let mut found = found.into_iter();
     let mut rows = found.next().expect("there is a part");
     for later in found {
-        // A later part has larger row numbers, and none is the largest of all.
+        // A later part has larger row numbers. The largest number of all marks a missing row.
         rows.iter_mut().zip(later).for_each(|(row, later)| *row = later.min(*row));
     }
     rows.iter_mut().filter(|row| **row == NONE).for_each(|row| *row = 0);
     Ok(rows)
 }
 
-/// Returns the numbers sorted by key; `rows` contains a row with the key of each number.
+/// Returns the numbers sorted by key. For each number, `rows` contains a row that has its key.
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
-    // A column that contains only nulls has no order, which sorting a single column does not
-    // support.
+    // A column that contains only nulls has no order. Sorting a single column does not support
+    // this.
     if let [column] = &columns[..]
         && *column.data_type() != DataType::Null
     {

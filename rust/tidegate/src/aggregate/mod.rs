@@ -1,5 +1,5 @@
-//! The part that aggregations of tables and of streams share. This part combines the rows of all
-//! inputs into one table, and builds keys, values and results.
+//! The code that aggregations of tables and aggregations of streams share. This code combines the
+//! rows of all inputs into one table, and builds keys, values and results.
 //!
 //! ```text
 //! inputs ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks

@@ -61,8 +61,8 @@ impl Streams {
         )
     }
 
-    /// Returns the rows of tables that all have the schema of the plan's only table, given their
-    /// times.
+    /// Returns the rows of tables whose times are given. All of the tables have the schema of the
+    /// plan's only table.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
         plan: &AggregatePlan,
@@ -128,7 +128,8 @@ impl Streams {
         Ok(Streams { sources: vec![source], table })
     }
 
-    /// Returns the sources, with the keys of all rows, source after source, if there are keys.
+    /// Returns the sources. If there are keys, `keys` contains the keys of all rows, source after
+    /// source.
     pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
         let stream = |source: &'a SortedSource| {
             let own = keys.as_mut().map(|keys| {
@@ -141,7 +142,7 @@ impl Streams {
         self.sources.iter().map(stream).collect()
     }
 
-    /// Excludes, for every aggregate, the rows of the only source that are not in `counted`.
+    /// For every aggregate, excludes those rows of the only source that are not in `counted`.
     pub(crate) fn intersect(&mut self, counted: &BitSet) {
         for mask in self.sources.iter_mut().flat_map(|source| &mut source.masks) {
             match mask {
@@ -151,7 +152,7 @@ impl Streams {
         }
     }
 
-    /// Rejects times whose windows begin or end outside the range of 64-bit times.
+    /// Rejects times whose windows begin or end outside the range of 64-bit integers.
     pub(crate) fn check_windows(&self, plan: &AggregatePlan) -> Result<()> {
         for source in &self.sources {
             let (Some(low), Some(high)) = (source.ts.first(), source.ts.last()) else { continue };
@@ -239,8 +240,8 @@ fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<Recor
     table.batches().iter().map(batch).collect()
 }
 
-/// Returns the rows that satisfy a predicate over columns of one side. `columns` maps the table
-/// columns to which the predicate was bound to the columns passed here.
+/// Returns the rows that satisfy a predicate over columns of one side. The predicate was bound to
+/// columns of a table. `columns` maps them to the columns that are passed here.
 pub(crate) fn mask(
     table: &Table,
     columns: &[usize],

@@ -60,8 +60,8 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Returns the values of the function at `at` as an array of a type. `place` describes a row,
-    /// for an error message.
+    /// Returns the values of the function at position `at` as an array of the given type. `place`
+    /// describes a row, for an error message.
     pub(crate) fn column(
         &self,
         at: usize,
@@ -84,7 +84,7 @@ impl<'a> FunctionValues<'a> {
             }
             OutputValues::Integers(values) => match self.ranked[at] {
                 Some(column) => {
-                    // A missing value has rank 0, which is hidden by its null.
+                    // A missing value has rank 0, but the rank is hidden because the value is null.
                     let mut ranks: Vec<u32> =
                         values[..rows].iter().map(|rank| *rank as u32).collect();
                     missing.iter().for_each(|row| ranks[*row] = NO_ROW);
@@ -282,7 +282,7 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast(&narrow, to)?)
 }
 
-/// Places the found values at the positions that are present, with nulls elsewhere.
+/// Places the found values at the positions marked as present, and nulls at all other positions.
 fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     let mut next = 0;
     let places = present.iter().map(|&is_present| {

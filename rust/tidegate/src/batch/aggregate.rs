@@ -1,4 +1,4 @@
-//! Aggregates many tables in these steps: plan, combined table, keys as ranks, plain numbers,
+//! Aggregates many tables. The steps are: plan, combined table, keys as ranks, plain numbers,
 //! pages, and record batches.
 
 use arrow_array::RecordBatch;
@@ -34,7 +34,7 @@ pub(crate) struct Ends {
 /// The approximate number of window rows that are listed at a time.
 const LISTED_ROWS: usize = 1 << 22;
 
-/// The number of result rows between two checks of the remaining memory. Single pages are too small
+/// The number of result rows between two checks of the remaining memory. A single page is too small
 /// to be worth a check.
 const LOOKED_ROWS: usize = 1 << 22;
 
@@ -51,9 +51,9 @@ impl Ends {
 #[derive(Debug)]
 pub(crate) struct ResultPart<N> {
     pub(crate) batch: RecordBatch,
-    /// The caller's note about the page.
+    /// The value that the caller's `note` returned for the page.
     pub(crate) noted: N,
-    /// The earliest start of any window that ends later, if there is one.
+    /// The earliest start among the windows that end later than the limit, if there are any.
     pub(crate) open_from: Option<i64>,
 }
 
@@ -65,8 +65,8 @@ impl Aggregation {
         Ok(parts.into_iter().map(|part| part.batch).collect())
     }
 
-    /// Like [`run`](Self::run), but only for windows with certain ends. `note` is called with each
-    /// page before the page becomes a batch.
+    /// Like [`run`](Self::run), but only for windows that end within a given range. `note` is
+    /// called with each page before the page becomes a batch.
     #[expect(
         clippy::too_many_lines,
         reason = "a sequence of steps, each using the result of the one before"
@@ -166,7 +166,7 @@ struct ResultRows<'a> {
 }
 
 impl ResultRows<'_> {
-    /// Counts further rows. Fails if there are too many rows, or if they do not fit in memory.
+    /// Counts further rows. Fails if there are too many rows or if the rows do not fit in memory.
     fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);

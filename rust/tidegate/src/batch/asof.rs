@@ -15,8 +15,8 @@ use crate::columns::time;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::query::options::JoinPlan;
 
-/// The number of candidates per block from which a new sample determines how they are tested,
-/// because an index may then be worthwhile.
+/// If a block has this many candidates, a new sample determines how they are tested, because an
+/// index may then be worthwhile.
 const LONG_BLOCK: u32 = 1 << 12;
 
 impl AsofJoin {

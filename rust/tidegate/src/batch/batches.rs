@@ -19,13 +19,13 @@ const AHEAD_A_THREAD: usize = 2;
 
 /// Reads the batches of a result in order, while threads build the next ones.
 ///
-/// The threads start with the first read and stay a bounded number of batches ahead. The threads
-/// end with the result, or soon after the reader is closed or dropped.
+/// The threads start when the first batch is read, and stay a bounded number of batches ahead. The
+/// threads end when the result is complete, or soon after the reader is closed or dropped.
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,
     shared: Arc<ReaderState>,
-    /// The join, until the first read.
+    /// The join, until the first read takes it.
     join: Mutex<Option<Join>>,
     stop: Stop,
 }
@@ -35,7 +35,7 @@ struct ReaderState {
     state: Mutex<BatchState>,
     /// Signaled when there is something for the reader to check.
     filled: Condvar,
-    /// Signaled when there is room for a piece, or when reading has ended.
+    /// Signaled when there is room for a piece, or when reading has stopped.
     taken: Condvar,
     ahead: u64,
 }
@@ -48,20 +48,20 @@ struct BatchState {
     pieces: VecDeque<Option<Vec<RecordBatch>>>,
     /// The batches of the last piece that was taken.
     current: VecDeque<RecordBatch>,
-    /// The outcome of the work, once it has ended.
+    /// The outcome of the work, once the work has ended.
     outcome: Option<Result<()>>,
     closed: bool,
     stats: JoinStats,
 }
 
 impl ReaderState {
-    /// Locks the state, which is consistent between any two statements, so a panic elsewhere does
-    /// not corrupt it.
+    /// Locks the state. The state is consistent between any two statements, so a panic elsewhere
+    /// does not corrupt it.
     fn state(&self) -> MutexGuard<'_, BatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a finished piece, waiting while it is too far ahead of the reader.
+    /// Stores a finished piece. Waits while the piece is too far ahead of the reader.
     fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
         let mut state = self.state();
         // The piece that the reader is waiting for is never held up here, so the other threads do
@@ -70,8 +70,8 @@ impl ReaderState {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.closed {
-            // Drop this without the lock, because memory may be returned to an owner that accesses
-            // this state.
+            // Drop this without holding the lock, because memory may be returned to an owner that
+            // accesses this state.
             drop(state);
             return drop(batches);
         }
@@ -88,7 +88,7 @@ impl ReaderState {
 }
 
 impl ReaderState {
-    /// Ends reading after the last piece.
+    /// Records that all pieces have been built.
     fn finish(&self) {
         let mut state = self.state();
         state.stats.left_rows_done = state.stats.left_rows;
@@ -97,8 +97,8 @@ impl ReaderState {
         self.filled.notify_all();
     }
 
-    /// Ends reading with an error, unless it has already ended. Threads that wait for room also see
-    /// the error, because no further reads would make room.
+    /// Stops reading with an error, unless reading has already stopped. Threads that wait for room
+    /// also see the error, because no further read would make room for them.
     fn fail(&self, error: &Error) {
         self.state().outcome.get_or_insert_with(|| Err(error.clone()));
         self.taken.notify_all();
@@ -159,7 +159,7 @@ impl Batches {
                 state.first += 1;
                 state.current = piece.into();
                 self.shared.taken.notify_all();
-                // Other readers may also be waiting, and there is a batch for some of them.
+                // Other readers may also be waiting, and there may be batches for some of them.
                 self.shared.filled.notify_all();
                 continue;
             }
@@ -212,7 +212,7 @@ impl Batches {
         self.join.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the work and drops the finished batches; later reads fail.
+    /// Stops the work and drops the finished batches. All subsequent reads fail.
     pub fn close(&self) {
         // Close the reader first. A thread that reads in the meantime then finds the reader closed
         // rather than stopped work, which would look like Ctrl-C.
@@ -224,15 +224,15 @@ impl Batches {
         let join = self.not_begun().take();
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
-        // Drop these without the locks, because memory may be returned to an owner that accesses
-        // this reader.
+        // Drop these without holding the locks, because memory may be returned to an owner that
+        // accesses this reader.
         drop((join, made));
     }
 
-    /// Returns a reference that stays alive as long as this reader, or longer while its threads
+    /// Returns a reference that stays alive as long as this reader, or longer if the threads still
     /// hold the inputs.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
-        // The thread that makes the pieces shares this until it has dropped the join.
+        // The thread that builds the pieces shares this value until it has dropped the join.
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
     }
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a reader of batches that no thread builds.
+    /// Returns a reader for which no thread builds batches.
     fn waiting() -> Batches {
         let stats = JoinStats {
             left_rows: 0,
@@ -285,8 +285,8 @@ mod tests {
         std::thread::scope(|scope| {
             let state = batches.shared.state();
             let closing = scope.spawn(|| batches.close());
-            // `close` waits for the lock. This is long enough for it to do first what it should do
-            // last.
+            // `close` waits for the lock. If `close` did its last step first, this would be enough
+            // time for that step.
             std::thread::sleep(Duration::from_millis(100));
             assert!(!closing.is_finished() && !state.closed);
             assert!(
@@ -296,7 +296,7 @@ mod tests {
             drop(state);
         });
         assert!(batches.stop.is_requested());
-        // A stopped thread reports this afterwards.
+        // A thread that has been stopped then reports this error.
         batches.shared.fail(&Error::stopped("the work was asked to stop"));
         assert!(batches.next_within(Duration::ZERO).unwrap_err().is_closed());
     }

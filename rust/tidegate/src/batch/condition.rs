@@ -12,7 +12,7 @@ use crate::columns::expression::{Origin, Predicate, SideColumns};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
-/// The target number of pairs that remain per page of left rows, and the number of candidates of
+/// The target number of pairs that remain per page of left rows, and the number of candidates on
 /// the first page. A single left row can have more pairs than this.
 const PAGE_PAIRS: u64 = 1 << 24;
 
@@ -35,7 +35,7 @@ pub(crate) struct Condition {
 struct PushedTerms {
     terms: Vec<Term>,
     window: ScanColumns,
-    /// The index, if looking rows up takes less time than comparing them.
+    /// The index, if looking up rows takes less time than comparing them.
     index: Option<Index>,
 }
 
@@ -60,7 +60,7 @@ impl Condition {
         let pushed = PushedTerms::new(terms, matches, driver)?;
         let residual = if pushed.is_some() { residual } else { Some(predicate) };
         let residual = residual.map(|predicate| Filter::new(predicate, left, right));
-        // An index is chosen if only a small part of the candidates remains.
+        // An index is used if only a small fraction of the candidates remains.
         let is_indexed = pushed.as_ref().is_some_and(|pushed| pushed.index.is_some());
         let candidates = if is_indexed { PAGE_PAIRS * GROWTH } else { PAGE_PAIRS };
         Ok(Condition { pushed, residual, candidates })
@@ -90,7 +90,8 @@ impl Condition {
         residual.filter(matches, 0..matches.left_rows(), driver)
     }
 
-    /// Returns left rows from `start` on, and their matches that satisfy the condition.
+    /// Returns a range of left rows that begins at `start`, and their matches that satisfy the
+    /// condition.
     pub(crate) fn next_page(
         &mut self,
         matches: &Arc<Matches>,
@@ -103,7 +104,8 @@ impl Condition {
             return Ok((page.clone(), residual.filter(matches, page, driver)?));
         };
         let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;
-        // Choose as many candidates as would leave a page of pairs if they were like these.
+        // Assume that further candidates are like these, and choose as many as would leave a page
+        // of pairs.
         let each = self.candidates / (left.pairs() + 1);
         self.candidates =
             PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));

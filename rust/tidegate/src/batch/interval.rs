@@ -26,7 +26,7 @@ impl IntervalJoin {
                 FoundPairs { key_method: rows.key_method(), candidates: Candidates::runs(matches) }
             }
             IntervalEnds::OfRows(ends) => {
-                // The number of pairs shows whether a row has any.
+                // The number of pairs shows whether a row has any pairs.
                 let are_counted = !self.options.how.pairs();
                 let tables = (left, right);
                 row_ends::find(ends, &mut plan.join, rows, tables, are_counted, &driver)?.0
@@ -35,8 +35,8 @@ impl IntervalJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left table's rows. If only the number of partners is needed and
-    /// counting is less work, partners are only counted.
+    /// Finds the partners of the left table's rows. If only the number of partners is needed, and
+    /// counting them is less work, they are only counted.
     pub(super) fn partners(
         &self,
         left: &Table,

@@ -1,4 +1,4 @@
-//! The common part of all joins of tables, from matches to record batches.
+//! The steps that all joins of tables share, from matches to record batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{Column, ColumnSource, Gather};
 use crate::{Error, Result};
 
-/// The maximum number of rows in a batch, which is 1 MiB for an 8-byte column.
+/// The maximum number of rows in a batch. An 8-byte column with this many rows takes up 1 MiB.
 const BATCH_ROWS: usize = 1 << 17;
 
 /// The target size, in bytes, of all columns of a batch in a table.
@@ -33,19 +33,19 @@ const BATCH_BYTES: usize = 8 << 20;
 /// is still in a cache when it is read.
 const STREAM_BYTES: usize = 4 << 20;
 
-/// The number of batches planned at a time, because a result can have more batches than memory has
-/// bytes.
+/// The number of batches that are planned at a time. Not all of them are planned together, because
+/// a result can have more batches than memory has bytes.
 const PIECES: usize = 1 << 16;
 
-/// The number of pairs checked at a time, all of which might be in the result.
+/// The number of pairs that are checked at a time. All of these pairs might be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
 /// The number of right rows that are compared with the left rows of a page, if pairs are listed.
 /// The number is limited because the first batch waits for a page.
 const LISTED_PAIRS: u64 = 1 << 22;
 
-/// The approximate number of pairs that a task aggregates, small enough that a stop is noticed
-/// soon. A single left row can have more pairs than this.
+/// The approximate number of pairs that a task aggregates. It is small enough that a request to
+/// stop is noticed soon. A single left row can have more pairs than this.
 const ADDED_PAIRS: u64 = 1 << 22;
 
 impl JoinPlan {
@@ -177,7 +177,7 @@ impl Candidates {
     }
 }
 
-/// The pairs that a kind of join has found in two tables.
+/// The pairs that a join has found in two tables.
 pub(super) struct FoundPairs {
     /// The method by which keys were numbered.
     pub(super) key_method: &'static str,
@@ -245,7 +245,7 @@ impl Join {
     }
 
     /// Returns the same join, but with batches that share no memory with the tables. The rows of
-    /// the tables can then be dropped before the batches.
+    /// the tables can then be dropped while the batches are still in use.
     pub(crate) fn of_passing_rows(mut self) -> Self {
         self.may_slice = false;
         self
@@ -277,9 +277,9 @@ impl Join {
         Batches::new(self)
     }
 
-    /// Builds the result piece by piece, on all threads. Passes each piece, or the error that
-    /// prevented it, to `take`, with its number and the count of left rows done before it. Pieces
-    /// are begun in order, and the results of `take` are returned in order.
+    /// Builds the result piece by piece, on all threads. Passes `take` each piece, or the error
+    /// that prevented it, along with the piece's number and the count of left rows done before it.
+    /// Pieces are started in order, and the results of `take` are returned in order.
     pub(crate) fn run<R: Send>(
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
@@ -411,7 +411,8 @@ impl Join {
         Ok(taken)
     }
 
-    /// Builds the result rows for ranges of left rows, which are pieces numbered from `first` on.
+    /// Builds the result rows for ranges of left rows. Each range is a piece, and pieces are
+    /// numbered from `first` on.
     fn run_pieces<R: Send>(
         &self,
         pieces: Vec<Range<usize>>,
@@ -430,7 +431,7 @@ impl Join {
         made.into_iter().collect()
     }
 
-    /// Counts the left rows in the result, if some are left out, and fails if there are too many.
+    /// Counts the left rows in the result if some are left out, and fails if there are too many.
     fn check_kept(
         &self,
         aggregation: &PartnerResults,
@@ -444,7 +445,7 @@ impl Join {
         }
     }
 
-    /// Does the same as [`count`](Self::count) for left rows, which may all be in the result.
+    /// Like [`count`](Self::count), but counts left rows, all of which may be in the result.
     fn count_left(&mut self, aggregation: &PartnerResults, rows: u64) -> Result<()> {
         match aggregation.keeps_all() {
             true => self.count(rows),
@@ -453,7 +454,7 @@ impl Join {
         }
     }
 
-    /// Counts further result rows, and fails if there are too many or if they do not fit in memory.
+    /// Counts further result rows. Fails if there are too many, or if they do not fit in memory.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
@@ -464,8 +465,8 @@ impl Join {
         }
     }
 
-    /// Builds one batch of result rows. Builds several if a column's strings are too long for one
-    /// array's offsets, or if a dictionary would have more values than its indices can distinguish.
+    /// Builds one batch of result rows. The rows need several batches if a column's strings are too
+    /// long for one array's offsets, or if a dictionary would exceed its index type.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
     }
@@ -500,8 +501,8 @@ impl Join {
 }
 
 impl Pairs {
-    /// Returns the left rows from `start` on that are processed together, and those of their pairs
-    /// that are in the result.
+    /// Returns the next range of left rows to process, which begins at `start`, and those of their
+    /// pairs that are in the result.
     pub(super) fn next_page(
         &mut self,
         start: usize,
@@ -541,7 +542,7 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     ))
 }
 
-/// Checks that there is memory for the rows of a result, given their average size.
+/// Checks that there is enough memory for the rows of a result, given their average size.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     memory::room(bytes)

@@ -2,12 +2,12 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `join.rs` | the part that all joins of tables share: from matches to record batches |
-//! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | finds the pairs of each join |
+//! | `join.rs` | the steps that all joins of tables share, from matches to record batches |
+//! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | find the pairs of each join |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
-//! | `partners.rs` | aggregates of the rows with which a row pairs |
+//! | `partners.rs` | aggregates of each left row's partners |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, which are built before the reader requests them |

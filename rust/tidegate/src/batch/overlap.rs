@@ -137,7 +137,8 @@ impl OverlapSides {
         if rows > most { Err(too_many(rows, most)) } else { Ok(()) }
     }
 
-    /// Returns the pairs, or only the number of pairs per left row, and the starts of right rows.
+    /// Returns the pairs, or only the number of pairs per left row. Also returns the starts of
+    /// right rows.
     pub(super) fn find(self, are_counted: bool, driver: &Driver) -> Result<(Candidates, Int64s)> {
         let candidates = match are_counted {
             true => Candidates::runs(self.count(driver)?),
@@ -154,16 +155,16 @@ impl OverlapSides {
 /// The intervals of a table's rows.
 pub(super) struct Intervals {
     pub(super) starts: Int64s,
-    /// The last time at which another row can start and still overlap this row; `None` if these are
-    /// the starts.
+    /// For each row, the last time at which another row can start and still overlap it. `None`
+    /// means that this time is the start of the row itself.
     pub(super) ends: Option<Int64s>,
-    /// Rows that overlap nothing: their start or end is missing, or they are too short.
+    /// The rows that overlap nothing, because their start or end is missing or because they are too
+    /// short.
     pub(super) without: Vec<u32>,
 }
 
 impl Intervals {
-    /// Returns the intervals between starts and ends, given both columns' times and the rows that
-    /// lack a time.
+    /// Returns the intervals, given the times in both columns and the rows that lack a time.
     fn of(
         table: &Table,
         (start, end): (usize, usize),
@@ -191,8 +192,8 @@ impl Intervals {
                 let is_long = |(start, end): (&i64, &i64)| {
                     (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= least)
                 };
-                // Usually no row lacks a start or an end, which is checked without a branch per
-                // row.
+                // Usually, no row lacks a start or an end. A check without a branch per row finds
+                // this out.
                 let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
                 for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);

@@ -28,24 +28,25 @@ use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 
-/// The partners that a kind of join has found in two tables.
+/// The partners that a join has found in two tables.
 pub(super) struct FoundPartners {
     pub(super) plan: JoinPlan,
     pub(super) key_method: &'static str,
     pub(super) partners: PartnerPlaces,
 }
 
-/// The places at which the partners of left rows are found.
+/// The form in which the partners of left rows have been found.
 pub(super) enum PartnerPlaces {
-    /// The partners are runs of a key's rows in time order. Conditions have not been evaluated yet.
+    /// The partners are runs of rows with the same key, in time order. Conditions have not been
+    /// evaluated yet.
     Runs(Box<TimedPartners>),
-    /// The partners are pairs, which functions read in the order of these times, if any, and in
-    /// right row order.
+    /// The partners are listed as pairs. Functions read them in the order of these times, if there
+    /// are any, and then in the order of right rows.
     Pairs(FoundPairs, Option<Int64s>),
 }
 
-/// The right rows that have a left row's key and are in its interval, for each left row. The
-/// partners are found when they are requested.
+/// For each left row, the right rows with the same key in its interval. The partners are found when
+/// they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
     sides: TableSides,
@@ -91,8 +92,8 @@ impl TimedPartners {
         self.sides.left.len()
     }
 
-    /// Returns up to `rows` left rows from `start` on that together have at most `most` partners.
-    /// Always returns at least one left row.
+    /// Returns up to `rows` left rows, beginning at `start`, that together have at most `most`
+    /// partners. Always returns at least one left row.
     pub(super) fn page(
         &self,
         start: usize,
@@ -117,15 +118,16 @@ pub(super) struct PartnerResults {
     columns: Columns,
     /// The right rows that satisfy the condition, if the condition reads only right rows.
     counted: Option<BitSet>,
-    /// The partners, if pairs do not have to be compared.
+    /// The partners, if pairs do not have to be compared to find them.
     partners: Option<Box<TimedPartners>>,
-    /// The times by which partners are ordered, if pairs are compared.
+    /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
-    /// The number of left rows of the stream before those of the table, if there is a stream.
+    /// If the left rows belong to a stream, the number of rows in the stream before those of the
+    /// table.
     before: Option<u64>,
 }
 
-/// The functions of right rows' values, evaluated for all left rows.
+/// The functions that aggregate the values of right rows, for all left rows.
 pub(super) struct PartnerFunctions<'a> {
     columns: &'a Columns,
     of_states: PartnerAggregates<'a>,
@@ -133,7 +135,7 @@ pub(super) struct PartnerFunctions<'a> {
 }
 
 impl PartnerFunctions<'_> {
-    /// Returns the values for a range of left rows.
+    /// Returns the values of the functions for a range of left rows.
     pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
         self.columns.put_together(self.of_states.of(left), all_values.unwrap_or_default())
@@ -154,7 +156,7 @@ impl PartnerAggregation {
     }
 
     /// Like [`start`](Self::start), but uses existing threads. For a stream, `before` is the number
-    /// of left rows before those of `left`.
+    /// of left rows that precede those of `left`.
     pub(crate) fn start_on(
         &self,
         left: &Table,
@@ -232,7 +234,7 @@ impl PartnerResults {
         self.keeps_all
     }
 
-    /// Returns the partners, if pairs do not have to be compared.
+    /// Returns the partners, if pairs do not have to be compared to find them.
     pub(super) fn partners(&self) -> Option<&TimedPartners> {
         self.partners.as_deref()
     }
@@ -241,8 +243,8 @@ impl PartnerResults {
         FunctionValues::of_tables(&self.plan.functions, &self.right, &self.columns)
     }
 
-    /// Returns the functions. If left rows without partners are left out, the last one is the
-    /// number of partners.
+    /// Returns the functions. If left rows without partners are left out of the result, the last
+    /// function counts the partners.
     fn aggregates(&self) -> Vec<Aggregate<'_>> {
         let mut aggregates = self.columns.aggregates();
         if !self.keeps_all {
@@ -255,7 +257,7 @@ impl PartnerResults {
     ///
     /// # Panics
     ///
-    /// This method is called when pairs have to be compared.
+    /// This method is called if partners have to be found by comparing pairs.
     pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerFunctions<'_>, Stopped> {
         let partners = self.partners.as_deref().expect("partners that are runs");
         let find = || partners.find(driver);
@@ -276,7 +278,7 @@ impl PartnerResults {
         self.columns.has_lists()
     }
 
-    /// Returns the values for the left rows at a range of positions in matches.
+    /// Returns the values for the left rows that are in the given range of positions in `matches`.
     pub(super) fn of_matches(&self, matches: &Matches, left: Range<usize>) -> Vec<OutputColumn> {
         let ts = self.order.as_deref();
         let all_values = self.columns.all_values();

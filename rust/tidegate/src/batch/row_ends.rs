@@ -1,7 +1,7 @@
 //! The interval join of two tables, for intervals whose ends differ from row to row.
 //!
 //! Ends computed from columns of the left side give each left row a separate interval. Its partners
-//! are a run of the key's right rows:
+//! are a run of right rows with the same key:
 //!
 //! ```text
 //!   left        ●                     lower and upper of the left row
@@ -10,9 +10,9 @@
 //! ```
 //!
 //! An end computed from columns of the right side determines the interval that must contain the
-//! left time. In that case, the right row has the interval, and rows whose intervals overlap are
-//! pairs. If one end belongs to the left side and the other to the right side, both rows have an
-//! interval.
+//! left time. In that case, the interval belongs to the right row. Two rows are a pair if their
+//! intervals overlap. If one end belongs to the left side and the other to the right side, both
+//! rows have an interval.
 
 use std::ops::Range;
 
@@ -38,8 +38,8 @@ use crate::query::plan::QueryPlan;
 /// The number of rows whose ends a thread computes at a time.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Finds the pairs of two tables. If only the number of pairs is needed and counting is less work,
-/// pairs are only counted per left row. Also returns the times of right rows.
+/// Finds the pairs of two tables. If only the number of pairs is needed, and counting them is less
+/// work, the pairs of each left row are only counted. Also returns the times of right rows.
 ///
 /// A condition whose parts each read a single table can be evaluated here; it is then removed from
 /// the plan.
@@ -77,14 +77,14 @@ pub(super) fn find(
     };
     let sides =
         overlap::OverlapSides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
-    // Rows that end before they start cannot be counted by their starts and ends.
+    // If rows can end before they start, pairs cannot be counted by starts and ends.
     let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
     let (candidates, _) = sides.find(are_counted, driver)?;
     Ok((FoundPairs { key_method, candidates }, rows.right))
 }
 
-/// Returns the points at which the intervals of left and of right rows start and end, chosen so
-/// that two rows are a pair if their intervals overlap.
+/// Returns the points at which the intervals of left rows and of right rows start and end. They are
+/// chosen so that two rows are a pair if their intervals overlap.
 ///
 /// Two conditions make intervals overlap. The lower end requires that the left start is at or
 /// before the right end; the upper end requires that the right start is at or before the left end.
@@ -108,8 +108,8 @@ impl QueryPlan {
     /// row that matches nothing, the start and the end are both the row's time. A missing time
     /// counts as 0. Returns `None` for other joins.
     ///
-    /// The rows must have the columns for which the plan was made; times are in the finer unit of
-    /// both sides.
+    /// The rows must have the columns for which the plan was made. Times are in the finer of the
+    /// two sides' units.
     pub fn row_intervals(&self, rows: &Table, of_left: bool) -> Result<Option<[Vec<i64>; 2]>> {
         let (Some(ends), Some(unit), Some(reach)) = (&self.row_ends, self.unit, &self.time) else {
             return Ok(None);
@@ -128,8 +128,8 @@ impl QueryPlan {
             let row = row as usize;
             (starts[row], ends[row]) = (ts[row], ts[row]);
         }
-        // If the start is after the end, the interval that contains both overlaps everything that
-        // this interval does.
+        // If the start is after the end, the interval that contains both points overlaps everything
+        // that this interval overlaps.
         for (start, end) in starts.iter_mut().zip(&ends) {
             *start = (*start).min(*end);
         }
@@ -157,14 +157,14 @@ enum Limit {
     End,
 }
 
-/// The point at which a row's interval of the other side's times starts or ends.
+/// The start or end of the interval that contains a row's matching times on the other side.
 #[derive(Clone, Copy)]
 enum Endpoint<'a> {
     /// The time of the row.
     Own,
-    /// Nowhere.
+    /// There is no such point.
     Unbounded,
-    /// The distance from the time of the row that the end specifies.
+    /// The point that the end specifies as a distance from the row's time.
     Of(&'a RowEnd),
 }
 
@@ -179,8 +179,8 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// The intervals of one side's rows. For a row that matches nothing, the start is the last time and
-/// the end is the first time.
+/// The intervals of one side's rows. For a row that matches nothing, the start is the latest
+/// possible time and the end is the earliest possible time.
 struct RowIntervals {
     starts: Pages<i64>,
     ends: Pages<i64>,

@@ -1,4 +1,4 @@
-//! The times and keys of two tables, and those of their rows that satisfy a condition.
+//! The times and keys of two tables, and the rows that satisfy a condition.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::BitSet;
@@ -14,8 +14,8 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 
-/// Returns the keys of two tables with these numbers of rows. If there are no key columns, all rows
-/// get the same key.
+/// Returns the keys of two tables, given the number of rows in each table. If there are no key
+/// columns, all rows get the same key.
 pub(super) fn some_keys(
     keys: &mut Option<Keys>,
     (left_rows, right_rows): (usize, usize),
@@ -29,8 +29,8 @@ pub(super) fn some_keys(
     })
 }
 
-/// Returns the rows of each table that satisfy a condition, if each part of the condition reads a
-/// single table. The condition is then removed from the plan.
+/// If each part of a condition reads a single table, returns the rows of each table that satisfy
+/// the condition. The condition is then removed from the plan.
 pub(super) fn take_one_sided(
     plan: &mut JoinPlan,
     (left, right): (&Table, &Table),
@@ -67,7 +67,8 @@ impl TableSides {
         )
     }
 
-    /// Removes the keys of those rows on each side that are not kept, so that they match nothing.
+    /// Removes the keys of all rows that are not kept on each side, so that these rows match
+    /// nothing.
     pub(super) fn keep(&mut self, kept: &[Option<BitSet>; 2]) {
         let rows = (self.left.len(), self.right.len());
         for (side, kept) in kept.iter().enumerate() {
@@ -78,7 +79,7 @@ impl TableSides {
         }
     }
 
-    /// Removes the keys of left rows that are not in `kept`, so that they match nothing.
+    /// Removes the keys of left rows that are not in `kept`, so that these rows match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
         let keys = some_keys(&mut self.keys, (self.left.len(), self.right.len()));
         kept.missing().for_each(|row| keys.left[row] = NO_KEY);

@@ -67,7 +67,7 @@ impl WindowJoin {
     }
 }
 
-/// Rejects more pairs than the maximum.
+/// Returns an error if there are more pairs than the maximum.
 fn check(pairs: u64, most: Option<u64>) -> Result<()> {
     match most {
         Some(most) if pairs > most => Err(too_many(pairs, most)),

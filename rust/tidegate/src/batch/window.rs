@@ -80,7 +80,7 @@ fn sides(
     Ok(TableSides { left: left_ts, right: right_ts, keys })
 }
 
-/// Returns the pairs within windows of these numbers of rows.
+/// Returns the pairs within row-based windows of the given sizes.
 fn in_counts(
     sides: &TableSides,
     left: u64,

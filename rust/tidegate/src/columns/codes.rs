@@ -1,4 +1,4 @@
-//! Encodes band columns as codes: integers with the same order as the values.
+//! Encodes band columns as codes, which are integers with the same order as the values.
 
 use std::fmt;
 use std::ops::Range;
@@ -41,12 +41,12 @@ pub(crate) struct ColumnPlan {
 /// The values of one side.
 pub(crate) struct Codes {
     pub(crate) values: Int64s,
-    /// Rows that are null or NaN, whose codes are meaningless.
+    /// Rows that are null or NaN. Their codes are meaningless.
     pub(crate) missing: Vec<u32>,
 }
 
-/// The values of one side, each with the smallest and largest value of the other side within its
-/// band.
+/// The values on one side and, for each of them, the smallest and largest value on the other side
+/// within its band.
 pub(crate) struct CodeRanges {
     pub(crate) codes: Int64s,
     pub(crate) low: Vec<i64>,
@@ -79,7 +79,7 @@ impl CodeRanges {
     }
 }
 
-/// Returns a band of zero width, in which only equal keys match.
+/// Returns a band of width zero, in which only equal keys match.
 pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
     let range = |&key: &u32| if key == NO_KEY { NO_RANGE } else { (key.into(), key.into()) };
     let (low, high) = keys.iter().map(range).unzip();
@@ -142,7 +142,8 @@ impl ColumnPlan {
         Ok((self.side(left, self.left, driver)?, self.side(right, self.right, driver)?))
     }
 
-    /// Returns the codes of one side, and the codes of the other side that each row matches.
+    /// Returns the codes on one side, and the range of codes on the other side that each row
+    /// matches.
     pub(crate) fn ranges(&self, side: Side, table: &Table, driver: &Driver) -> Result<CodeRanges> {
         let (column, band) = match side {
             Side::Left => (self.left, self.band),
@@ -256,7 +257,7 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     })
 }
 
-/// The step of a type's codes; `None` for floating-point numbers.
+/// Returns the step between a type's codes, or `None` for floating-point numbers.
 fn step(common: &DataType) -> Option<CodeStep> {
     match common {
         DataType::Float64 => None,

@@ -59,8 +59,8 @@ pub(crate) fn concat(arrays: &[&dyn Array]) -> ArrowResult<ArrayRef> {
     of_one(arrays, &|arrays| arrow_select::concat::concat(arrays))
 }
 
-/// Returns the values at `places`, each of which consists of an array's number and a row in that
-/// array.
+/// Returns the values at `places`. Each entry of `places` consists of an array's number and a row
+/// in that array.
 pub(crate) fn interleave(
     arrays: &[&dyn Array],
     places: &[(usize, usize)],
@@ -70,7 +70,7 @@ pub(crate) fn interleave(
     if !is_tight(arrays) {
         return of_one(arrays, &|arrays| arrow_select::interleave::interleave(arrays, places));
     }
-    // Only the values of these rows need room.
+    // Room is needed only for the values of these rows.
     let mut rows: Vec<Vec<u32>> = vec![Vec::new(); arrays.len()];
     let place = |&(array, row): &(usize, usize)| {
         rows[array].push(row as u32);
@@ -98,7 +98,7 @@ pub(crate) fn concat_batches<'a>(
     by_column(schema, &batches, rows, concat)
 }
 
-/// Returns the rows at the given places, each of which consists of a batch's number and a row in
+/// Returns the rows at the given positions. Each position consists of a batch's number and a row in
 /// that batch. All batches have the same schema.
 pub(crate) fn interleave_batches(
     batches: &[&RecordBatch],
@@ -123,8 +123,8 @@ fn by_column(
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// Converts an error that occurred in a column, naming the column if its dictionaries caused the
-/// error.
+/// Converts an error in a column. The new error names the column if its dictionaries were the
+/// cause.
 pub(crate) fn of_column(name: &str, error: ArrowError) -> Error {
     match error {
         ArrowError::DictionaryKeyOverflowError => {
@@ -134,8 +134,8 @@ pub(crate) fn of_column(name: &str, error: ArrowError) -> Error {
     }
 }
 
-/// Returns the values as a dictionary with the given index type; the dictionary contains each value
-/// once.
+/// Returns the values as a dictionary with the given index type. The dictionary contains each value
+/// only once.
 pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> ArrowResult<ArrayRef> {
     fn each_its_own<K: ArrowDictionaryKeyType>(values: &ArrayRef) -> ArrowResult<ArrayRef> {
         let nulls = values.logical_nulls();
@@ -164,7 +164,8 @@ fn shared(arrays: &[&dyn Array], most: usize) -> ArrowResult<Option<Vec<ArrayRef
         return Ok(None);
     }
     let dictionaries = || arrays.iter().map(|array| array.as_any_dictionary().values());
-    // An empty dictionary, such as that of an all-null array, is contained in any other.
+    // An empty dictionary, such as that of an all-null array, is contained in every other
+    // dictionary.
     let Some(longest) = dictionaries().max_by_key(|values| values.len()) else { return Ok(None) };
     if dictionaries().all(|values| values.is_empty() || values == longest) {
         let with_it = |array: &&dyn Array| array.as_any_dictionary().with_values(longest.clone());
@@ -324,7 +325,8 @@ fn children(arrays: &[ArrayData], at: usize) -> Vec<ArrayData> {
     arrays.iter().map(|array| array.child_data()[at].clone()).collect()
 }
 
-/// Returns the arrays with a single dictionary wherever their type has a dictionary.
+/// Returns the arrays after replacing the dictionaries at each level of their type with a single
+/// one.
 fn with_one(arrays: Vec<ArrayData>) -> ArrowResult<Vec<ArrayData>> {
     let mut made: Vec<Vec<ArrayData>> = vec![Vec::new(); arrays.len()];
     for at in 0..arrays[0].child_data().len() {
@@ -398,12 +400,12 @@ pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
     Ok(DictionaryArray::try_new(keys, numbers.values(&[&values])?)?.into_data())
 }
 
-/// The number assigned to each value seen, starting from 0.
+/// The number that is assigned to each value. Numbers start from 0.
 struct ValueNumbers<K: ArrowDictionaryKeyType> {
     /// `None` if values of this type cannot be compared.
     converter: Option<RowConverter>,
     numbers: HashMap<Box<[u8]>, K::Native>,
-    /// The first place of each value: its array, and its row there.
+    /// The position at which each value first occurs: an array, and a row in that array.
     places: Vec<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Distances between values, as the caller specified them and in steps of the columns.
+//! Distances between values, both as the caller specified them and in the steps of the columns.
 
 use std::fmt;
 
@@ -23,7 +23,8 @@ pub enum Distance {
     Nanoseconds(i128),
 }
 
-/// The maximum distances of the right value below and above the left value; `None` for no bound.
+/// The maximum distances by which the right value can be below or above the left value. `None`
+/// means no bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Within {
     /// The maximum distance below.
@@ -37,7 +38,7 @@ pub struct Within {
 pub(crate) enum CodeStep {
     /// This negative power of ten.
     Power(i32),
-    /// A step of a time column.
+    /// One step of a time column.
     Time(Unit),
 }
 
@@ -93,8 +94,8 @@ impl Distance {
         }
     }
 
-    /// Returns the distance in whole steps, rounded down, or `None` if it exceeds the difference
-    /// between any two values.
+    /// Returns the distance in whole steps, rounded down. Returns `None` if the distance exceeds
+    /// the difference between any two values.
     pub(crate) fn as_steps(self, column: &str, step: CodeStep) -> Result<Option<u64>> {
         let (digits, power) = match (self, step) {
             (Distance::Whole(whole), CodeStep::Power(power)) => (whole, power),

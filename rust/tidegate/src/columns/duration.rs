@@ -1,5 +1,5 @@
-//! Parses and formats durations as users write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`.
-//! Arguments and `INTERVAL` share this parser.
+//! Parses and formats durations as users write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`. The
+//! same parser is used for arguments and for `INTERVAL`.
 
 use crate::{Error, Result, shown};
 
@@ -46,7 +46,7 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
 }
 
 /// Parses a duration to nanoseconds. A duration consists of an optional sign and numbers with units
-/// from nanoseconds to weeks; the ISO 8601 format is also accepted.
+/// from nanoseconds to weeks. The ISO 8601 format is also accepted.
 ///
 /// Months and years are rejected because they have no fixed length.
 pub fn parse_duration(text: &str) -> Result<i128> {
@@ -71,8 +71,8 @@ pub fn parse_duration(text: &str) -> Result<i128> {
     total.map(|total| sign * total).map_err(wrong)
 }
 
-/// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. Months and minutes are distinguished
-/// by their positions.
+/// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. The position of `M` shows whether it
+/// means months or minutes.
 fn iso(text: &str) -> std::result::Result<i128, &'static str> {
     const EMPTY: &str = "it has no number, expected such as PT5S";
     let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));
@@ -96,7 +96,7 @@ fn iso(text: &str) -> std::result::Result<i128, &'static str> {
 const NO_LENGTH: &str = "months and years have no fixed length, write days such as \"30d\"";
 const BEYOND: &str = "its numbers must be decimal, no finer than a nanosecond and within 128 bits";
 
-/// Returns the sum of numbers, each of which has a unit.
+/// Returns the sum of several numbers, each with its own unit.
 fn amounts(
     mut rest: &str,
     unit_of: impl Fn(&str) -> std::result::Result<i128, &'static str>,
@@ -117,8 +117,8 @@ fn amounts(
     Ok(total)
 }
 
-/// Returns the number of nanoseconds in a unit. Some users read `M` as months, and others as
-/// minutes.
+/// Returns the number of nanoseconds in a unit. Some users read `M` as months, while others read it
+/// as minutes.
 fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
     if unit == "M" {
         return Err("M can mean minutes or months; write min, or days such as \"30d\"");

@@ -1,8 +1,9 @@
 //! Rows for which a condition or a sum cannot be computed.
 //!
-//! A call on tables returns an error for the first such row. An operator cannot do so, because it
-//! would stop in the middle of its rows. Instead, it records these faults and finishes its step
-//! without the affected rows. The operator is then halted until the user decides how to continue.
+//! A call on tables returns an error for the first such row. An operator cannot return such an
+//! error, because it would stop in the middle of its rows. Instead, it records these faults and
+//! finishes its step without the affected rows. The operator is then halted until the user decides
+//! how to continue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,8 +14,8 @@ use crate::Error;
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
 impl Faults {
-    /// Records a fault. If there are several faults, the one whose message sorts first is kept. The
-    /// choice therefore does not depend on thread scheduling.
+    /// Records a fault. If there are several faults, the fault whose message sorts first is kept.
+    /// The choice therefore does not depend on thread scheduling.
     pub(crate) fn note(&self, error: Error) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|first| error.message() < first.message()) {

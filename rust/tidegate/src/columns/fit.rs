@@ -1,7 +1,7 @@
-//! Converts rows to a schema, with its columns, their order and their types.
+//! Converts rows to a schema: its columns, their order and their types.
 //!
-//! Frames of different libraries store the same strings in different layouts, and the same numbers
-//! with different widths. Each value is converted exactly, or causes an error.
+//! Frames from different libraries store the same strings in different layouts, and the same
+//! numbers with different widths. Each value is converted exactly, or causes an error.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -25,14 +25,15 @@ pub enum Extra {
     Ignore,
 }
 
-/// Converts batches to `schema`. The columns of the batches can be in a different order, and can
-/// have other types that hold the same values. Messages refer to the first row as row `first`.
+/// Converts batches to `schema`. The columns of the batches can be in a different order, and their
+/// types can differ as long as they hold the same values. Messages number rows from `first`, which
+/// is the number of the first row.
 ///
 /// # Errors
 ///
-/// Returns a schema error if a column is missing or of a different kind or, unless `extra` permits
-/// it, if there is an additional column. Returns a data error that names the column and the row if
-/// a value does not fit.
+/// Returns a schema error if a column is missing or of a different kind. An additional column is
+/// also an error, unless `extra` permits it. Returns a data error that names the column and the row
+/// if a value does not fit.
 pub(crate) fn fit(
     name: &str,
     schema: &SchemaRef,
@@ -70,8 +71,8 @@ pub(crate) fn fit(
     Ok(fitted)
 }
 
-/// Returns the position of each of the schema's columns among the given ones, and checks that their
-/// types fit.
+/// Returns the position of each of the schema's columns among the given columns, and checks that
+/// their types fit.
 fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<Vec<usize>> {
     let names = |fields: &Schema| {
         let shown: Vec<_> = fields
@@ -130,8 +131,8 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
     }
 }
 
-/// Returns whether values of one type can be values of another: the same kind of data in a
-/// different layout, width or unit.
+/// Returns whether values of one type can be converted to another, because both hold the same kind
+/// of data in a different layout, width or unit.
 fn fits(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration,
@@ -160,8 +161,8 @@ fn fits(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Returns whether two types hold the same values in different layouts. Within lists, only such
-/// types are converted, because a lost value would not be detected there.
+/// Returns whether two types hold the same values in different layouts. Within lists, values are
+/// converted only between such types, because a lost value would not be detected there.
 fn is_only_laid_out(from: &DataType, to: &DataType) -> bool {
     let is_text_or_null = |t: &DataType| is_text(t) || *t == DataType::Null;
     from == to

@@ -1,10 +1,10 @@
-//! Metadata of fields and schemas. A result keeps the metadata that applies to all its values.
+//! Metadata of fields and schemas. A result keeps the metadata that applies to all of its values.
 //!
-//! Some metadata describes values: for example, the categories of a polars enum or the parameters
+//! Some metadata describes values. Examples are the categories of a polars enum and the parameters
 //! of an extension type. A column whose values come from several inputs keeps such metadata if all
 //! inputs agree on it.
 //!
-//! Other metadata describes rows: for example, pandas records which columns form a frame's index.
+//! Other metadata describes rows. For example, pandas records which columns form a frame's index.
 //! Unnamed indexes and column labels are dropped on import, because a result has different rows and
 //! its columns may be renamed. A named index is treated like any other column. A column's pandas
 //! metadata is kept under the column's name in the result.
@@ -32,7 +32,7 @@ const ARROW_TYPE: &str = "[pyarrow]";
 /// reads a value that is not a category, the result is null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
-/// Returns the first field, with only the metadata on which both fields agree.
+/// Returns the first field, keeping only the metadata on which both fields agree.
 pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.retain(|key, value| other.metadata().get(key) == Some(value));
@@ -69,7 +69,7 @@ fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
 }
 
 /// Rejects two different extension types in one column. Values of different extension types can be
-/// stored in the same way but differ in meaning, such as monthly and daily pandas periods.
+/// stored in the same way but mean different things, such as monthly and daily pandas periods.
 pub(crate) fn check_extensions(
     field: &Field,
     place: &str,
@@ -94,8 +94,8 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
     }
 }
 
-/// Rejects values that are not categories of `field`, if it is a polars enum. `other` is the field
-/// to which the values belong.
+/// If `field` is a polars enum, rejects values that are not among its categories. `other` is the
+/// field to which the values belong.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -190,7 +190,7 @@ impl<'a> ColumnOrigin<'a> {
     }
 }
 
-/// Returns the metadata of a join's result. This is the left side's metadata, but its pandas
+/// Returns the metadata of a join's result. It consists of the left side's metadata, but the pandas
 /// metadata describes the columns of the result.
 pub(crate) fn of_join(
     left: &Schema,
@@ -218,8 +218,8 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// Returns the metadata of a result that aggregates groups of rows: the pandas metadata of its
-/// columns.
+/// Returns the metadata of a result that aggregates groups of rows, which is only the pandas
+/// metadata of its columns.
 pub(crate) fn of_groups(
     tables: &[&Schema],
     columns: &[ColumnOrigin<'_>],
@@ -235,8 +235,8 @@ fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, St
     metadata
 }
 
-/// Returns the pandas metadata of a result's columns. `is_level` selects which of the first input's
-/// index levels remain in the result.
+/// Returns the pandas metadata of a result's columns. `is_level` selects the index levels of the
+/// first input that remain in the result.
 fn describe(
     inputs: &[&Schema],
     columns: &[ColumnOrigin<'_>],
@@ -274,7 +274,7 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
 }
 
 /// Returns whether pandas reads the column as a nullable type, in which integers stay exact even if
-/// some values are null.
+/// there are nulls.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)

@@ -1,15 +1,15 @@
-//! Lists the existing names, for messages about a name that does not exist.
+//! Lists the names that exist, for messages about a name that does not.
 
 use crate::shown;
 
 /// The maximum number of names that a message lists.
 const SHOWN: usize = 20;
 
-/// The minimum similarity, from 0 to 1, at which one name is suggested in place of another.
+/// The minimum similarity, from 0 to 1, that a name must have to be suggested in place of another.
 const ALIKE: f64 = 0.6;
 
-/// Lists the first existing columns and the one that was probably intended, for a message about a
-/// missing column.
+/// Lists the first existing columns, and the column that the user probably meant, for a message
+/// about a missing column.
 pub(crate) fn known<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let quoted = |name: &str| format!("`{}`", shown(name));
     let listed: Vec<String> = names.clone().take(SHOWN).map(quoted).collect();

@@ -1,4 +1,4 @@
-//! Types that contain other types. The children of such types can be listed or replaced.
+//! Types that contain other types. The child types of nested types can be listed or replaced.
 
 use arrow_schema::{DataType, FieldRef, Fields, UnionFields};
 
@@ -18,8 +18,8 @@ pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// Returns the type with each child field replaced by the result of `change`. Run ends are kept,
-/// and types without children are returned unchanged.
+/// Returns the type with each child field replaced by the result of `change`. The types of run ends
+/// are kept, and types without children are returned unchanged.
 pub(crate) fn with_fields(
     data_type: &DataType,
     change: impl Fn(&FieldRef) -> FieldRef,

@@ -2,9 +2,9 @@
 //! stores.
 //!
 //! For example, a pandas categorical with up to 128 values has 8-bit indices. A result with rows
-//! from two such batches may have more distinct values than these indices can address. Dictionary
+//! from two such batches can have more distinct values than 8-bit indices can address. Dictionary
 //! indices are therefore widened when rows are pushed. The original index type is restored when
-//! results are emitted, in batches that are short enough (`stream/operator/mod.rs`).
+//! results are emitted, in batches that are short enough for it (`stream/operator/mod.rs`).
 
 use std::sync::Arc;
 
@@ -53,11 +53,12 @@ fn is_narrow(indices: &DataType) -> bool {
     matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
 }
 
-/// Widens the indices of columns whose dictionaries together have too many values for them. A
-/// single dictionary in the result then has room for the values of all chunks and inputs, as result
-/// writers require.
+/// Widens the indices of columns whose dictionaries together have more values than the indices can
+/// address. A single dictionary in the result then has room for the values of all chunks and
+/// inputs, as the code that builds results requires.
 ///
-/// `shared` lists input columns that become one result column, with one name per input.
+/// `shared` lists the input columns that together become one result column, with one name per
+/// input.
 pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>> {
     let mut wide = vec![Vec::new(); tables.len()];
     let has_narrow = |table: &Table, at: usize| {
@@ -106,8 +107,8 @@ fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
 }
 
-/// Returns the rows with the index types of `schema`, which is otherwise the same as theirs.
-/// Returns a schema error if an index type is too narrow for a dictionary.
+/// Returns the rows with the index types of `schema`. The schema of the rows must otherwise be the
+/// same as `schema`. Returns a schema error if an index type is too narrow for a dictionary.
 pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |(array, field): (&ArrayRef, &FieldRef)| {
         if array.data_type() == field.data_type() {

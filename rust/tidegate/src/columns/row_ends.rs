@@ -1,7 +1,7 @@
-//! Ends of intervals that differ from row to row, computed from columns of one side.
+//! Interval ends that differ from row to row, computed from columns of one side.
 //!
-//! An end limits the distance of right times from the left time. If an end is a duration or an
-//! integer, it is this distance itself. If an end is a time, it is the right time itself, and the
+//! An end limits the distance from the left time to right times. If an end is a duration or an
+//! integer, it is the distance itself. If an end is a time, it is a limit for right times, and the
 //! distance is that time minus the left time.
 
 use arrow_array::RecordBatch;
@@ -41,7 +41,7 @@ impl From<Bound> for End {
     }
 }
 
-/// The ends of a join's intervals, at least one of which is computed.
+/// The ends of a join's intervals. At least one of them is computed.
 #[derive(Clone, Debug)]
 pub(crate) struct RowEnds {
     /// `None` for no bound.
@@ -80,8 +80,8 @@ impl RowEnds {
         [&self.lower, &self.upper].into_iter().flatten()
     }
 
-    /// Returns the interval that contains the right times of all pairs, if the ends of their rows
-    /// are within `most` steps of the rows' times.
+    /// Returns the interval that contains the right times of all pairs, provided that the computed
+    /// ends are within `most` steps of their rows' times.
     pub(crate) fn within(&self, most: i64) -> Interval {
         let lower = self.lower.as_ref().map(|end| end.fixed().unwrap_or(-most));
         let upper = self.upper.as_ref().map(|end| end.fixed().unwrap_or(most));
@@ -96,8 +96,8 @@ impl RowEnds {
         (!ends.is_empty()).then_some(Width { ends, most })
     }
 
-    /// Returns the conditions that a pair is within the computed ends, given the names of the time
-    /// columns.
+    /// Returns the conditions for a pair to be within the computed ends, given the names of the
+    /// time columns.
     pub(crate) fn conditions<'a>(
         &'a self,
         times: (&'a str, &'a str),
@@ -119,7 +119,7 @@ impl RowEnds {
 }
 
 impl RowEnd {
-    /// Binds the end that the named argument specifies, for times in `unit`.
+    /// Binds the end that the named argument specifies. Times are in `unit`.
     pub(crate) fn bind(
         argument: &'static str,
         end: &End,
@@ -169,9 +169,9 @@ impl RowEnd {
         }
     }
 
-    /// Returns, for each row of one side's batch, the end of the interval of the other side's
-    /// matching times, or `None` if the row matches nothing. `ts` contains the times of the rows.
-    /// Only columns of the batch's side are read.
+    /// For each row of a batch, returns the end of the interval of times on the other side that
+    /// match the row. Returns `None` for a row that matches nothing. `ts` contains the times of the
+    /// rows. Only columns of the side to which the batch belongs are read.
     pub(crate) fn times(
         &self,
         side: Origin,
@@ -190,7 +190,8 @@ impl RowEnd {
         })
     }
 
-    /// Returns the distance from the left time if it is the same for all rows, or `None` otherwise.
+    /// Returns the distance from the left time, or `None` if the distance is not the same for all
+    /// rows.
     fn fixed(&self) -> Option<i64> {
         match &self.value {
             EndValue::Fixed(value, _) => Some(self.rule.distance(*value)),
@@ -199,7 +200,7 @@ impl RowEnd {
     }
 }
 
-/// The maximum distance from the time of a row to the ends that are computed from its columns.
+/// The maximum distance between the time of a row and the ends that are computed from its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Width {
     ends: Vec<RowEnd>,
@@ -226,7 +227,7 @@ impl Width {
     }
 }
 
-/// Describes the values that an end can have if times are in this unit.
+/// Describes the values that an end can have, given the unit of the times.
 fn expected(unit: Unit) -> &'static str {
     match unit {
         Unit::Integer => "an integer (a distance from the left time)",
@@ -235,7 +236,7 @@ fn expected(unit: Unit) -> &'static str {
 }
 
 /// Returns the number of nanoseconds in a unit of the values and in a step of the time columns (1
-/// for integers), and whether the values are times.
+/// for integers). Also returns whether the values are times.
 fn meaning(
     argument: &str,
     value: &RowValue,

@@ -24,8 +24,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Checks the batches: offsets must be in range and ascending, strings must be valid UTF-8, and
-    /// dictionary codes must be in range.
+    /// Checks that offsets are in range and ascending, that strings are valid UTF-8, and that
+    /// dictionary codes are in range.
     pub fn new(
         name: impl Into<Arc<str>>,
         schema: SchemaRef,
@@ -112,8 +112,8 @@ impl Table {
         self.batches.iter().map(|batch| batch.column(column).clone()).collect()
     }
 
-    /// Returns a column as a single array, if it is stored as one and its values have a fixed
-    /// width.
+    /// Returns a column as a single array, if it consists of a single array and its values have a
+    /// fixed width.
     pub(crate) fn whole(&self, column: usize) -> Option<ArrayRef> {
         let values = match self.schema.field(column).data_type() {
             DataType::Dictionary(_, values) => values,
@@ -131,7 +131,8 @@ impl Table {
         }
     }
 
-    /// Splits a row number into the batch that contains the row and the row's position there.
+    /// Converts a row number to the number of the batch that contains the row, and the row's
+    /// position in that batch.
     pub fn locate(&self, row: usize) -> (usize, usize) {
         let mut place = row;
         for (at, batch) in self.batches.iter().enumerate() {
@@ -144,7 +145,7 @@ impl Table {
     }
 }
 
-/// Returns false for fixed-width values, which are valid regardless of their bits.
+/// Returns false for fixed-width values, because any combination of bits is valid there.
 fn needs_validation(data_type: &DataType) -> bool {
     !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
 }
@@ -176,7 +177,7 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
 /// The columns of a schema by name, for many lookups.
 pub(crate) struct Names<'a> {
     schema: &'a Schema,
-    /// The position of each column; `None` for a duplicate name.
+    /// The position of each column. It is `None` for a name that several columns share.
     places: HashMap<&'a str, Option<usize>>,
 }
 

@@ -1,14 +1,14 @@
-//! Shows Arrow types by their Python names, for messages.
+//! Formats Arrow types under their Python names, for messages.
 
 use std::cmp::Reverse;
 use std::fmt::{Display, Formatter, Result};
 
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 
-/// Shows a type in the same way as `str()` of a `pyarrow.DataType`.
+/// Formats a type in the same way as `str()` of a `pyarrow.DataType`.
 ///
-/// A type does not specify whether the values of its dictionary are ordered, so the text says that
-/// they are not.
+/// A type does not specify whether its dictionary is ordered, so the text always calls it
+/// unordered.
 ///
 /// ```
 /// use arrow_schema::{DataType, TimeUnit};
@@ -99,7 +99,8 @@ impl Display for TypeName<'_> {
     }
 }
 
-/// Replaces arrow-rs's names for a type and its child types in a string with their Python names.
+/// In a string, replaces the names that arrow-rs uses for a type and its child types with their
+/// Python names.
 ///
 /// ```
 /// use arrow_schema::DataType;
@@ -171,7 +172,7 @@ fn map(f: &mut Formatter<'_>, entries: &Field, is_sorted: bool) -> Result {
     let DataType::Struct(fields) = entries.data_type() else {
         return write!(f, "map<{}>", FieldName(entries));
     };
-    // A name is shown only if it is not the usual one.
+    // A field's name is shown only if it differs from the default name.
     let of = |field: &Field, usual: &str| match field.name() {
         name if name == usual => TypeName(field.data_type()).to_string(),
         name => format!("{} ('{name}')", TypeName(field.data_type())),

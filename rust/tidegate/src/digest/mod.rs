@@ -1,4 +1,4 @@
-//! Digests of rows: two runs returned the same rows if their digests are equal.
+//! Digests of rows. Two runs returned the same rows if their digests are equal.
 //!
 //! A digest consists of 128 bits that depend only on the values. The digest does not depend on
 //! threads, batch boundaries, the layouts of equal values, the platform or the version of tidegate.
@@ -10,25 +10,24 @@
 //!
 //! # The definition
 //!
-//! The definition never changes, because a version that changed it would make old digests
-//! worthless.
+//! The definition never changes, because a change would make old digests worthless.
 //!
 //! 1. A column has a *kind* (`types.rs`): all types whose values can be equal as keys have the same
-//!    kind. The *header* is the text `tidegate digest 1`, then `;`, the length of its name in
-//!    bytes, `:`, the name, `=` and the kind of each column.
+//!    kind. The *header* is the text `tidegate digest 1` and an entry for each column: `;`, the
+//!    length of its name in bytes, `:`, the name, `=` and its kind.
 //! 2. A value is encoded as one byte, possibly followed by more (`rows.rs`): 0 for a null,
 //!    otherwise 1 or 2 and the value. A row consists of the values of the fixed-length columns in
 //!    order, followed by those of all other columns in order.
 //! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
 //! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, whereas they
-//!    would cancel out under XOR. The state in order is the polynomial of the words,
-//!    `(((w0 b) + w1) b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's
-//!    fingerprint).
+//!    would cancel out under XOR. The ordered state is the polynomial of the words, `(((w0 b) + w1)
+//!    b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's fingerprint).
 //! 5. A digest is the XXH3-128 of the header's XXH3-128, the number of rows and a state, all
 //!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
 //!
-//! The sum and the polynomial of the whole can be computed from those of its parts, so each thread
-//! processes some parts. For the same reason, the last added batch can be removed again.
+//! The sum and the polynomial of all rows can be computed from those of parts of the rows, so each
+//! thread processes some of the parts. For the same reason, the batch that was added last can be
+//! removed again.
 //!
 //! # Trade-offs
 //!
@@ -70,8 +69,8 @@ use self::polynomial::Polynomial;
 use self::rows::BatchRows;
 use crate::{Error, Result};
 
-/// The number of rows for which a thread computes words at a time; it is large enough that the cost
-/// of waking the thread is negligible.
+/// The number of rows for which a thread computes words at a time. It is large enough to make the
+/// cost of waking the thread negligible.
 const PART_ROWS: usize = 1 << 14;
 
 /// The number of bytes in a state.
@@ -116,14 +115,14 @@ impl Digest {
         self.of(self.state.polynomial.value(), 0)
     }
 
-    /// Returns the digest of the rows in any order. Duplicate rows count separately.
+    /// Returns the digest of the rows in any order. Duplicate rows are counted separately.
     pub fn unordered(&self) -> u128 {
         self.of(self.state.sum, 1)
     }
 
-    /// Returns the order-free state. The states of parts of the rows, added modulo 2^128, equal the
-    /// state of all rows. The state includes neither the columns' names and kinds nor the number of
-    /// rows.
+    /// Returns the order-free state. The sum of the states of all parts of the rows, modulo 2^128,
+    /// equals the state of all rows. The state includes neither the columns' names and kinds nor
+    /// the number of rows.
     pub fn sum(&self) -> u128 {
         self.state.sum
     }
@@ -136,14 +135,15 @@ impl Digest {
         xxh3_128(&bytes)
     }
 
-    /// Adds the rows of a batch. The columns must have the names in the schema, in the same order,
-    /// and types of the same kinds. If the call fails, no row has been added.
+    /// Adds the rows of a batch. The names of the columns and their order must be the same as in
+    /// the schema, and the types must be of the same kinds. If the call fails, no rows are added.
     pub fn add(&mut self, batch: &RecordBatch, driver: &Driver) -> Result<()> {
         self.state = self.state.then(self.state_of(batch, driver)?);
         Ok(())
     }
 
-    /// Adds the rows of another digest with the same columns, as if they had been added here.
+    /// Adds the rows of another digest with the same columns. The effect is the same as if those
+    /// rows had been added here.
     pub fn append(&mut self, later: &Digest) -> Result<()> {
         check(&self.columns, &later.columns)?;
         self.state = self.state.then(later.state);
@@ -176,7 +176,8 @@ impl Digest {
         bytes
     }
 
-    /// Returns this digest with a state from bytes, or `None` if the bytes are invalid.
+    /// Returns this digest with the state that the bytes represent, or `None` if the bytes are
+    /// invalid.
     pub(crate) fn with_state(mut self, bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATE_BYTES] = bytes.try_into().ok()?;
         let word =
@@ -201,7 +202,7 @@ impl State {
         }
     }
 
-    /// Returns the state of these rows followed by later ones.
+    /// Returns the state of these rows followed by other rows.
     fn then(self, later: State) -> State {
         State {
             rows: self.rows + later.rows,
@@ -210,7 +211,7 @@ impl State {
         }
     }
 
-    /// Returns the state without the last rows, given the state of those rows.
+    /// Returns the state of all rows except the last ones, given the state of those last rows.
     fn without(self, last: State) -> State {
         State {
             rows: self.rows - last.rows,

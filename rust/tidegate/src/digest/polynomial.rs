@@ -1,14 +1,14 @@
 //! Polynomials of words modulo the prime 2^127 - 1, as a fingerprint of their order: R. Karp and M.
 //! Rabin, "Efficient randomized pattern-matching algorithms", 1987.
 //!
-//! The words `w0 w1 ... wn` give `w0 b^n + w1 b^(n-1) + ... + wn`. The probability that two
-//! sequences of random words have the same value is their length divided by 2^127.
+//! The polynomial of the words `w0 w1 ... wn` is `w0 b^n + w1 b^(n-1) + ... + wn`. The probability
+//! that two sequences of random words have the same value is their length divided by 2^127.
 
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
 
-/// The point at which the polynomial is evaluated: the first digits of pi, so that it is not an
-/// arbitrary choice.
+/// The point at which the polynomial is evaluated. It consists of the first digits of pi, to show
+/// that it is not an arbitrary choice.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
 /// The value of the polynomial of some words, below the prime.
@@ -18,7 +18,7 @@ pub(super) struct Polynomial(u128);
 impl Polynomial {
     /// The polynomial of words.
     pub(super) fn of(words: &[u128]) -> Self {
-        // Process four words at a time. Only one multiplication of each step has to wait for the
+        // Process four words at a time. In each step, only one multiplication has to wait for the
         // previous step.
         const POWERS: [u128; 4] = [
             BASE,
@@ -38,13 +38,14 @@ impl Polynomial {
         Polynomial(rest.iter().fold(value, one))
     }
 
-    /// Returns the polynomial of these words followed by `words` further ones, whose polynomial is
+    /// Returns the polynomial of these words followed by `words` other ones, whose polynomial is
     /// `later`.
     pub(super) fn then(self, later: Polynomial, words: u64) -> Self {
         Polynomial(add(multiply(self.0, power(BASE, words.into())), later.0))
     }
 
-    /// Returns the polynomial without the last `words` words, whose polynomial is `last`.
+    /// Returns the polynomial of all words except the last `words` ones, whose polynomial is
+    /// `last`.
     pub(super) fn without(self, last: Polynomial, words: u64) -> Self {
         // This is the inverse, by Fermat's little theorem.
         let inverse = power(power(BASE, words.into()), PRIME - 2);
@@ -61,7 +62,7 @@ impl Polynomial {
     }
 }
 
-/// Returns a word modulo the prime, using the fact that 2^127 is congruent to 1.
+/// Returns a word modulo the prime. The calculation uses the fact that 2^127 is congruent to 1.
 const fn reduce(word: u128) -> u128 {
     let folded = (word & PRIME) + (word >> 127);
     if folded >= PRIME { folded - PRIME } else { folded }
@@ -78,12 +79,12 @@ const fn multiply(a: u128, b: u128) -> u128 {
     let (a_high, a_low) = (a >> 64, a & LOW);
     let (b_high, b_low) = (b >> 64, b & LOW);
     let low = a_low * b_low;
-    // Below 2^127 each, because the high halves are below 2^63.
+    // Each of these products is below 2^127, because the high halves are below 2^63.
     let middle = a_high * b_low + a_low * b_high;
     let high = a_high * b_high;
     let (low, carry) = low.overflowing_add(middle << 64);
     let high = high + (middle >> 64) + carry as u128;
-    // The product is high 2^128 + low, and 2^128 is 2.
+    // The product is high 2^128 + low, and 2^128 is congruent to 2.
     add(reduce(low), reduce(high << 1))
 }
 
@@ -105,7 +106,8 @@ mod tests {
 
     use super::*;
 
-    /// Computes the product by adding and doubling, which never exceeds 128 bits.
+    /// Computes the product by adding and doubling, so that intermediate results never exceed 128
+    /// bits.
     fn product(mut a: u128, mut b: u128) -> u128 {
         let mut sum = 0;
         while b > 0 {

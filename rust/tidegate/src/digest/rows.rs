@@ -16,7 +16,7 @@
 //! | union | 1, a byte that identifies the field, the field |
 //!
 //! Numbers are little-endian. A null is a single 0 byte, padded with zeros if all values of the
-//! kind have the same length. The value under a null is ignored.
+//! kind have the same length. The value in a null slot is ignored.
 
 use std::ops::Range;
 
@@ -32,8 +32,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::columns::keys::canonical;
 
-/// The number of rows that are encoded together, which is small enough for their bytes to stay in
-/// the L1 cache.
+/// The number of rows that are encoded together. It is small enough for their bytes to stay in the
+/// L1 cache.
 const BLOCK_ROWS: usize = 256;
 
 /// The rows of a batch.
@@ -61,7 +61,7 @@ impl<'a> BatchRows<'a> {
         BatchRows { fixed, width, others }
     }
 
-    /// Returns the words of some rows.
+    /// Returns the words of the rows in a range.
     pub(super) fn words(&self, rows: Range<usize>) -> Vec<u128> {
         let mut words = Vec::with_capacity(rows.len());
         let (mut block, mut row) = (vec![0; BLOCK_ROWS * self.width], Vec::new());
@@ -89,7 +89,7 @@ impl<'a> BatchRows<'a> {
     }
 }
 
-/// The places of a column's values in a block of rows.
+/// The bytes that hold a column's values in a block of rows.
 struct ValueSlots<'a> {
     block: &'a mut [u8],
     width: usize,
@@ -97,7 +97,7 @@ struct ValueSlots<'a> {
 }
 
 impl ValueSlots<'_> {
-    /// Returns the places of `W` bytes each in the rows, starting from the first row.
+    /// Returns the `W` bytes that hold the column's value in each row, starting from the first row.
     fn of<const W: usize>(&mut self) -> impl Iterator<Item = &mut [u8; W]> {
         let place = self.place;
         let rows = self.block.chunks_exact_mut(self.width);
@@ -107,13 +107,13 @@ impl ValueSlots<'_> {
 
 /// A column whose values can be written as bytes.
 trait DigestColumn: Send + Sync {
-    /// Returns the length of each value, if all values have the same length.
+    /// Returns the length that all values share, or `None` if their lengths differ.
     fn width(&self) -> Option<usize>;
 
-    /// Appends the value of a row.
+    /// Appends the value in the given row.
     fn append(&self, row: usize, to: &mut Vec<u8>);
 
-    /// Writes the values of rows, if all values have the same length.
+    /// Writes the values in a range of rows, if all values have the same length.
     fn fill(&self, rows: Range<usize>, to: &mut ValueSlots<'_>) {
         let (mut value, place) = (Vec::new(), to.place);
         for (row, to) in rows.zip(to.block.chunks_exact_mut(to.width)) {
@@ -251,12 +251,12 @@ fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     }
 }
 
-/// Encodes a value of eight bytes.
+/// Encodes a value that takes up eight bytes.
 fn whole(value: i64) -> [u8; 9] {
     marked(1, value.to_le_bytes())
 }
 
-/// Returns a value preceded by the byte that marks it as not null.
+/// Returns a value with a leading byte that marks it as not null.
 fn marked(mark: u8, value: [u8; 8]) -> [u8; 9] {
     let mut bytes = [mark; 9];
     bytes[1..].copy_from_slice(&value);
@@ -271,7 +271,7 @@ fn interval(months: i32, days: i32, nanoseconds: i64) -> [u8; 17] {
     bytes
 }
 
-/// Encodes a decimal with as few digits as possible, so that 1.50 equals 1.5.
+/// Encodes a decimal with as few digits as possible, so that 1.50 and 1.5 are equal.
 fn decimal(mut digits: i256, scale: i8) -> [u8; 35] {
     let mut scale = i16::from(scale);
     if digits == i256::ZERO {
@@ -359,8 +359,8 @@ fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &'a dyn Array,
     nanoseconds: i64,
 ) -> Box<dyn DigestColumn + 'a> {
-    // Times are times of day. A value that Arrow labels as a time of day but that is out of range
-    // still has a well-defined encoding.
+    // These types contain times of day. A value with such a type can be out of range, but still has
+    // a well-defined encoding.
     plain::<A, 9>(array, move |value| whole(value.into().wrapping_mul(nanoseconds)))
 }
 
@@ -481,7 +481,7 @@ fn keys<'a>(keys: &'a dyn Array) -> Box<dyn Fn(usize) -> Option<usize> + Send + 
     }
 }
 
-/// Lists of items; `bounds` returns the range of a row's items.
+/// Lists of items. `bounds` returns the range of a row's items.
 struct Items<'a, F> {
     array: &'a dyn Array,
     items: Box<dyn DigestColumn + 'a>,

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// The number of rows that enter an index together.
 const EPOCH_ROWS: usize = 1 << 16;
 
-/// The maximum number of pairs, since pair numbers have 32 bits.
+/// The maximum number of pairs. Pair numbers have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
 /// The rows of one side in merged order.
@@ -83,7 +83,8 @@ impl BandTables<'_> {
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }
 
-    /// Returns the values by which rows of a side are compared: first their bands, then their keys.
+    /// Returns the values by which rows of a side are compared. The values of band columns precede
+    /// those of keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];
         let of_bands =
@@ -126,8 +127,8 @@ impl BandTables<'_> {
         Ok(pairs)
     }
 
-    /// Begins the next epoch, and returns its last time; `done` contains the numbers of rows on
-    /// each side that have entered.
+    /// Begins the next epoch, and returns its last time. `done` contains the number of rows on each
+    /// side that have already entered.
     fn begin(
         &self,
         join: &mut AnyIndexJoin,

@@ -1,8 +1,8 @@
 //! The band join of two tables.
 //!
-//! By default, tables are sorted (`sort.rs`). If a window acts as one more column, and a sample
-//! shows that every column by itself leaves too many candidates per left row, rows are inserted
-//! into indexes in merged order instead (`index.rs`).
+//! By default, tables are sorted (`sort.rs`). In some joins, a window acts as one more column. If a
+//! sample then shows that every column by itself leaves too many candidates per left row, rows are
+//! inserted into indexes in merged order instead (`index.rs`).
 
 mod index;
 mod sort;
@@ -52,7 +52,7 @@ impl BandJoin {
         Ok(FoundPartners { plan: plan.join, key_method, partners: PartnerPlaces::Pairs(found, ts) })
     }
 
-    /// Finds pairs, up to a limit of `most` if there is one.
+    /// Finds the pairs. If `most` is set, there can be at most this many pairs.
     fn find(
         &self,
         plan: &BandPlan,
@@ -78,7 +78,8 @@ impl BandJoin {
         Ok(FoundPairs { key_method, candidates })
     }
 
-    /// Returns the maximum number of pairs in a result of pairs.
+    /// Returns the maximum number of pairs, if the result consists of pairs and their number is
+    /// limited.
     fn most_pairs(&self) -> Option<u64> {
         let JoinOptions { how, predicate, max_rows, .. } = &self.options;
         max_rows.filter(|_| how.pairs() && predicate.is_none())

@@ -57,8 +57,8 @@ impl WindowColumn {
 }
 
 impl BandTables<'_> {
-    /// Returns the matches and the checks that remain to be made, or `None` if a sample shows a
-    /// left row with more than `most` candidates.
+    /// Returns the matches and the remaining checks. Returns `None` if a sample shows more than
+    /// `most` candidates per left row.
     pub(super) fn sort(&self, most: f64) -> Result<Option<(Matches, Vec<Check>)>> {
         let BandTables { plan, left, right, keys, driver } = *self;
         let codes = plan
@@ -91,8 +91,7 @@ impl BandTables<'_> {
     }
 }
 
-/// Returns the keys of both sides and their number. If there are rows without a value, their keys
-/// match nothing.
+/// Returns the keys of both sides and their number. The keys of rows without a value match nothing.
 fn with_values(
     codes: &[(Codes, Codes)],
     keys: Option<BandKeys<'_>>,

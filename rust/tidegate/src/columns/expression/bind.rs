@@ -67,13 +67,14 @@ impl Predicate {
         Predicate { root, left: left_columns, right: right_columns, types, names, faults: None }
     }
 
-    /// Treats the condition as false for rows where it cannot be computed and records those
-    /// failures in `faults`.
+    /// For rows where the condition cannot be computed, treats it as false and records the failure
+    /// in `faults`.
     pub(crate) fn noting(self, faults: &Faults) -> Self {
         Predicate { faults: Some(faults.clone()), ..self }
     }
 
-    /// Adds a row's values to the error that it caused. Each column contains only this row.
+    /// Adds the values of a row to the error that the row caused. Each column contains only this
+    /// row.
     fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
         let value = |(name, column): (&String, &ArrayRef)| {
             let value = array_value_to_string(column, 0).unwrap_or_default();
@@ -143,8 +144,8 @@ impl Predicate {
         }
     }
 
-    /// Does the same as [`bind`](Self::bind) for an expression over the rows of a single table,
-    /// which is treated as the left one.
+    /// Like [`bind`](Self::bind), but binds an expression over the rows of a single table, which
+    /// counts as the left table.
     ///
     /// # Errors
     ///
@@ -162,8 +163,8 @@ impl Predicate {
         }
     }
 
-    /// Returns which of `rows` candidate pairs match. The arrays contain one value per pair, for
-    /// the columns that [`Predicate::columns`] returns, in that order. Null counts as false.
+    /// Returns which of the `rows` candidate pairs match. The arrays contain one value per pair,
+    /// for the columns that [`Predicate::columns`] returns, in that order. Null counts as false.
     ///
     /// # Errors
     ///
@@ -190,8 +191,8 @@ impl Predicate {
             )));
         }
         if rows == 0 {
-            // Do not report an error in constants either, because no row would be responsible for
-            // it.
+            // Errors in constants are not reported either, because no row would be responsible for
+            // them.
             return Ok(BooleanBuffer::new_unset(0));
         }
         match (self.evaluate_all(&columns, rows), &self.faults) {
@@ -217,7 +218,7 @@ pub(super) fn bind_value(
     Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
 }
 
-/// Binds the conditions that a time of the other side is within the interval's ends, followed by
+/// Binds the conditions that a time on the other side is within the interval's ends, and then
 /// another condition.
 pub(super) fn bind_with_ends(
     ends: &[EndCondition<'_>],
@@ -253,7 +254,7 @@ pub(super) fn bind_with_ends(
     Ok(Predicate::of_bound(root, binder))
 }
 
-/// Converts the times of a column to steps of a unit, in which they are known to fit.
+/// Converts the times of a column to steps of a unit in which they are known to fit.
 fn steps(time: TypedOperation, unit: Option<TimeUnit>) -> Result<TypedOperation> {
     let time = match (&time.data_type, unit) {
         (DataType::Timestamp(_, zone), Some(unit)) => {
@@ -278,7 +279,8 @@ struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Finds the columns that the expression reads, before any of them is assigned a slot.
+    /// Finds the columns that the expression reads. This step precedes the assignment of slots to
+    /// columns.
     fn collect(&mut self, expr: &Expr) -> Result<()> {
         match expr {
             Expr::Column(side, name) => {
@@ -389,8 +391,8 @@ impl Binder<'_> {
         }
     }
 
-    /// A function, `CASE` or `CAST`. Separate from [`bind`](Self::bind), whose stack frame exists
-    /// once for each level of an expression.
+    /// Binds a function, `CASE` or `CAST`. This code is separate from [`bind`](Self::bind), which
+    /// occupies one stack frame for each level of an expression.
     #[inline(never)]
     fn called(&self, expr: &Expr, text: String) -> Result<TypedOperation> {
         match expr {
@@ -537,7 +539,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds two operands; a literal takes a type that suits the other operand.
+    /// Binds two operands. A literal takes a type that suits the other operand.
     fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[TypedOperation; 2]> {
         let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
         Ok(match (left, right) {

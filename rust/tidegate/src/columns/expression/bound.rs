@@ -44,9 +44,10 @@ pub(super) enum Operation {
     Arithmetic(Arithmetic, Box<[TypedOperation; 2]>),
     /// A division in `float64`, and the effect of dividing by zero.
     Divide(Box<[TypedOperation; 2]>, ZeroDivisor),
-    /// The point at which a comparison becomes true or false; users cannot write this operation.
+    /// The point at which a comparison becomes true or false. Users cannot write this operation.
     Turn(Turn, Box<[TypedOperation; 2]>),
-    /// The end of an interval, computed from a time of this side as `int64` and a value.
+    /// The end of an interval, computed from a value and a time on this side. The time is an
+    /// `int64`.
     End(EndRule, Origin, Box<[TypedOperation; 2]>),
     Compare(Comparison, Box<[TypedOperation; 2]>),
     And(Box<[TypedOperation; 2]>),
@@ -56,7 +57,7 @@ pub(super) enum Operation {
     /// The value and its items.
     In(Box<TypedOperation>, Vec<TypedOperation>),
     Match(Box<TypedOperation>, Pattern),
-    /// Conditions with their values, and the value for all other rows.
+    /// The conditions with their values, and the value that is used if no condition holds.
     Case(Vec<(TypedOperation, TypedOperation)>, Box<TypedOperation>),
     Coalesce(Vec<TypedOperation>),
     Extract(TimePart, Box<TypedOperation>),
@@ -126,7 +127,7 @@ pub(super) fn boolean(text: String, operation: Operation) -> TypedOperation {
     TypedOperation { operation, data_type: DataType::Boolean, text, can_fail }
 }
 
-/// Converts the operand of a division to a float; durations are first converted to integers.
+/// Converts the operand of a division to a float. Durations are first converted to integers.
 pub(super) fn float(operand: TypedOperation) -> Result<TypedOperation> {
     match operand.data_type {
         DataType::Duration(_) => cast(cast(operand, &DataType::Int64)?, &DataType::Float64),
@@ -134,7 +135,7 @@ pub(super) fn float(operand: TypedOperation) -> Result<TypedOperation> {
     }
 }
 
-/// Converts an operand to another type; scalars are converted immediately.
+/// Converts an operand to another type. Scalars are converted immediately.
 pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperation> {
     let encoded = matches!(operand.data_type, DataType::RunEndEncoded(..));
     if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to)
@@ -145,7 +146,7 @@ pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperat
     if let Operation::Scalar(value) = &operand.operation {
         let are_times = is_time(&operand.data_type) && is_time(to);
         if are_times && exact(value, to).is_err() {
-            // The value does not fit the finer unit of the other times, so it is compared in its
+            // The value does not fit in the finer unit of the other times, so it is compared in its
             // own unit.
             let (data_type, text) = (to.clone(), operand.text.clone());
             let operation = Operation::Cast(Box::new(operand));
@@ -172,8 +173,8 @@ pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperat
             TypeName(to)
         )));
     }
-    // A finer unit of time or more decimal digits may not hold the value. Numbers and text always
-    // fit.
+    // The value may not fit if the unit of time is finer or there are more decimal digits. Numbers
+    // and text always fit.
     let can_fail =
         operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
     let text = operand.text.clone();

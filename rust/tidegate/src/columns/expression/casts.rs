@@ -32,7 +32,8 @@ pub(super) fn bind(operand: TypedOperation, to: CastType, text: String) -> Resul
     Ok(converted(operand, data_type, text))
 }
 
-/// Converts the operand to exactly this type, which kernels rely on. Some values may not fit.
+/// Converts the operand to exactly this type, because kernels rely on the exact type. Some values
+/// may not fit.
 pub(super) fn converted(
     operand: TypedOperation,
     data_type: DataType,

@@ -1,4 +1,4 @@
-//! Comparisons, which use Arrow's kernels except for floats. Arrow compares floats in IEEE 754's
+//! Comparisons. They use Arrow's kernels, except for floats. Arrow compares floats in IEEE 754's
 //! total order, so this module has its own kernels for them.
 
 use arrow_array::cast::AsArray;
@@ -129,8 +129,8 @@ fn pack2<T: Copy>(left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) -> Bool
     collect(left.len(), words, word(left_rest.len(), |i| holds(left_rest[i], right_rest[i])))
 }
 
-/// The loop has no branches, and a fixed length for whole chunks, so that the compiler can use
-/// vector instructions.
+/// The loop has no branches and processes whole chunks of fixed length, so that the compiler can
+/// use vector instructions.
 #[inline(always)]
 fn word(len: usize, bit: impl Fn(usize) -> bool) -> u64 {
     (0..len).fold(0, |word, i| word | u64::from(bit(i)) << i)

@@ -60,8 +60,8 @@ impl Expr {
         SubExpression { expr: self, parentheses: self.level() < level }
     }
 
-    /// Returns the operand of a minus sign. A number is put in parentheses because `-5` is a
-    /// literal itself.
+    /// Returns the operand of a minus sign. A number is put in parentheses because `-5` is itself a
+    /// literal.
     fn after_sign(&self) -> SubExpression<'_> {
         let number = matches!(self, Expr::Literal(Literal::Integer(_) | Literal::Float(_)));
         SubExpression { expr: self, parentheses: number || self.level() < Level::Atom }
@@ -80,8 +80,8 @@ impl Display for SubExpression<'_> {
 }
 
 impl Expr {
-    /// Writes the text of a function, `CASE` or `CAST`. Separate from `fmt`, whose stack frame
-    /// exists once for each level of an expression.
+    /// Writes the text of a function, `CASE` or `CAST`. This code is separate from `fmt`, which
+    /// occupies one stack frame for each level of an expression.
     #[inline(never)]
     fn fmt_called(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -300,7 +300,8 @@ fn timestamp(f: &mut Formatter<'_>, nanoseconds: i128, zoned: bool) -> fmt::Resu
     f.write_str(if zoned { "+00:00'" } else { "'" })
 }
 
-/// Writes a duration in the coarsest unit, at most seconds, that leaves no fraction.
+/// Writes a duration in the coarsest unit that leaves no fraction. Units coarser than seconds are
+/// not used.
 fn duration(f: &mut Formatter<'_>, nanoseconds: i128) -> fmt::Result {
     let units = [
         (SECOND, "seconds"),

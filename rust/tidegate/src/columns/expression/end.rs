@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::Origin;
 use crate::columns::cast::cast;
 
-/// Converts a value to an end of the interval in which right times match a left time.
+/// Converts a value to an end of the interval that contains the right times matching a left time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndRule {
     scale: Scale,
@@ -27,7 +27,7 @@ enum Scale {
     Divide(i64),
 }
 
-/// A number of steps, rounded down, and whether it is exact.
+/// A number of steps, rounded down, and whether the number is exact.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     floor: i128,
@@ -36,7 +36,7 @@ struct Steps {
 
 impl EndRule {
     /// Creates a rule for values in units of `value` nanoseconds and steps of `step` nanoseconds.
-    /// One of the two must be a multiple of the other. For integers both are 1.
+    /// One of these two units must be a multiple of the other. For integers both are 1.
     pub(crate) fn new(
         (value, step): (i64, i64),
         is_time: bool,
@@ -79,8 +79,8 @@ impl EndRule {
         }
     }
 
-    /// Returns the distance if it is the same for all rows. The distance is clamped to 64 bits,
-    /// because no two times are farther apart.
+    /// Returns the distance, given that it is the same for all rows. The distance is clamped to 64
+    /// bits, because no two times are farther apart.
     pub(crate) fn distance(&self, value: i128) -> i64 {
         let distance = self.rounded(self.steps(value));
         distance.clamp(i64::MIN.into(), i64::MAX.into()) as i64
@@ -95,14 +95,14 @@ impl EndRule {
         floor < -most || floor.saturating_add(i128::from(!is_whole)) > most
     }
 
-    /// Returns whether the other side's matching times start at the end, for a row of this side.
-    /// Otherwise, the matching times stop there.
+    /// Returns whether, for a row on this side, the matching times on the other side start at this
+    /// end. Otherwise, the matching times end there.
     pub(crate) fn is_start(&self, side: Origin) -> bool {
         self.is_lower != (side == Origin::Right)
     }
 
-    /// Returns the inclusive end of the other side's times that a row of this side matches, or
-    /// `None` if no 64-bit time matches.
+    /// Returns the inclusive end of the times on the other side that a row on this side matches.
+    /// Returns `None` if no 64-bit time matches.
     #[inline]
     pub(crate) fn time(&self, side: Origin, ts: i64, value: i128) -> Option<i64> {
         let mut steps = self.steps(value);
@@ -121,8 +121,8 @@ impl EndRule {
         i64::try_from(time).ok()
     }
 
-    /// Returns the ends for rows with these times and values, with nulls where a value is null or
-    /// no time matches.
+    /// Returns the ends for rows with these times and values. An end is null if the value is null
+    /// or no time matches.
     pub(super) fn times(
         &self,
         side: Origin,
@@ -159,7 +159,7 @@ pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, Arro
 mod tests {
     use super::*;
 
-    /// Returns whether a time of the other side is within the end, in nanoseconds.
+    /// Returns whether a time on the other side is within the end, in nanoseconds.
     fn is_within(
         (value_unit, step): (i64, i64),
         [is_time, is_lower, is_open]: [bool; 3],

@@ -1,4 +1,4 @@
-//! Runs a bound expression over a block of pairs with Arrow kernels: one pass per operation,
+//! Runs a bound expression over a block of pairs with Arrow kernels. Each operation is one pass,
 //! without intermediate work per row.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) enum BlockPairs<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
     /// The rows of `rows` that are still undecided after the left side of `and` or `or`, a
-    /// condition of `case` or a value of `coalesce`.
+    /// condition of `case`, or a value of `coalesce`.
     Some { rows: &'a BlockPairs<'a>, undecided: &'a FilterPredicate },
 }
 
@@ -70,7 +70,7 @@ impl Value {
     }
 
     /// A boolean for each pair. Expands a scalar, because the Boolean kernels do not accept
-    /// scalars; at one bit per pair, the cost is negligible.
+    /// scalars. At one bit per pair, the cost is negligible.
     fn booleans(&self, rows: usize) -> BooleanArray {
         match self {
             Value::Array(array) => array.as_boolean().clone(),
@@ -102,7 +102,7 @@ impl Datum for Value {
     }
 }
 
-/// `and` or `or`, either of which can be decided by the left value alone.
+/// `and` or `or`. The left value alone can decide either of them.
 #[derive(Clone, Copy)]
 enum Connective {
     And,
@@ -171,8 +171,8 @@ impl TypedOperation {
         }
     }
 
-    /// A function, or `CASE`. Separate from [`evaluate`](Self::evaluate), whose stack frame exists
-    /// once for each level of an expression.
+    /// Evaluates a function or `CASE`. This code is separate from [`evaluate`](Self::evaluate),
+    /// which occupies one stack frame for each level of an expression.
     #[inline(never)]
     fn evaluate_called(&self, rows: &BlockPairs) -> Result<Value> {
         match &self.operation {
@@ -282,8 +282,8 @@ fn compared(
     }
 }
 
-/// Returns the expression for a time or duration before any cast to another unit, and its number of
-/// nanoseconds per step.
+/// Returns the expression for a time or duration before any cast to another unit. Also returns the
+/// number of nanoseconds per step in its own unit.
 fn in_own_unit(bound: &TypedOperation) -> Option<(&TypedOperation, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,
@@ -298,7 +298,7 @@ fn in_own_unit(bound: &TypedOperation) -> Option<(&TypedOperation, i64)> {
     }
 }
 
-/// `left operator right`, in types that `operand_types` gave.
+/// `left operator right`, in types that `operand_types` returned.
 pub(super) fn arithmetic_kernel(
     operator: Arithmetic,
     left: &dyn Datum,
@@ -313,12 +313,12 @@ pub(super) fn arithmetic_kernel(
     }
 }
 
-/// Returns whether a non-null quotient results from a zero divisor.
+/// Returns whether any quotient is not null although its divisor is zero.
 fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     let divisors = divisor.array().as_primitive::<Float64Type>().values();
     match divisor {
         Value::Scalar(_) => divisors[0] == 0.0 && quotients.null_count() < quotients.len(),
-        // There may be any value under a null.
+        // A null slot can contain any value.
         Value::Array(_) => {
             divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i))
         }
@@ -348,7 +348,7 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 
 /// `left and right`, `left or right`. If the right side can fail, it is evaluated only on the pairs
 /// that the left side leaves undecided. A guard therefore prevents the error, and whether a pair
-/// causes an error does not depend on its block.
+/// causes an error does not depend on the block that contains it.
 fn connect(
     connective: Connective,
     operands: &[TypedOperation; 2],

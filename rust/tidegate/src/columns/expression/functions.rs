@@ -142,7 +142,7 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
             if scale <= kept {
                 return Ok(TypedOperation { text, ..converted_to(value, operand) });
             }
-            // This allows one more digit before the point, because 9.9 is rounded to 10.
+            // This allows one more digit before the decimal point, because 9.9 is rounded to 10.
             let whole = i16::from(precision) - i16::from(scale) + 1 + i16::from(kept);
             let digits = u8::try_from(whole.clamp(1, 38)).unwrap_or(38);
             (operand, DataType::Decimal128(digits, kept))
@@ -165,7 +165,8 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
     })
 }
 
-/// Converts a number to the type in which it is computed, which can represent it.
+/// Converts a number to the type that is used to compute with it. That type can represent the
+/// number.
 fn converted_to(value: TypedOperation, data_type: DataType) -> TypedOperation {
     let (text, can_fail) = (value.text.clone(), value.can_fail);
     TypedOperation { can_fail, ..converted(value, data_type, text) }
@@ -252,7 +253,7 @@ impl TextFunction {
         })
     }
 
-    /// Returns whether the function's kernel accepts a scalar together with an array.
+    /// Returns whether the function's kernel accepts a mix of scalars and arrays.
     pub(super) fn takes_scalars(self) -> bool {
         matches!(self, Self::StartsWith | Self::EndsWith | Self::Contains)
     }
@@ -317,9 +318,9 @@ impl Rounding {
         Ok(Arc::new(numbers.unary::<_, Float64Type>(|x| self.float(x))))
     }
 
-    /// Returns a number without its last digits.
+    /// Returns a number with its last digits removed.
     fn cut(self, x: i128, places: u32) -> i128 {
-        // A decimal has at most 38 digits, and so has its scale.
+        // A decimal has at most 38 digits, and its scale is at most 38.
         let step = 10_i128.pow(places.min(38));
         let (whole, rest) = (x.div_euclid(step), x.rem_euclid(step));
         let up = match self.to {
@@ -338,7 +339,7 @@ impl Rounding {
             Toward::Nearest => {
                 let factor = 10_f64.powi(i32::from(self.digits));
                 let rounded = (x * factor).round() / factor;
-                // Such large numbers have no digits after the point.
+                // Such large numbers have no digits after the decimal point.
                 if rounded.is_finite() { rounded } else { x }
             }
         }

@@ -3,15 +3,15 @@
 //!
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
-//! - In integers, parts and constants are collected. A number of the left row plus or minus a
-//!   number of the right row is compared with a constant. The comparison is exact if no pair
-//!   overflows in the form as written, which an [`Overflow`](super::overflow::Overflow) monitors.
+//! - In integers, parts and constants are collected. The sum or difference of one number from the
+//!   left row and one from the right row is compared with a constant. The comparison is exact if no
+//!   pair overflows in the original form. An [`Overflow`](super::overflow::Overflow) monitors this.
 //! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
 //!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
-//!   are those from some number on, or up to some number ([`Turn`]). A single sum or difference of
-//!   two parts remains.
-//! - If one side has a single part in floats, operations with parts of the other side are undone in
-//!   the same way, row by row. The single part is compared with the resulting number.
+//!   are all those at or above some bound, or all those at or below it ([`Turn`]). A single sum or
+//!   difference of two parts remains.
+//! - If one side has a single part in floats, operations with parts from the other side are undone
+//!   in the same way, row by row. The single part is compared with the resulting number.
 //!
 //! Everything else yields `None` and is evaluated pair by pair.
 
@@ -27,7 +27,7 @@ use super::bound::{Operation, TypedOperation, cast};
 use super::split::{Constant, Domain, Pushable, PushedComparison, column, domain, reads};
 use super::turn::Turn;
 
-/// Converts `first <order> second` for all orders, or returns `None` if a scan cannot test the
+/// Converts `first <order> second` for all given orders. Returns `None` if a scan cannot test the
 /// comparison.
 pub(super) fn compared(
     first: &TypedOperation,
@@ -51,7 +51,7 @@ pub(super) fn compared(
     Some(forms.found)
 }
 
-/// The comparisons found so far, from which forms are composed.
+/// The comparisons found so far, to which further forms are added.
 struct Forms {
     left_columns: usize,
     found: Pushable,
@@ -100,7 +100,7 @@ impl Forms {
         let (mut left, mut right): (Vec<Addend>, Vec<Addend>) =
             sum.parts.into_iter().partition(is_left);
         let (mut order, mut than) = (order, sum.constant.checked_neg()?);
-        // The first part of either side is written without a sign.
+        // The first part of each side is written without a sign.
         if left.first()?.factor < 0 {
             negate(&mut left)?;
             negate(&mut right)?;
@@ -288,7 +288,7 @@ impl Forms {
         }
     }
 
-    /// Returns the number of parts on each side.
+    /// Returns how many parts each side has.
     fn parts(&self, bound: &TypedOperation) -> (usize, usize) {
         match reads(bound, self.left_columns) {
             (true, true) => bound
@@ -300,7 +300,8 @@ impl Forms {
         }
     }
 
-    /// Converts `form <order> than` in floats if `form` has the only part of a side.
+    /// Converts `form <order> than` in floats if `form` contains the only part that reads one of
+    /// the sides.
     fn turn(
         &mut self,
         form: &TypedOperation,
@@ -368,7 +369,8 @@ fn negated(bound: TypedOperation) -> TypedOperation {
     }
 }
 
-/// An expression over one side, which is computed once per row, and its factor.
+/// An expression over one side, which is computed once per row, and the factor by which it is
+/// multiplied.
 #[derive(Clone)]
 struct Addend {
     bound: TypedOperation,

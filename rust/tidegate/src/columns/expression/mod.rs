@@ -18,40 +18,40 @@
 //!
 //! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
 //! - Comparisons convert without loss: integers of any width and sign compare exactly (`int64` with
-//!   `uint64` as `decimal128`), as do decimals with decimals and integers. Any other combination
-//!   with a float compares as `float64`. Strings are compared by their bytes, in any layout, and so
-//!   are binary values. Times are compared in the finer unit, and a date counts as its midnight.
-//!   Times with a time zone cannot be compared with times without one. All other comparisons are
-//!   schema errors.
+//!   `uint64` as `decimal128`), and so do decimals with decimals or integers. A float and any other
+//!   number are compared as `float64`. Strings and binary values are compared by their bytes,
+//!   regardless of their layout. Times are compared in the finer unit, and a date is treated as its
+//!   midnight. Times with a time zone cannot be compared with times without one. All other
+//!   comparisons are schema errors.
 //! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is not equal to, less than or
 //!   greater than any value, including itself (so `NaN != NaN` is true), and `-0.0 = 0.0`.
 //! - Arithmetic uses `int64`, or `float64` if one side is a float. With decimals or `uint64` it is
 //!   exact, in `decimal128` or `decimal256`. `/` is always a true division in `float64`, and `%`
 //!   has the sign of the dividend. Subtracting two times yields a duration, and adding a duration
-//!   to a time or subtracting it yields a time. A duration times an integer is a duration, and the
-//!   ratio of two durations is a float.
+//!   to a time or subtracting it yields a time. A duration times an integer is a duration, and a
+//!   duration divided by a duration is a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and are case-sensitive; `ILIKE` is not. A
 //!   backslash in a `LIKE` pattern has no special meaning.
 //! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of their values are
 //!   converted to the type in which they would be compared. `CAST` is exact: a value that the type
-//!   cannot represent is a data error. The exception is decimal digits, which a cast to an integer
-//!   truncates and a cast to a decimal rounds.
-//! - `substr` counts characters from 1; positions before the first character are empty. `round`
+//!   cannot represent is a data error. Decimal digits are the exception: a cast to an integer
+//!   truncates them, and a cast to a decimal rounds them.
+//! - `substr` counts characters from 1. Positions before the first character are empty. `round`
 //!   rounds half away from zero. `floor`, `ceil` and `round` return a decimal for a decimal, and a
 //!   float for a float.
 //! - Overflow is a data error that names the expression, and so is division by zero if either
 //!   operand is an integer or a decimal. Floats follow IEEE 754. `and` and `or` evaluate their
-//!   right side only where the left side has not decided the result, so
-//!   `right.size != 0 and left.amount / right.size > 2` is safe.
+//!   right side only if the left side has not decided the result, so `right.size != 0 and
+//!   left.amount / right.size > 2` is safe.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `sql.rs`, `display.rs` | from text and to text |
-//! | `bind.rs`, `bound.rs`, `types.rs` | with the types of two schemas |
+//! | `sql.rs`, `display.rs` | conversion from text and to text |
+//! | `bind.rs`, `bound.rs`, `types.rs` | expressions with the types of two schemas |
 //! | `functions.rs`, `casts.rs` | functions, `CASE` and `CAST`: their types and values |
-//! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
+//! | `evaluate.rs`, `compare.rs`, `pattern.rs` | the values of expressions |
 //! | `value.rs`, `end.rs` | the value of an expression over the rows of one table; ends of intervals |
 //! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
 //! | `overflow.rs` | whether these comparisons may overflow for a pair |
@@ -125,7 +125,7 @@ pub enum Expr {
         /// The largest value that matches.
         high: Box<Expr>,
     },
-    /// `value IN (items)`: true if the value is equal to one of the items. The work grows with the
+    /// `value IN (items)`: true if the value is equal to one of the items. The cost grows with the
     /// number of items.
     In {
         /// The value that is compared.
@@ -133,7 +133,7 @@ pub enum Expr {
         /// At least one item.
         items: Vec<Expr>,
     },
-    /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, of text.
+    /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, where `value` is a string.
     Match {
         /// The text that is matched.
         value: Box<Expr>,
@@ -147,7 +147,7 @@ pub enum Expr {
         /// One or more conditions with their values. The first condition that holds determines the
         /// result.
         branches: Vec<(Expr, Expr)>,
-        /// The value if no condition holds; null if omitted.
+        /// The value if no condition holds. It is null if omitted.
         otherwise: Option<Box<Expr>>,
     },
     /// `CAST(value AS type)`.
@@ -222,14 +222,15 @@ pub enum Literal {
     Binary(Vec<u8>),
     /// `DATE '2024-01-31'`, in days since 1970-01-01.
     Date(i32),
-    /// `TIMESTAMP '2024-01-31 12:00:00'`; with an offset such as `+00:00`, it is an instant.
+    /// `TIMESTAMP '2024-01-31 12:00:00'`. With an offset such as `+00:00`, it is an instant.
     Timestamp {
         /// Nanoseconds since 1970-01-01 00:00:00, in UTC if `zoned` is true.
         nanoseconds: i128,
         /// True if the literal was written with an offset.
         zoned: bool,
     },
-    /// `INTERVAL '5 seconds'`, with a fixed length: units up to weeks, but not months or years.
+    /// `INTERVAL '5 seconds'`. Its length is fixed, so its units can be weeks or shorter, but not
+    /// months or years.
     Duration {
         /// The length.
         nanoseconds: i128,
@@ -244,8 +245,8 @@ pub enum Language {
     Like,
     /// `ILIKE`: like `LIKE`, but case-insensitive.
     ILike,
-    /// `REGEXP`: a regular expression, in the syntax of the `regex` crate, that can match anywhere
-    /// in the string.
+    /// `REGEXP`: a regular expression in the syntax of the `regex` crate. It can match anywhere in
+    /// the string.
     Regexp,
 }
 

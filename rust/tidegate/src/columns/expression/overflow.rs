@@ -1,9 +1,9 @@
 //! Monitors integer expressions that may overflow for some pair.
 //!
-//! A comparison that was split is not computed in the form in which it was written. If a pair
-//! overflows in the original form, this is an error that only evaluating the pair reveals. Whether
-//! a pair can overflow is determined from the smallest and largest numbers on each side, which need
-//! not occur in the same pair.
+//! A comparison that was split is not computed in its original form. A pair that overflows in the
+//! original form must cause an error, which only evaluating the pair reveals. The smallest and
+//! largest numbers on each side show whether any pair can overflow. These numbers need not occur in
+//! the same pair.
 
 use arrow_arith::aggregate::{max, min};
 use arrow_array::ArrayRef;
@@ -21,14 +21,14 @@ use crate::columns::cast::cast;
 /// The smallest and largest numbers.
 type NumberRange = (i64, i64);
 
-/// An integer expression over both sides, with the ranges of its parts: its maximal subexpressions
-/// over one side.
+/// An integer expression over both sides, and the ranges of its parts. The parts are its maximal
+/// subexpressions over one side.
 #[derive(Clone, Debug)]
 pub(super) struct Overflow {
     form: TypedOperation,
     left_columns: usize,
-    /// The parts in the order in which they are written; the range is `None` if no row has had a
-    /// number.
+    /// The parts in the order in which they are written. The range is `None` as long as no row has
+    /// contained a number.
     parts: Vec<(TypedOperation, Option<NumberRange>)>,
 }
 
@@ -39,8 +39,8 @@ impl Overflow {
         Overflow { form, left_columns, parts }
     }
 
-    /// Adds rows, given the values of a part of one side. Returns whether any pair of the rows so
-    /// far may overflow, or `None` if a value is unavailable.
+    /// Adds rows. `values` returns the values of a part for these rows. Returns whether any pair of
+    /// the rows added so far may overflow, or `None` if a value is unavailable.
     pub(super) fn add(
         &mut self,
         values: impl Fn(&TypedOperation, Side) -> Option<ArrayRef>,
@@ -106,7 +106,7 @@ impl Overflow {
     }
 }
 
-/// Some pair may overflow.
+/// At least one pair may overflow.
 struct MayOverflow;
 
 fn is_part(bound: &TypedOperation, left_columns: usize) -> bool {

@@ -1,4 +1,4 @@
-//! `LIKE`, `ILIKE` and `REGEXP`: text against a pattern.
+//! `LIKE`, `ILIKE` and `REGEXP`, which match strings against a pattern.
 
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
 //! Separates a predicate into comparisons that are pushed down into the operators' scan, and a
 //! residual predicate.
 //!
-//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or
-//! `abs(left.x - right.x) <= 5` relates a number of the left row to one of the right row. Each
-//! number is a column, or an expression over one side, which is computed once per row instead of
-//! once per pair. Linear forms over both sides are first split into such numbers (`linear.rs`). A
-//! pushed conjunct yields the same value as the evaluator, including rounding.
+//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
+//! 5` compares a number from the left row with one from the right row. Each number is a column, or
+//! an expression over one side, which is computed once per row instead of once per pair. Linear
+//! forms over both sides are first split into such numbers (`linear.rs`). A pushed conjunct yields
+//! the same value as the evaluator, including rounding.
 //!
-//! The order of evaluation does not observably change. No conjunct is moved before one that can
-//! fail, because the latter would then fail for fewer pairs.
+//! The order of evaluation does not change observably. No conjunct is moved ahead of one that can
+//! fail, because the latter would then be evaluated for fewer pairs.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
@@ -38,11 +38,11 @@ struct Conjunct {
 pub(super) struct Pushable {
     pub(super) pushed: Vec<PushedComparison>,
     /// Integer expressions over both sides. The comparisons do not compute these expressions as
-    /// written, so overflow is monitored.
+    /// they are written, so overflow is monitored.
     pub(super) watched: Vec<TypedOperation>,
 }
 
-/// A comparison between one number of each side, which is pushed down into a scan.
+/// A comparison of one number from each side, which is pushed down into a scan.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
     pub(super) left: TypedOperation,
@@ -64,7 +64,7 @@ pub(super) enum Domain {
     Float,
 }
 
-/// Tests a predicate: a scan makes the pushed comparisons, and the residual predicate is evaluated
+/// Tests a predicate. A scan tests the pushed comparisons, and the residual predicate is evaluated
 /// on the remaining pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
@@ -83,11 +83,13 @@ impl Scan {
         self.pushed.iter().map(|one| term(one).expect("a term without rows")).collect()
     }
 
-    /// Returns the numbers of rows, for each pushed comparison. Returns `None` if the whole
-    /// predicate has to be evaluated on each pair. There are three such cases. Computing a number
-    /// fails, even though its row may be in no pair; a pair of rows from this or an earlier call
-    /// may overflow; or a number is missing and the residual predicate can fail. A comparison with
-    /// null is null, and `and` then still evaluates the residual predicate.
+    /// Returns the numbers that each pushed comparison compares, with one number per row. Returns
+    /// `None` if the whole predicate has to be evaluated on each pair. There are three such cases:
+    ///
+    /// - A number cannot be computed. Its row might not be in any pair.
+    /// - A pair of rows from this call or an earlier one may overflow.
+    /// - A number is missing and the residual predicate can fail. A comparison with null yields
+    ///   null, and `and` then still evaluates the residual predicate.
     pub(crate) fn numbers(
         &mut self,
         left: &SideColumns,
@@ -108,7 +110,7 @@ impl Scan {
         (!has_missing || !residual_can_fail).then_some(all)
     }
 
-    /// Returns the names of the compared numbers of right rows, as shown to users.
+    /// Returns the names, as shown to users, of the numbers that are compared in right rows.
     pub(crate) fn of_right(&self) -> Vec<&str> {
         let mut texts: Vec<&str> = Vec::new();
         for PushedComparison { right, .. } in &self.pushed {
@@ -131,7 +133,8 @@ impl Predicate {
         self.scan_of(|_| true)
     }
 
-    /// Like [`scan`](Self::scan), but pushes only some of the conjuncts that a scan can test.
+    /// Like [`scan`](Self::scan), but pushes only some of the conjuncts that a scan is able to
+    /// test.
     fn scan_of(&self, is_pushed: impl Fn(&Pushable) -> bool) -> Scan {
         let mut pushed: Vec<PushedComparison> = Vec::new();
         let mut watched: Vec<TypedOperation> = Vec::new();
@@ -231,7 +234,7 @@ impl Predicate {
 /// The columns of one side that [`Predicate::columns`] returns.
 #[derive(Debug)]
 pub(crate) struct SideColumns {
-    /// The columns, each as a single array if this is possible.
+    /// The columns, each as a single array if possible.
     pub(crate) arrays: Vec<Option<ArrayRef>>,
     pub(crate) rows: usize,
 }
@@ -249,7 +252,7 @@ impl ColumnsOfSides<'_> {
         if reads_any(bound, &|slot| columns[slot].is_none()) {
             return None;
         }
-        // Columns that are not read need neither their values nor their type.
+        // For columns that are not read, neither the values nor the types matter.
         let columns = columns.into_iter().cloned();
         let columns: Vec<ArrayRef> = columns.map(|array| array.unwrap_or_else(nothing)).collect();
         let len = match side {
@@ -408,7 +411,7 @@ fn sums(
     Some(Pushable { pushed, watched: Vec::new() })
 }
 
-/// A finite constant in both types; it is exact in the domain of the comparison.
+/// A finite constant, as an integer and as a float. The form that the comparison uses is exact.
 #[derive(Clone, Copy)]
 pub(super) struct Constant {
     pub(super) whole: i64,
@@ -431,7 +434,7 @@ impl Constant {
             Domain::Whole => {
                 let whole =
                     cast(&value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
-                // Its negative must exist.
+                // The negated number must also fit.
                 (whole > i64::MIN).then_some(Constant { whole, float: whole as f64 })
             }
             Domain::Float => {
@@ -447,7 +450,7 @@ impl Constant {
     }
 }
 
-/// Returns a number, and the constant that is added to it.
+/// Splits an expression into a number and the constant that is added to the number.
 fn sum(bound: &TypedOperation, domain: Domain) -> Option<(&TypedOperation, Constant)> {
     let inner = match &bound.operation {
         // A cast to another time unit is not a widening.
@@ -474,8 +477,8 @@ fn sum(bound: &TypedOperation, domain: Domain) -> Option<(&TypedOperation, Const
     Some((column(bound, domain)?, Constant::ZERO))
 }
 
-/// Returns the expression from which a number is read. The cast to the comparison's type is omitted
-/// because it preserves the order.
+/// Returns the expression from which a number is read. The cast to the comparison's type is
+/// omitted, because it does not change the order.
 pub(super) fn column(bound: &TypedOperation, domain: Domain) -> Option<&TypedOperation> {
     let found = number_type(&bound.data_type)?;
     match &bound.operation {

@@ -28,18 +28,17 @@ use crate::{Error, Result, shown};
 /// level takes stack space.
 const MAX_OPERATORS: usize = 200;
 
-/// The maximum length to which a message quotes a `where`, so that users can find the position of
-/// the error.
+/// Messages quote a `where` up to this length, so that users can find the position of the error.
 const SHOWN: usize = 2000;
 
 /// The maximum nesting depth of parentheses, calls and prefixes, as counted by the parser.
 const MAX_NESTING: usize = 120;
 
-/// The maximum stack space per token; the parser is compiled without optimization. Threads have
+/// The maximum stack space per token, if the parser is compiled without optimization. Threads have
 /// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
 
-/// The maximum stack space that the deepest condition takes.
+/// The maximum stack space that the deepest condition uses.
 const MOST_STACK: usize = 16 << 20;
 
 /// Parses a predicate over `left` and `right` columns.
@@ -54,7 +53,7 @@ const MOST_STACK: usize = 16 << 20;
 ///
 /// # Errors
 ///
-/// Returns an argument error that names the part that is invalid or not supported.
+/// Returns an argument error that names the invalid or unsupported part.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
         Origin::Row => {
@@ -66,7 +65,7 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
 }
 
 /// Parses a predicate over the columns of one table, which are written as `price`, `row.price` or,
-/// with any other characters, `"odd name"`. In all other respects, it is like [`parse_sql`].
+/// with any other characters, `"odd name"`. Otherwise, this function behaves like [`parse_sql`].
 ///
 /// # Errors
 ///
@@ -156,8 +155,8 @@ impl Dialect for Where {
     }
 }
 
-/// Returns the tokens, without spaces and comments. A word next to a point is always a name, even
-/// if it is a keyword: `left.case` and `right.date` are columns.
+/// Returns the tokens, without spaces and comments. A word next to a dot is always a name, even if
+/// it is a keyword: `left.case` and `right.date` are columns.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     let tokens =
         Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
@@ -254,8 +253,8 @@ fn unsupported(tree: &ast::Expr) -> String {
     )
 }
 
-/// A function, `CASE` or `CAST`. Separate from [`expression`], whose stack frame exists once for
-/// each level of the tree.
+/// Converts a function, `CASE` or `CAST`. This code is separate from [`expression`], which occupies
+/// one stack frame for each level of the tree.
 #[inline(never)]
 fn called(tree: ast::Expr) -> Result<Expr, String> {
     match tree {
@@ -565,7 +564,7 @@ fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
 }
 
 fn date(text: &str) -> Option<Literal> {
-    // The parser also accepts a time, which it would drop.
+    // The parser also accepts a time of day, which would be dropped here.
     let days = Date32Type::parse(text)?;
     (text.len() == "2024-01-31".len()).then_some(Literal::Date(days))
 }

@@ -1,4 +1,5 @@
-//! Undoes operations in floats: finds the number at which a comparison of their result turns.
+//! Undoes operations in floats by finding the number at which a comparison of their result becomes
+//! true or false.
 
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use super::Arithmetic;
 
 /// Represents `x + by <order> than`, or the same with another operation, as a comparison of `x`.
 ///
-/// Rounding is monotone. The numbers that satisfy the comparison are therefore those from some
-/// number on, or up to some number. This number is found by a search that uses the operation
-/// itself.
+/// Rounding is monotone. The numbers that satisfy the comparison are therefore all those at or
+/// above some bound, or all those at or below it. A search that uses the operation itself finds
+/// this bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) operator: Arithmetic,
@@ -25,8 +26,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Returns the comparison of `x` with a constant, or `None` if there is none, or if it holds
-    /// for all numbers or for none.
+    /// Returns the comparison of `x` with a constant. Returns `None` if there is no such
+    /// comparison, or if it holds for all numbers or for no number.
     pub(super) fn of_constant(self, by: f64, than: f64) -> Option<(Order, f64)> {
         self.order_found(Some(by))?;
         Order::turn_of_float(self.near(by, than), |x| self.holds(x, by, than))
@@ -51,9 +52,9 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// Returns an error if the numbers that satisfy the comparison are not all those from some
-    /// number on, or up to some number, as the order specifies. This error occurs if the comparison
-    /// holds for an infinity but not for NaN, which infinities can produce.
+    /// Returns an error if the numbers that satisfy the comparison do not form a range with the
+    /// single bound that the order requires. This error occurs if the comparison holds for an
+    /// infinity but not for NaN, which operations on infinities can produce.
     pub(super) fn found(self, by: &ArrayRef, than: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let (by, than) = (by.as_primitive::<Float64Type>(), than.as_primitive::<Float64Type>());
         let found: Float64Array = try_binary(by, than, |by, than| self.found_in_row(by, than))?;
@@ -88,7 +89,7 @@ impl Turn {
         self.order.holds(self.computed(x, by), than)
     }
 
-    /// Returns a number near the point at which the comparison turns.
+    /// Returns a number near the point at which the comparison becomes true or false.
     fn near(self, by: f64, than: f64) -> f64 {
         match (self.operator, self.is_second) {
             (Arithmetic::Subtract, true) => by - than,

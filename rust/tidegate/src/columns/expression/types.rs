@@ -1,4 +1,4 @@
-//! The typing rules: the types in which two values are compared and in which they are computed.
+//! The typing rules, which determine the types in which values are compared and computed.
 
 use arrow_schema::DataType::{
     self, Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128,
@@ -17,7 +17,8 @@ const UTC: &str = "+00:00";
 /// A decimal type that can hold every `uint64`.
 const UINT64_DECIMAL: DataType = Decimal128(20, 0);
 
-/// Returns the type of the values or, for a dictionary, of the values that it encodes.
+/// Returns the type of the values. For a dictionary, this is the type of the values that it
+/// encodes.
 pub(super) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -151,7 +152,8 @@ fn decimal_type(precision: i16, scale: i16) -> Option<DataType> {
     }
 }
 
-/// Returns the unit of an instant, and whether it has a time zone. A date counts as its midnight.
+/// Returns the unit of an instant, and whether it has a time zone. A date is treated as its
+/// midnight.
 fn instant(data_type: &DataType) -> Option<(TimeUnit, bool)> {
     match data_type {
         Date32 => Some((TimeUnit::Second, false)),
@@ -172,8 +174,8 @@ fn time_type(unit: TimeUnit) -> DataType {
     }
 }
 
-/// Returns the reason why two similar types are incompatible, or an empty string if the types show
-/// it.
+/// Returns the reason that two similar types are incompatible, or an empty string if the types
+/// themselves show it.
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
         (Some((_, left)), Some((_, right))) if left != right => {
@@ -185,8 +187,8 @@ pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     }
 }
 
-/// Returns the types to which arithmetic converts its two operands, or `None` if they do not
-/// support this operation.
+/// Returns the types to which arithmetic converts its two operands. Returns `None` if the operands
+/// do not support the operation.
 pub(super) fn operand_types(
     operator: Arithmetic,
     left: &DataType,
@@ -250,7 +252,7 @@ pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns the type of a literal on its own.
+/// Returns the type of a literal without regard to other values.
 pub(super) fn literal_type(literal: &Literal) -> DataType {
     match literal {
         Literal::Null => Null,
@@ -274,8 +276,8 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
     }
 }
 
-/// Returns the type of a literal next to a value of another type. This is the other value's type if
-/// it can hold the literal exactly, which avoids casting the column.
+/// Returns the type of a literal that is combined with a value of another type. This is the type of
+/// that value if it can hold the literal exactly, so that the column does not have to be cast.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {

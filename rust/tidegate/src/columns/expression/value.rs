@@ -1,5 +1,5 @@
-//! Expressions that compute a value from the rows of one table, and conditions on the times of
-//! pairs that depend on such values.
+//! Expressions that compute a value from the rows of one table, and conditions on times that depend
+//! on such values.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
@@ -91,19 +91,19 @@ impl RowValue {
     }
 }
 
-/// The condition that the time of the other side's row is within an end computed from columns of
-/// one side.
+/// The condition that a time on the other side is within an end that is computed from columns on
+/// this side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndCondition<'a> {
     /// The argument in which the end was passed.
     pub(crate) argument: &'static str,
     pub(crate) rule: EndRule,
-    /// The side from whose columns the end is computed.
+    /// The side whose columns the end is computed from.
     pub(crate) side: Origin,
     pub(crate) expr: &'a Expr,
     /// The time columns of the left and the right side.
     pub(crate) times: (&'a str, &'a str),
-    /// The unit of a step; `None` for integers and days.
+    /// The unit of a step. `None` for integers and days.
     pub(crate) unit: Option<TimeUnit>,
 }
 
@@ -120,8 +120,8 @@ impl EndCondition<'_> {
 }
 
 impl Predicate {
-    /// Binds the conditions for one or more ends, followed by a condition that is evaluated where
-    /// they hold. Times must fit in 64 bits in the unit of a step.
+    /// Binds the conditions for one or more ends, followed by another condition. That condition is
+    /// evaluated only for pairs within the ends. Times must fit in 64 bits in the unit of a step.
     pub(crate) fn bind_with_ends(
         ends: &[EndCondition<'_>],
         condition: Option<&Expr>,

@@ -1,4 +1,4 @@
-//! Keys that are byte strings: string columns are used unchanged, and all other columns are
+//! Keys that are byte strings. String columns are used unchanged, and all other columns are
 //! encoded.
 
 use std::ops::Range;
@@ -73,8 +73,8 @@ impl KeyColumns for ByteColumn {
     }
 }
 
-/// Writes the numbers of the keys of a dictionary-encoded array. Each value is numbered once, when
-/// it first occurs in a row.
+/// Writes the key numbers for a dictionary-encoded array. Each value is numbered once, when it
+/// first occurs in a row.
 fn number_codes(
     dictionary: &dyn AnyDictionaryArray,
     mut number_of: impl FnMut(&[u8]) -> u32,
@@ -146,7 +146,7 @@ pub(crate) struct RowColumns<'a> {
     table: &'a Table,
     columns: Vec<(usize, &'a DataType)>,
     chunks: ColumnChunks,
-    /// True if a row with a null has a key.
+    /// True if rows that contain a null have keys.
     nulls_are_values: bool,
 }
 
@@ -160,7 +160,7 @@ impl<'a> RowColumns<'a> {
         }
     }
 
-    /// Returns the same rows, but with keys for rows that contain nulls.
+    /// Returns the same rows, but rows that contain nulls also get keys.
     pub(super) fn with_nulls(self) -> Self {
         RowColumns { nulls_are_values: true, ..self }
     }
@@ -193,7 +193,8 @@ impl KeyColumns for RowColumns<'_> {
     }
 
     fn for_each(&self, rows: Range<usize>, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
-        /// The number of rows encoded at a time, chosen so that their bytes stay in a cache.
+        /// The number of rows encoded at a time. It is small enough for their bytes to stay in a
+        /// cache.
         const ENCODED: usize = 1 << 12;
         let fields =
             self.columns.iter().map(|(_, common)| SortField::new(Self::encoded_type(common)));

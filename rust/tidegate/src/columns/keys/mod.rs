@@ -2,14 +2,14 @@
 //! layouts.
 //!
 //! The keys of the right side are numbered in parts by several threads, and the keys of the left
-//! side are looked up. A key that contains a null, or a left key that no right row has, gets
-//! [`NO_KEY`](tidegate_operators::rows::NO_KEY).
+//! side are looked up. A key gets [`NO_KEY`](tidegate_operators::rows::NO_KEY) if it contains a
+//! null, or if it is a left key that does not occur on the right.
 //!
 //! There are three methods, depending on the type of the key:
 //!
-//! - *direct*: for a single column of 64-bit integers whose values span little more than the number
-//!   of rows. Each number is the key's distance from the smallest key.
-//! - *integers*: a hash table of integers, for any other such column.
+//! - *direct*: for a single column of 64-bit integers whose range of values is little larger than
+//!   the number of rows. Each number is the key's distance from the smallest key.
+//! - *integers*: a hash table of integers, for any other single column of 64-bit integers.
 //! - *bytes*: a hash table of byte strings. Strings and binary values are used unchanged; other
 //!   types and multiple columns are encoded by `arrow-row`, in which equal keys have equal bytes.
 //!
@@ -17,7 +17,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `types.rs` | the types of keys that can be equal |
+//! | `types.rs` | the types of keys that can be compared for equality |
 //! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
 //! | `chunks.rs` | the chunks of a column |
 //! | `numbering.rs` | the numbers of keys, and the hash tables that find them |
@@ -47,7 +47,7 @@ use crate::{Error, Result};
 const KEY_TYPES: &str =
     "keys can be integers, floats, booleans, strings, bytes, decimals, dates or timestamps";
 
-/// A pair of columns whose values must be equal, and the type in which they are compared.
+/// A pair of columns whose values must be equal, and the type in which these values are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyColumn {
     pub(crate) left: usize,
@@ -105,7 +105,7 @@ fn mend(left: &DataType, right: &DataType) -> String {
     }
 }
 
-/// Returns advice on how to turn a column that cannot be a key into one that can.
+/// Returns advice on how to turn a column that cannot be used as a key into one that can.
 pub(crate) fn mend_one(given: &DataType) -> &'static str {
     if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
 }
@@ -148,8 +148,8 @@ pub(crate) fn encode(
     number::<ByteTable, _>(&left, &right, "hashed rows of several columns", driver)
 }
 
-/// Numbers the keys of one table, for grouping. With several columns, a null is a value like any
-/// other; a null in a single column is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
+/// Numbers the keys of one table, for grouping its rows. With several columns, a null is a value
+/// like any other. In a single column, a null is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
     let nothing = Table::from(&**table.schema());
     if let [_] = columns {
@@ -170,12 +170,12 @@ pub(crate) enum SideKeys<'a> {
 }
 
 impl<'a> SideKeys<'a> {
-    /// Returns whether keys of these columns are words; otherwise, they are byte strings.
+    /// Returns whether the keys in these columns are words. Otherwise, they are byte strings.
     pub(crate) fn are_words(columns: &[KeyColumn]) -> bool {
         matches!(columns, [column] if is_word(&column.common))
     }
 
-    /// Returns the keys in columns of a table, which are compared in these types.
+    /// Returns the keys in the given columns of a table. The keys are compared in these types.
     pub(crate) fn new(table: &'a Table, columns: &[(usize, &'a DataType)]) -> Result<Self> {
         Ok(match columns {
             [(column, common)] if is_word(common) => {
@@ -204,7 +204,7 @@ impl<'a> SideKeys<'a> {
         }
     }
 
-    /// Does the same as [`for_each_word`](Self::for_each_word) for keys that are byte strings.
+    /// Like [`for_each_word`](Self::for_each_word), but reads keys that are byte strings.
     pub(crate) fn for_each_bytes(&self, each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         match self {
             SideKeys::Bytes(keys) => keys.for_each(0..keys.rows(), each),

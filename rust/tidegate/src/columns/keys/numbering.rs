@@ -26,13 +26,13 @@ pub(crate) struct Keys {
     pub(crate) right: Pages<u32>,
     /// One more than the largest number in use.
     pub(crate) count: usize,
-    /// The smallest key, if each number is the key's distance from it.
+    /// The smallest key, if each key's number is its distance from that key.
     pub(crate) smallest: Option<i64>,
     /// The method by which the numbers were computed, as shown to users.
     pub(crate) method: &'static str,
 }
 
-/// Splits `values` into the slices for consecutive ranges.
+/// Splits `values` into slices, one for each of several consecutive ranges.
 pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
     let cut = |part: &Range<usize>| {
         let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
@@ -42,7 +42,7 @@ pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> V
     parts.iter().map(cut).collect()
 }
 
-/// The keys of one side, which are read row by row.
+/// The keys on one side, which are read row by row.
 pub(super) trait KeyColumns: Sync {
     type Key: ?Sized;
 
@@ -52,8 +52,8 @@ pub(super) trait KeyColumns: Sync {
     /// contains a null.
     fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
 
-    /// Writes the numbers of the keys in a range of rows, in order, and [`NO_KEY`] for a key that
-    /// contains a null. `number_of` can be called once for several rows whose keys are known to be
+    /// Writes the number of the key in each row of a range, in order. A key that contains a null
+    /// gets [`NO_KEY`]. `number_of` can be called once for several rows whose keys are known to be
     /// equal.
     fn write_numbers(
         &self,
@@ -100,7 +100,7 @@ where
     })?;
     let mut tables = tables.into_iter().collect::<Result<Vec<T>>>()?.into_iter();
     let mut numbers = numbers.written();
-    // 2. The first part's numbers stay; the others' are translated.
+    // 2. The numbers of the first part stay, and those of all other parts are translated.
     let mut all = tables.next().unwrap_or_default();
     let translations: Vec<Vec<u32>> = tables
         .map(|table| {
@@ -130,8 +130,8 @@ where
 #[inline]
 pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
     if numbers.len() == numbers.capacity() {
-        // The table grows to twice as many slots, an eighth of which remain empty; each slot has an
-        // additional byte.
+        // The table grows to twice as many slots, an eighth of which remain empty. Each slot takes
+        // up an additional byte.
         memory::demand_values::<(N, [u8; 2])>(numbers.capacity().saturating_mul(2));
     }
     memory::reserve(keys, 1);

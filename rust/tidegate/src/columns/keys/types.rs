@@ -1,8 +1,9 @@
-//! The types of keys: which types can be compared for equality, and how.
+//! The types of keys, which determine whether and how keys can be compared for equality.
 
 use arrow_schema::{DataType, TimeUnit};
 
-/// Returns the type in which values of two types can be compared for equality, if there is one.
+/// Returns the type in which values of two types can be compared for equality, if such a type
+/// exists.
 pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256,
@@ -22,7 +23,7 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
         (a, b) if string(a) && string(b) => Some(if a == b { a.clone() } else { LargeUtf8 }),
         (a, b) if binary(a) && binary(b) => Some(if a == b { a.clone() } else { LargeBinary }),
         (Null, Null) | (Boolean, Boolean) => Some(Boolean),
-        // A null matches nothing, so the type of the other side decides.
+        // A null matches nothing, so the type on the other side decides.
         (Null, other) | (other, Null) => common_type(other, other),
         (Date32 | Date64, Date32 | Date64) => {
             Some(if left == right { left.clone() } else { Date64 })
@@ -47,8 +48,9 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
     }
 }
 
-/// Returns a type that can hold both negative integers and integers that need all 64 unsigned bits,
-/// if columns of these types can contain both. No single integer type can hold all of these values.
+/// If columns of these types can contain both negative integers and integers that need all 64
+/// unsigned bits, returns a type that can hold both. No 64-bit integer type can hold all of these
+/// values.
 pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
     let plain = |t: &&DataType| match t {
         DataType::Dictionary(_, values) => (**values).clone(),
@@ -71,8 +73,8 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if rank(a) >= rank(b) { a } else { b }
 }
 
-/// Returns whether values of the type are equal if and only if their 64-bit words are, provided
-/// that floats are in canonical form.
+/// Returns whether values of the type are equal if and only if their 64-bit words are equal,
+/// provided that floats are in canonical form.
 pub(crate) fn is_word(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Float64, Int64, Timestamp, UInt64};
     matches!(data_type, Boolean | Date32 | Date64 | Float64 | Int64 | Timestamp(..) | UInt64)

@@ -20,7 +20,7 @@ use crate::columns::time::{self, as_int64};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// Converts a chunk to words that are equal if and only if the values are.
+/// Converts a chunk to words that are equal if and only if the values are equal.
 pub(super) fn word_chunk(
     table: &Table,
     column: usize,
@@ -44,14 +44,13 @@ pub(super) fn word_chunk(
         DataType::Dictionary(_, values) => cast(chunk, values).map_err(failed)?,
         _ => chunk.clone(),
     };
-    // An unsigned key above the signed range equals no key on a side with signed keys, and neither
-    // does a null.
+    // A null or an unsigned key above the signed range equals no key on a side with signed keys.
     if *common == DataType::Int64 && *chunk.data_type() == DataType::UInt64 {
         return Ok(chunk
             .as_primitive::<UInt64Type>()
             .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
     }
-    // A time that does not fit the finer unit of the other side also equals no key there.
+    // A time that does not fit in the other side's finer unit also equals no key there.
     if let (DataType::Timestamp(..), Some(values)) = (common, as_int64(&chunk)) {
         let nanoseconds = |data_type: &DataType| match data_type {
             DataType::Timestamp(unit, _) => Some(time::nanoseconds(*unit)),
@@ -83,7 +82,7 @@ pub(super) fn word_chunk(
     })
 }
 
-/// Returns one bit pattern for all NaN values, and one for both zeros.
+/// Returns a single bit pattern for all NaN values, and a single one for both zeros.
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN
@@ -149,7 +148,7 @@ pub(super) struct KeySpan {
 }
 
 impl KeySpan {
-    /// Returns whether numbering by distance requires no more memory than a hash table of the rows.
+    /// Returns whether numbering the rows by distance requires no more memory than a hash table.
     pub(super) fn is_direct(self, rows: usize) -> bool {
         self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
     }
@@ -166,8 +165,8 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
         for (chunk, range) in column.starts.pieces(rows) {
             let (values, nulls) = &column.chunks[chunk];
             match nulls {
-                // Compute the minimum and the maximum in separate passes, so that both are
-                // vectorized.
+                // Compute the minimum and the maximum in separate passes, so that the compiler
+                // vectorizes both passes.
                 None => widen(
                     values[range.clone()].iter().copied().fold(i64::MAX, i64::min),
                     values[range].iter().copied().fold(i64::MIN, i64::max),

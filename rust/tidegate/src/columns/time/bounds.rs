@@ -16,7 +16,8 @@ pub enum Bound {
     Nanoseconds(i128),
 }
 
-/// Returns a duration as a number of units. Fails if the result is not a whole number.
+/// Returns a duration as a number of whole units. Fails if the duration is not a whole number of
+/// units.
 pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     let end = end(name, bound, unit, Round::Down)?;
     if !end.whole {
@@ -29,14 +30,14 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// Returns an interval end in nanoseconds or as a plain integer, the size of `unit` on the same
-/// scale, and the end in that unit, formatted for messages.
+/// Returns an interval end in nanoseconds or as a plain integer, and the size of `unit` on the same
+/// scale. Also returns the end in that unit, formatted for messages.
 pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
     let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
     Ok((amount, step, Fraction { amount, step }.show()))
 }
 
-/// Returns Arrow's timestamp unit, or `None` for integers and days.
+/// Returns Arrow's timestamp unit. Returns `None` for integers and days.
 pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     let Unit::Nanoseconds(step) = unit else { return None };
     let units =
@@ -44,8 +45,8 @@ pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     units.into_iter().find(|unit| nanoseconds(*unit) == step)
 }
 
-/// Returns the interval in whole units. The interval contains exactly the times that the caller
-/// specified, even if an end lies between two units.
+/// Returns the interval in whole units. It contains exactly the times that the caller specified,
+/// even if an end is not a whole number of units.
 pub(crate) fn interval(
     lower: Option<Bound>,
     upper: Option<Bound>,
@@ -82,13 +83,13 @@ pub(crate) fn interval(
 }
 
 /// Returns how far rows can be out of order, rounded down to whole units. Times are whole units, so
-/// rounding does not change which rows are late.
+/// the rounding does not change which rows are late.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
     lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))
 }
 
 /// Returns a duration, rounded down to whole units. Fails if it is negative. Times are whole units,
-/// so rounding does not change its meaning.
+/// so the rounding does not change the meaning of the duration.
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
@@ -106,8 +107,8 @@ pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64>
     Ok(steps)
 }
 
-/// Rejects a plain number as a duration if times are timestamps, because such a number has no unit.
-/// Zero needs no unit.
+/// Rejects a plain number as a duration if times are timestamps, because a plain number has no
+/// unit. Zero needs no unit.
 pub(crate) fn check_has_unit(name: &str, length: Bound, unit: Unit) -> Result<()> {
     match (length, unit) {
         (Bound::Steps(0), _) | (_, Unit::Integer) | (Bound::Nanoseconds(_), _) => Ok(()),
@@ -133,7 +134,7 @@ enum Round {
     Down,
 }
 
-/// An interval end, rounded to whole units, and its exact value.
+/// An interval end, rounded to a whole number of units, and its exact value.
 #[derive(Clone, Copy)]
 struct WholeEnd {
     steps: i64,

@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `unit.rs` | the units of columns, and the finest of several |
+//! | `unit.rs` | the units of columns, and the finest of several units |
 //! | `values.rs` | columns as 64-bit integers |
 //! | `bounds.rs` | durations in whole units |
 

@@ -82,8 +82,8 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// Returns the times of both sides in `unit`, for a join that compares the distance between a left
-/// and a right time only with `ends`.
+/// Returns the times of both sides in `unit`, for a join that compares the distances between left
+/// and right times only with `ends`.
 ///
 /// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
 /// original order. Returns an error only if such a time, shifted by one of `ends`, could reach a
@@ -120,18 +120,18 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// The positions assigned to times that do not fit in 64 bits.
+/// The positions that are assigned to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The latest time among those that are too early.
+    /// The latest of the times that are too early.
     below: Option<i64>,
-    /// The earliest time among those that are too late.
+    /// The earliest of the times that are too late.
     above: Option<i64>,
 }
 
 /// Returns the times of nullable columns in one unit, with 0 for nulls. Times that do not fit are
-/// placed beyond the others, in order. Returns an error if a time that does fit already occupies
-/// such a position.
+/// placed beyond the others, in order. Returns an error if a time that fits already occupies such a
+/// position.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -193,7 +193,7 @@ fn moved_times(
 }
 
 /// Returns the times of a column in `unit`, with 0 for nulls. Returns `None` if the column contains
-/// plain numbers.
+/// plain numbers instead of times.
 fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
     let field = table.schema().field(column);
     let Unit::Nanoseconds(_) = unit else { return None };
@@ -232,7 +232,7 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     make_array(data.build().expect("values of the type, without nulls"))
 }
 
-/// Returns the times of a column's chunks, which contain no nulls, in `unit`.
+/// Returns the times of a column's chunks in `unit`. The chunks contain no nulls.
 fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result<Int64s> {
     let field = table.schema().field(column);
     let factor = scale(field, unit);
@@ -253,7 +253,7 @@ fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result
 }
 
 /// Returns the times of a chunk in `unit`. Messages refer to the first row of the chunk as row
-/// `first`.
+/// number `first`.
 pub(crate) fn chunk_times(
     name: &str,
     field: &Field,
@@ -340,8 +340,8 @@ pub(crate) fn as_int64(array: &dyn Array) -> Option<ScalarBuffer<i64>> {
     }
 }
 
-/// Returns the time column whose times in `unit` are `values`, if the column stores exactly these
-/// integers.
+/// If a time column stores exactly the integers `values`, which are times in `unit`, returns that
+/// column.
 pub(crate) fn from_int64(
     field: &Field,
     unit: Unit,
@@ -360,7 +360,7 @@ pub(crate) fn is_int64(field: &Field, unit: Unit) -> bool {
         && scale(field, unit) == 1
 }
 
-/// Writes the times of a chunk multiplied by `factor`. Returns the row of the first result that
+/// Writes the times of a chunk multiplied by `factor`. Returns the row of the first product that
 /// does not fit, if any.
 fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize> {
     fn each<T: Copy>(

@@ -22,23 +22,25 @@ pub use user::{UserDefined, UserResult};
 /// Windows of time.
 #[derive(Clone, Debug)]
 pub enum Windows {
-    /// `[k * advance + offset, k * advance + offset + size)` for every integer k.
+    /// The windows are `[k * advance + offset, k * advance + offset + size)` for every integer k.
     Sliding {
         /// The length of a window.
         size: Bound,
-        /// The time from the start of one window to the start of the next; `None` for the size.
+        /// The time from the start of one window to the start of the next. `None` means the window
+        /// size.
         advance: Option<Bound>,
         /// The start of the windows, relative to the epoch.
         offset: Bound,
     },
-    /// Per key, a window from a row until this long after the last row that falls in the window.
+    /// For each key, a window that starts with a row and ends this long after the last row in the
+    /// window.
     Session(Bound),
 }
 
-/// An aggregation: its windows, keys and values. The result has one row for each window and key
-/// that contains rows.
+/// An aggregation: its windows, keys and values. The result has one row for each key in each window
+/// that contains rows with that key.
 ///
-/// This example counts how often each sensor was read in windows of 10:
+/// This example counts how often each sensor was read in windows of length 10:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -80,12 +82,12 @@ pub struct Aggregation {
     pub windows: Windows,
     /// The key columns.
     pub by: Vec<String>,
-    /// The columns that are computed.
+    /// The columns to compute.
     pub aggregates: Vec<Aggregate>,
     /// The condition that selects rows.
     pub predicate: Option<Expr>,
-    /// The design that turns rows into the states of slices; `None` for the fastest. Sessions have
-    /// no slices.
+    /// The design that turns rows into the states of slices. `None` means the fastest design.
+    /// Sessions have no slices.
     pub algorithm: Option<Design>,
     /// The number of threads.
     pub threads: usize,
@@ -96,16 +98,16 @@ pub struct Aggregation {
 /// A design that turns rows into the states of slices. All designs return the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Design {
-    /// Each source has separate states, one function at a time.
+    /// Each source has separate states, and functions are processed one at a time.
     #[default]
     Slices,
-    /// A locked queue per source; one thread merges the rows and updates the states.
+    /// Each source has a locked queue. One thread merges the rows and updates the states.
     MultiQueue,
-    /// Lock-free queues instead of locked ones.
+    /// Like `MultiQueue`, but with lock-free queues.
     LockFreeMultiQueue,
-    /// A gate merges the rows; one thread updates the states.
+    /// A gate merges the rows. One thread updates the states.
     MergedSingleConsumer,
-    /// A gate merges the rows; several threads update the states, each for some of the keys.
+    /// A gate merges the rows. Several threads update the states, each for some of the keys.
     MergedMultipleConsumer,
     /// Each source updates the states itself, without merging.
     WindowMerged,
@@ -116,27 +118,27 @@ pub enum Design {
 pub struct Aggregate {
     /// The name of the column.
     pub name: String,
-    /// The function that is computed.
+    /// The function to compute.
     pub function: Function,
     /// The columns that the function reads: none or one for a count, two for functions of two
     /// columns, any number for a [`Udf`], and one for all others.
     pub columns: Vec<String>,
-    /// The condition that selects the rows that count.
+    /// The condition that selects the rows to aggregate.
     pub predicate: Option<Expr>,
 }
 
-/// The information that a function reads from the rows that count.
+/// The information that a function reads from the rows to aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Whether there is a value.
+    /// The presence of a value.
     Presence,
-    /// The row itself, regardless of its values; the function chooses one row, or all.
+    /// The row itself, regardless of its values. The function chooses one row, or all rows.
     Rows,
-    /// The position of the value in the order of values; the function chooses one value.
+    /// The position of the value in the order of values. The function chooses one value.
     Order,
-    /// The position of the value in the order of values, with equal floats counting as one value.
+    /// The position of the value in the order of values. Equal floats count as one value.
     Distinct,
-    /// A number that is added to others, either an integer or a float.
+    /// An integer or a float that is added to others.
     Sums,
     /// An integer.
     Integers,
@@ -144,7 +146,8 @@ pub(crate) enum Takes {
     Floats,
 }
 
-/// A function of the rows of a window. Nulls count only for functions that choose or list rows.
+/// A function of the rows of a window. Nulls are included only if the function chooses or lists
+/// rows.
 #[derive(Clone, Debug)]
 pub enum Function {
     /// The number of rows, or of values in a column.
@@ -157,9 +160,9 @@ pub enum Function {
     Min,
     /// The largest value.
     Max,
-    /// The first value by time, source and position.
+    /// The first value in the order of time, source and position.
     First,
-    /// The last value by time, source and position.
+    /// The last value in the order of time, source and position.
     Last,
     /// The sample variance.
     Var,
@@ -183,7 +186,7 @@ pub enum Function {
     Corr,
     /// The median, which is the mean of the two middle values for an even count.
     Median,
-    /// The value that a given share of the values do not exceed.
+    /// The value that is not exceeded by a given share of the values.
     Quantile(Quantile),
     /// The number of distinct values.
     CountDistinct,
@@ -196,7 +199,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// All functions except quantiles and those that users define.
+    /// All functions except quantiles and user-defined functions.
     pub const ALL: [Function; 20] = [
         Function::Count,
         Function::Sum,
@@ -249,7 +252,7 @@ impl Function {
         }
     }
 
-    /// Returns the information that the function reads from the rows that count.
+    /// Returns the information that the function reads from the rows to aggregate.
     pub(crate) fn takes(&self) -> Takes {
         match self {
             Function::Count => Takes::Presence,
@@ -299,7 +302,8 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// Returns the text that determines the results of an aggregation of streams.
+    /// Returns a description of everything that determines the results of an aggregation of
+    /// streams.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")
@@ -329,7 +333,7 @@ impl Aggregation {
     }
 }
 
-/// Returns the text with an additional line for an aggregate.
+/// Returns the text with an additional line that describes an aggregate.
 pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Identity {
     let Aggregate { name, function, columns, predicate } = aggregate;
     let column = columns.first();
@@ -348,7 +352,7 @@ pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Ident
     )
 }
 
-/// Returns the names that messages use: `stream`, or `streams[2]`.
+/// Returns the names by which messages refer to the streams: `stream`, or `streams[2]`.
 pub fn stream_names(count: usize) -> Vec<String> {
     match count {
         1 => vec!["stream".to_owned()],

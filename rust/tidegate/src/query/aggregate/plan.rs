@@ -24,7 +24,7 @@ use crate::{Error, Result};
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: WindowSpan,
-    /// The key columns, as positions in the columns that functions read.
+    /// The key columns, as positions among the columns that functions read.
     pub(crate) by: Vec<KeyColumn>,
     pub(crate) functions: FunctionsPlan,
     pub(crate) tables: Vec<TablePlan>,
@@ -34,8 +34,8 @@ pub(crate) struct AggregatePlan {
 /// The functions, and the columns that they read.
 #[derive(Debug)]
 pub(crate) struct FunctionsPlan {
-    /// The columns from which keys and values are read, with the types to which all tables' columns
-    /// are converted.
+    /// The columns from which keys and values are read. Their types are those to which the columns
+    /// of all tables are converted.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
     /// The record of results that cannot be computed. If `None`, such results cause an error.
@@ -43,7 +43,7 @@ pub(crate) struct FunctionsPlan {
 }
 
 impl AggregatePlan {
-    /// Makes the conditions and functions of the plan record failures to compute a value.
+    /// Makes the plan's conditions and functions record each failure to compute a value.
     pub(crate) fn noting(mut self, faults: &Faults) -> Self {
         self.functions.faults = Some(faults.clone());
         for table in &mut self.tables {
@@ -55,7 +55,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// Makes the conditions record the rows for which they cannot be computed.
+    /// Makes the conditions record each row for which they cannot be computed.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -67,7 +67,7 @@ impl InputPlan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WindowSpan {
     Windows(Windows),
-    /// Sessions that end this long after their last row.
+    /// Sessions, each of which ends this long after its last row.
     Sessions(i64),
 }
 
@@ -120,7 +120,7 @@ impl OutputPlan {
             && of.data_type() == data_type
     }
 
-    /// Returns the column whose values the function reads, if there is one.
+    /// Returns the column whose values the function reads, if any.
     pub(crate) fn taken(&self) -> Option<usize> {
         match self.function {
             _ if self.function.takes() == Takes::Rows => None,
@@ -274,7 +274,7 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
     }
 }
 
-/// Formats an aggregate in the form in which users write it.
+/// Formats an aggregate as users write it.
 pub(crate) fn show(aggregate: &Aggregate) -> String {
     let Aggregate { name, function, columns, predicate } = aggregate;
     let condition =
@@ -286,7 +286,7 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
-/// Adds the name of a table to its error, if there are several tables.
+/// Adds the name of a table to its error if there are several tables.
 fn in_table(name: &str, tables: usize, error: Error) -> Error {
     if tables == 1 { error } else { error.within(name) }
 }
@@ -345,7 +345,7 @@ fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
     })
 }
 
-/// Returns the columns that are read, with types that can hold the values of all tables.
+/// Returns the columns that are read. Their types can hold the values of all tables.
 fn read_schema(
     tables: &[(String, &Schema)],
     columns: &[Names<'_>],
@@ -482,8 +482,9 @@ impl FunctionsPlan {
         Ok((functions, InputPlan { read, predicates }))
     }
 
-    /// Returns the line of an explanation about functions of all values, if there are any. Each
-    /// result is computed separately, or else from the previous one.
+    /// Returns the line of an explanation that describes functions of all values, if there are such
+    /// functions. `is_alone` specifies that each result is computed separately and not from the
+    /// previous one.
     pub(crate) fn explain_all_values(&self, is_alone: bool) -> Option<String> {
         let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
         let names: Vec<&str> = functions.map(|one| &*one.name).collect();
@@ -513,8 +514,8 @@ impl FunctionsPlan {
         self.outputs.iter().map(field).collect()
     }
 
-    /// Pairs these result columns with the input columns that supply their values. A count, which
-    /// is never null, is not derived from any input column.
+    /// Pairs these result columns with the input columns that supply their values. A count is never
+    /// null, so it is not derived from any input column.
     pub(crate) fn origins<'a>(
         &'a self,
         fields: impl Iterator<Item = &'a Field>,
@@ -551,7 +552,7 @@ impl FunctionsPlan {
         }
     }
 
-    /// Returns an error if there is a second column that the function cannot accept.
+    /// Returns an error if there is a second column and the function cannot accept it.
     fn check_second(&self, output: &OutputPlan) -> Result<()> {
         let OutputPlan { name, function, columns } = output;
         let Some(of) = columns.get(1).map(|&at| self.read.field(at)) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Compares scanned linear forms over both sides with the evaluation of every pair.
+//! Tests linear forms over both sides: a scan must select the same pairs as the evaluation of every
+//! pair.
 
 use std::sync::Arc;
 
@@ -136,8 +137,8 @@ fn form() -> impl Strategy<Value = String> {
     })
 }
 
-/// Generates a sum of one number per side, with additions that keep its form, and sometimes with a
-/// further number.
+/// Generates a sum of one number from each side, with additions that keep its form, and sometimes
+/// with a further number.
 fn simple() -> impl Strategy<Value = String> {
     let names = || select(vec!["i", "n", "big", "f", "d", "e"]);
     let core = (names(), select(vec!["+", "-"]), names(), any::<bool>());
@@ -212,7 +213,7 @@ fn columns(predicate: &Predicate, side: Origin, batch: &RecordBatch) -> SideColu
     SideColumns { arrays: arrays.collect(), rows: batch.num_rows() }
 }
 
-/// Returns the pairs that a scan finds between rows of one side and those of the other. Returns
+/// Returns the pairs that a scan finds between the rows on one side and those on the other. Returns
 /// `None` if some rows cannot be distinguished from rows without a number.
 fn scanned(terms: &[Term], news: Side) -> Option<Vec<(usize, usize)>> {
     let window = ScanColumns::new(terms, news.other(), None, ROWS)?;

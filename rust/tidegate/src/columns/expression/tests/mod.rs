@@ -1,6 +1,6 @@
-//! Tests that verify the expressions.
+//! Tests for expressions.
 //!
-//! - `text`: converts random trees to text and back; catches errors of precedence and quoting.
+//! - `text`: converts random trees to text and back; catches errors in precedence and quoting.
 //! - `rows`: small tables with explicit matches, one test per rule of the module's *Meaning*
 //!   section, and every error.
 //! - `oracle`: compares random trees over random columns with a row-by-row evaluation in plain

@@ -28,13 +28,13 @@ enum Cell {
 
 use Cell::{Float, Null, Span, Text, Time, Whole};
 
-/// The reason why a row has no value.
+/// The reason that a row has no value.
 #[derive(Debug, PartialEq)]
 enum Failure {
     /// Overflow or division by zero.
     Error,
-    /// Not determined by the rules: `decimal128` may or may not be able to hold a value beyond 38
-    /// digits.
+    /// A case that the rules leave open: `decimal128` may or may not be able to hold a value beyond
+    /// 38 digits.
     Unknown,
 }
 
@@ -160,7 +160,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 type Cells = Vec<Vec<Cell>>;
 
 /// Generates a condition, and rows for it. A column that the condition does not read has no cells,
-/// because generating all columns takes several times as long as the rest of the test.
+/// because generating all columns would take several times as long as the rest of the test.
 fn condition_and_rows() -> impl Strategy<Value = (Expr, usize, Cells, Cells)> {
     (condition(), 0..150_usize).prop_flat_map(|(expr, rows)| {
         let mut read = [Vec::new(), Vec::new()];
@@ -316,8 +316,7 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
-/// Generates a choice between values of one kind: by conditions that can fail, or the first that is
-/// not null.
+/// Generates a `CASE` whose conditions can fail or a `coalesce`, with values of one kind.
 fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     let condition = (number(1), number(0))
         .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
@@ -545,7 +544,7 @@ fn compute(operator: Arithmetic, l: Cell, r: Cell) -> Outcome {
         (Add, Span(l), Span(r)) => Ok(Span(l + r)),
         (Subtract, Span(l), Span(r)) => Ok(Span(l - r)),
         (Divide, Span(_), Span(0)) => Err(Failure::Error),
-        // Whole microseconds below 2^53 give the same float in every unit; with nanoseconds the
+        // Whole microseconds below 2^53 yield the same float in every unit. With nanoseconds, the
         // last bit may differ.
         (Divide, Span(l), Span(r)) if l % 1000 != 0 || r % 1000 != 0 => Err(Failure::Unknown),
         (Divide, Span(l), Span(r)) => Ok(Float((l / 1000) as f64 / (r / 1000) as f64)),

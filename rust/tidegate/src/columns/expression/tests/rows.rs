@@ -674,7 +674,7 @@ fn values_of_case_and_coalesce_are_evaluated_where_they_are_taken() {
         ),
     ] {
         let found = evaluate(condition, &left, &vec![]);
-        // Only its last row takes the value that cannot be computed.
+        // Only the last row uses the value that cannot be computed.
         if condition.contains("14 % 0") {
             assert!(found.is_err_and(|error| error.is_data()), "{condition}");
         } else {

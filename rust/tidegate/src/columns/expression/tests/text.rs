@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Checks how each text is displayed after it has been parsed.
+/// Checks how each text is displayed after parsing.
 #[test]
 fn text_is_read_as_sql() {
     for (text, shown) in [
