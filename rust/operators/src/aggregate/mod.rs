@@ -10,9 +10,9 @@
 //! 3. *Slide* (`folds/tables/slide.rs`): cells are combined into windows, with one combination per
 //!    result.
 //!
-//! Each function reads a row once, regardless of the number of windows that contain it. The work is
-//! O(rows + results). Each stage is divided by time, and a single thread writes each piece of its
-//! output.
+//! Each function reads a row only once, regardless of the number of windows that contain it. The
+//! work is O(rows + results). Each stage is divided by time, and a single thread writes each piece
+//! of its output.
 //!
 //! Floating-point results do not depend on threads or on how the work is divided. A source's rows
 //! are added in time order within a slice, partials are combined in source order, and slices in an
@@ -51,8 +51,8 @@
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
 //! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support it, and so does
-//! every other way to add rows (`folds/epochs/epoch.rs`).
+//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
+//! so does every other way to add rows (`folds/epochs/epoch.rs`).
 
 mod all_values;
 mod catalog;

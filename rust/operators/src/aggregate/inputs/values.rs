@@ -66,7 +66,7 @@ impl<F: Function> FunctionInput<F> for &[Column<'_, F::Input>] {
     }
 }
 
-/// Returns the address of a mask; 0 if all rows count.
+/// Returns the address of a mask, or 0 if all rows count.
 pub(in crate::aggregate) fn address_of(mask: Mask<'_>) -> usize {
     mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
 }

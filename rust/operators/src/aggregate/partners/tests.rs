@@ -14,7 +14,7 @@ use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
 
 /// The composition of all rows' functions, where each row represents `x -> a * x + b`. Composing
-/// two rows in the other order yields a different function.
+/// the functions of two rows in the opposite order yields a different function.
 struct Composition;
 
 const PRIME: u64 = 1_000_003;

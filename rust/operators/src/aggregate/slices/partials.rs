@@ -7,7 +7,7 @@ use tidegate_structures::memory::bits::BitSet;
 use super::windows::{Slice, Windows};
 use crate::aggregate::inputs::columns::Stream;
 
-/// The number of rows that are skipped at a time while they are in the same slice.
+/// The number of rows that are skipped at a time, as long as they are all in the same slice.
 const STEP_ROWS: usize = 32;
 
 /// The number that represents a missing partial or cell. Rows that do not count have this number.
@@ -64,7 +64,8 @@ pub(in crate::aggregate) fn number_rows(
     }
 }
 
-/// Returns the slices of rows that are in time order, each with its range of rows.
+/// Returns the slices of rows that are in time order, together with the range of rows in each
+/// slice.
 pub(in crate::aggregate) fn slice_runs(
     ts: &[i64],
     windows: &Windows,

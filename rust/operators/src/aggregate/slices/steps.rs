@@ -1,5 +1,5 @@
 //! The step from one window to the next: which slices are removed, which are added, and which keys
-//! have rows in the window. The step from one window to the next is the same for all functions.
+//! have rows in the window. All functions share these steps.
 
 use std::ops::Range;
 
@@ -32,8 +32,9 @@ pub(in crate::aggregate) struct WindowSteps {
 }
 
 impl WindowSteps {
-    /// Appends a step to the window that begins with the slice `start`. `present` contains the keys
-    /// in result order, each with the number of slices in the window in which it has rows.
+    /// Appends the step that leads to the window that begins with the slice `start`. `present`
+    /// contains the keys in result order, each with the number of slices in the window in which it
+    /// has rows.
     pub(in crate::aggregate) fn push(
         &mut self,
         step: Step,
@@ -62,7 +63,7 @@ impl WindowSteps {
     }
 }
 
-/// The number of slices of a window in which each key has rows.
+/// For each key, the number of slices in the window in which the key has rows.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
@@ -71,7 +72,7 @@ pub(in crate::aggregate) struct Present {
 }
 
 impl Present {
-    /// Allocates room for keys less than `keys`.
+    /// Makes room for keys less than `keys`.
     pub(in crate::aggregate) fn make_room(&mut self, keys: usize) {
         let more = keys.saturating_sub(self.slices.len());
         memory::reserve(&mut self.slices, more);
@@ -95,7 +96,7 @@ impl Present {
         self.slices.iter().enumerate().map(|(key, &slices)| (key as u32, slices))
     }
 
-    /// Returns the numbers of slices for the given keys, in the order of the keys.
+    /// Returns the number of slices for each of the given keys, in the order of the keys.
     pub(in crate::aggregate) fn of(
         &self,
         order: &[u32],

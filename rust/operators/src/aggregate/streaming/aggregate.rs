@@ -56,7 +56,7 @@ pub struct StreamingAggregate {
     windows: Windows,
     /// A replacement for the default way to turn rows into partials. `None` means by slices.
     way: Option<Box<dyn AddEpoch>>,
-    /// The number of sources of rows.
+    /// The number of sources.
     sources: usize,
     lanes: Vec<Box<dyn Lane>>,
     open: Vec<SourcePartials>,
@@ -91,14 +91,13 @@ impl StreamingAggregate {
         }
     }
 
-    /// Returns the same windows with another way to add rows to partials. All ways to add rows have
-    /// the same state, so a snapshot taken with one can be restored with another.
+    /// Returns the same windows with another way to add rows to partials. All ways to add rows
+    /// produce the same state, so a snapshot taken with one can be restored with another.
     pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }
 
-    /// Adds rows to partials. The rows in merged order, if there are any, are the last ones in
-    /// `rows`.
+    /// Adds rows to partials. The rows in merged order, if any, are the last entry in `rows`.
     fn add_by_slices(
         &mut self,
         rows: &[Stream<'_>],
@@ -134,7 +133,7 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    /// Returns the rows of an epoch for a way other than by slices.
+    /// Returns the rows of an epoch in the form that other ways to add rows use.
     fn epoch<'a>(
         &'a self,
         rows: &'a [Stream<'a>],

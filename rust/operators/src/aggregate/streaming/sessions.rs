@@ -75,7 +75,7 @@ pub struct StreamingSessions {
     begun: u64,
     /// The last session of each key, if it is open.
     of_key: Vec<u32>,
-    /// The open sessions, ordered by an end that may have moved since it was recorded.
+    /// The open sessions, ordered by their recorded ends. The actual ends can be later.
     ends: BinaryHeap<Reverse<(i64, u32)>>,
     /// Completed sessions whose results have not been computed yet, with their ends.
     over: Vec<(i64, u32)>,

@@ -19,13 +19,13 @@ use crate::driver::Stopped;
 
 /// A function over partners, with its input.
 pub(in crate::aggregate) trait OfPartners {
-    /// Returns the function for any run, after folding all right rows.
+    /// Folds all right rows, and returns the function for use with any run.
     fn panes(&self, folding: &mut PaneFold<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
 
     /// Returns the function in terms of words, if its states are words.
     fn in_words(&self) -> Option<WordFunction<'_>>;
 
-    /// Returns the result of the function for each list.
+    /// Returns the function's result for each list.
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
 }
 
@@ -72,7 +72,7 @@ pub(in crate::aggregate) trait InPanes: StoredFunction {
 }
 
 /// A function whose states are stored as words. The first word is 0 if and only if the state is
-/// that of no rows, and the state's own words follow.
+/// empty. The other words are the state's own.
 struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 
 impl<F: StoredFunction, const LEN: usize> AsWords<F, LEN> {

@@ -12,7 +12,7 @@ use crate::aggregate::output::{OutputColumn, OutputValue, OutputValues};
 use crate::aggregate::states::functions::Function;
 use crate::matches::{Matches, Run};
 
-/// The partners of some left rows, in their order.
+/// The partners of some left rows, in the order in which functions receive them.
 pub(in crate::aggregate) struct Lists<'a> {
     /// The right row at each position. `None` if positions are row numbers.
     rows: Option<RowNumbers<'a>>,
@@ -25,8 +25,8 @@ enum RowNumbers<'a> {
 }
 
 impl<'a> Lists<'a> {
-    /// Lists the partners of some left rows, ordered by time, if times are given, and by number.
-    /// The left rows are positions in `matches`.
+    /// Lists the partners of some left rows, ordered by time (if times are given) and then by
+    /// number. Left rows are specified as positions in `matches`.
     pub(in crate::aggregate) fn new(
         matches: &'a Matches,
         left: Range<usize>,
@@ -76,7 +76,7 @@ impl<'a> Lists<'a> {
         OutputColumn { values, missing: Vec::new() }
     }
 
-    /// Returns the value of a function for each left row.
+    /// Returns the function's value for each left row.
     pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
         &self,
         input: &G,

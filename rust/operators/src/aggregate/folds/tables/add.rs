@@ -1,4 +1,4 @@
-//! Computes the states of the cells of a part. Rows are added to partials, and the partials of a
+//! Computes the states of the cells in a part. Rows are added to partials, and the partials of a
 //! cell are combined in source order.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::each;
 use crate::aggregate::states::functions::{Function, RowOrder};
 
-/// Returns the states of the cells of a part, for any function over the given input.
+/// Returns the states of the cells in a part, for any function over the given input.
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],

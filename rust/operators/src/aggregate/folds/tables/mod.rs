@@ -1,4 +1,5 @@
-//! Computes one function over whole tables, first from rows to cells, then from cells to windows.
+//! Computes one function over whole tables, first from rows to cells, and then from cells to
+//! windows.
 //!
 //! | file | what is in it |
 //! | --- | --- |

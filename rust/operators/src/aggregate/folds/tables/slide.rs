@@ -16,11 +16,11 @@
 //! combination regardless of the window size, and no function needs an inverse. The method is that
 //! of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
 //! octagonal kernels" (1992), applied to whole columns of keys. The numbers of the slices alone
-//! determine which states are combined and in which order. The bits of floating-point results are
-//! therefore always the same.
+//! determine which states are combined and in which order. Floating-point results are therefore
+//! always bit-identical.
 //!
 //! The windows of a block are computed independently from the cells of two blocks, so threads do
-//! not share any data that is written.
+//! not share any mutable data.
 
 use std::ops::Range;
 
@@ -86,8 +86,8 @@ impl<'a> CellSlices<'a> {
             .sum()
     }
 
-    /// Returns all windows that contain rows, in tasks of a certain size. Tasks depend only on the
-    /// data, not on the number of threads.
+    /// Returns all windows that contain rows, divided into tasks of a certain size. Tasks depend
+    /// only on the data, not on the number of threads.
     pub(in crate::aggregate) fn tasks(
         &self,
         windows: &Windows,
@@ -170,7 +170,7 @@ impl Scratch {
         self.summary[word / 64] |= 1 << (word % 64);
     }
 
-    /// Removes the keys in ascending order and numbers them.
+    /// Removes the keys, numbers them, and returns them in ascending order.
     fn drain(&mut self) -> Vec<u32> {
         let mut keys = Vec::new();
         for (at, summary) in self.summary.iter_mut().enumerate() {
@@ -331,7 +331,7 @@ impl<'a> Writer<'a> {
         self.apply(&mut steps, block, announce)
     }
 
-    /// Writes the results of further steps, after those that have been written.
+    /// Writes the results of further steps after the existing results.
     fn apply<E>(
         &mut self,
         steps: &mut WindowSteps,
