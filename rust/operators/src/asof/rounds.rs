@@ -12,7 +12,7 @@ use tidegate_structures::memory::pages::Pages;
 use super::Toward;
 use crate::matches::{Matches, Run};
 
-/// The number of candidates of a left row in the first round.
+/// The number of candidates per left row in the first round.
 const FIRST: u32 = 16;
 
 /// The factor by which each block is longer than the previous one.
@@ -40,8 +40,8 @@ impl Rounds {
         Rounds { toward, round: Arc::new(round), rest, partners: none(), block: FIRST }
     }
 
-    /// Returns the candidates of the next round, or `None` if every left row has a partner or no
-    /// candidates left.
+    /// Returns the candidates of the next round, or `None` if every left row has a partner or has
+    /// no candidates left.
     ///
     /// # Panics
     ///

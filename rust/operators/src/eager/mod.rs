@@ -1,9 +1,9 @@
 //! Joins that emit each pair as soon as both of its rows have arrived, regardless of their times.
 //!
 //! The other streaming joins receive their rows in merged order, so a row is compared only with
-//! earlier ones. Here, rows are processed as they arrive, and each row is compared with all kept
-//! rows of the other side, both earlier and later. Watermarks determine how long rows are kept and
-//! when a row is certain to stay unmatched. Watermarks never delay a pair.
+//! earlier ones. In these joins, rows are processed as they arrive, and each row is compared with
+//! all kept rows of the other side, both earlier and later. Watermarks determine how long rows are
+//! kept and when a row is certain to stay unmatched. Watermarks never delay a pair.
 //!
 //! ```text
 //!              ┌─ left rows search the right rows of earlier epochs ─▶ pairs

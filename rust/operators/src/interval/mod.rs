@@ -89,8 +89,8 @@ pub fn interval_join(
     find(left, right, key_count, interval, driver)
 }
 
-/// Finds matches like [`interval_join`], with separate ends for each left row at any distance from
-/// its time.
+/// Finds matches like [`interval_join`], but with a separate interval for each left row, which can
+/// be at any distance from the row's time.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -132,7 +132,7 @@ pub(crate) fn find(
     Ok(find_in_groups(left, right, key_count, reach, driver)?.matches)
 }
 
-/// Matches, and properties that were found along the way.
+/// Matches, and properties of the right rows that were determined along the way.
 struct GroupMatches {
     matches: Matches,
     /// The start of each key's right rows, followed by the end of all right rows.
@@ -141,7 +141,7 @@ struct GroupMatches {
     is_sorted: bool,
 }
 
-/// Finds matches like [`find`], and also returns the properties that were found along the way.
+/// Finds matches like [`find`], and also returns properties of the right rows.
 fn find_in_groups(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

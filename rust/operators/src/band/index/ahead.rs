@@ -10,13 +10,12 @@ use super::rows::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Filter, JoinError};
 
-/// The minimum and the maximum number of rows that are inserted into the indexes before any of them
-/// is searched for.
+/// The minimum and the maximum number of rows that are inserted into the indexes before their
+/// matches are searched for.
 const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
 const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 
-/// One index per side. Rows are inserted before their own matches, or those of earlier rows, are
-/// searched for.
+/// One index per side. Rows are inserted before their matches are searched for.
 #[derive(Debug)]
 pub struct Ahead<I> {
     indexes: Vec<I>,
@@ -62,7 +61,7 @@ impl<I: WindowIndex> Ahead<I> {
         Ok(())
     }
 
-    /// Removes the rows from the indexes that no row from `next` on can match.
+    /// Removes from the indexes the rows that no row from `next` on can match.
     fn leave(&mut self, rows: &Rows, next: usize) {
         let came = rows.epoch.before(next);
         for side in SIDES {
@@ -75,7 +74,7 @@ impl<I: WindowIndex> Ahead<I> {
         }
     }
 
-    /// Removes the rows of a side with smaller numbers from its index.
+    /// Removes the rows with numbers less than `number` from a side's index.
     fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
         let from = self.indexed[side];
         self.indexes[side].remove_all(&rows.logs[side].entries(from..number.max(from)));

@@ -1,4 +1,4 @@
-//! The kept columns for the rows of one side: times and codes.
+//! The columns kept for the rows of one side: times and codes.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) struct CodeColumns {
 }
 
 impl CodeColumns {
-    /// Creates this number of code columns, without rows.
+    /// Creates this number of empty code columns.
     pub(super) fn new(columns: usize) -> Self {
         CodeColumns {
             ts: KeptColumn::default(),
@@ -99,7 +99,7 @@ impl RowLog<CodeColumns> {
         self.columns().codes[column][self.offset(number)]
     }
 
-    /// Returns the rows with these numbers that can match anything, as index entries.
+    /// Returns index entries for those rows with these numbers that can match anything.
     pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let offset = |number: u64| (number - self.first()) as usize;
         let offsets = offset(numbers.start)..offset(numbers.end);

@@ -1,5 +1,5 @@
-//! The index-based window join. The input of the join is rows in merged order, and its output is
-//! pairs whose values are close.
+//! The index-based window join. The join receives rows in merged order, and emits pairs of rows
+//! whose values are close.
 //!
 //! ```text
 //!                 ┌▶ probe S's index for rows of R ─┐
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! For each row, a window join searches the other side's window for matches, removes the rows that
-//! have left the row's own window, and inserts the row. This join does each step for many rows at a
-//! time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived after
-//! the searching row and those that have left its window. As in the paper's parallel join, each row
-//! stores the numbers of the first and the last row of the other side that it can match. The probes
-//! of many rows can wait for memory together, and threads process pieces of the rows without any
-//! lock. Another way to [`Find`] matches is the join of the paper's section 4, in which threads
-//! take tasks from a queue and share PIM-Trees.
+//! have left the row's own window, and inserts the row. This join performs each step for many rows
+//! at a time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived
+//! after the searching row and those that have left its window. As in the paper's parallel join,
+//! each row stores the numbers of the first and the last row of the other side that it can match.
+//! The memory accesses of many probes can overlap, and threads process pieces of the rows without
+//! any lock. Another way to [`Find`] matches is the join in section 4 of the paper, in which
+//! threads take tasks from a queue and share PIM-Trees.
 //!
 //! Values are represented by codes: 64-bit integers in the same order as the values. For every
 //! column with a band, a row has its own code and the range of codes that it matches on the other
@@ -24,7 +24,7 @@
 //! # Trade-offs
 //!
 //! Each row takes 40 to 60 bytes for its time, its codes and its index entry. The matches of a row
-//! are sorted by number, since an index returns them by value.
+//! are sorted by number, because an index returns them in order of value.
 //!
 //! # When to use something else
 //!
@@ -135,8 +135,8 @@ impl<F> fmt::Debug for IndexJoin<F> {
 }
 
 impl<I: WindowIndex> IndexJoin<Ahead<I>> {
-    /// Creates a join of two streams without rows, with bands on `columns` columns. Unless the join
-    /// is `ordered`, the pairs of a row are returned in any order.
+    /// Creates an empty join of two streams, with bands on `columns` columns. Unless the join is
+    /// `ordered`, the pairs of a row are returned in any order.
     pub fn new(
         window: Retention,
         how: How,
@@ -209,7 +209,7 @@ impl<F: Find> IndexJoin<F> {
         self
     }
 
-    /// Returns how often the indexes have merged new rows with the others.
+    /// Returns the number of times that the indexes have merged new rows with the existing rows.
     pub fn merges(&self) -> u64 {
         self.finder.merges()
     }
@@ -224,8 +224,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Returns the rows whose matches were found last, divided into pieces with a certain number of
-    /// pairs.
+    /// Divides the rows whose matches were found last into pieces with a certain number of pairs.
     fn pieces(&self) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let mut pairs = usize::MAX;
@@ -244,7 +243,7 @@ impl<F: Find> IndexJoin<F> {
 }
 
 impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
-    /// The columns of each side must be passed with the indexed one first.
+    /// The indexed column of each side must be passed first.
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
         assert!(self.is_done(), "the previous epoch must have ended");
         self.next = 0;
