@@ -42,7 +42,7 @@ impl UnreadBatch {
     /// `schema` must meet the requirements of [`schema`](crate::schema). `array` must point to an
     /// initialised structure that nothing else uses during the call. The array must either have
     /// been released, or each of its non-null pointers must point to the data that Arrow's C data
-    /// interface specifies. The data must stay valid until the array is released, on any thread.
+    /// interface specifies. The data must stay valid on all threads until the array is released.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,
@@ -333,7 +333,7 @@ fn checked_extent(
 type Child<'a> = (&'a str, &'a DataType, ElementCount);
 
 /// Returns the children of an array whose last element ends at `end`, and the number of elements
-/// needed from each. For a list, the number of items needed is its last offset.
+/// needed from each child. For a list, the number of items needed is its last offset.
 fn expected_children<'a>(
     data_type: &'a DataType,
     end: i64,

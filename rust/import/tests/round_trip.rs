@@ -127,7 +127,7 @@ fn offsets_that_are_not_aligned_are_copied() {
 #[test]
 fn nothing_need_be_there_for_no_rows() {
     let (schema, mut array) = exported(&rows().slice(0, 0));
-    // Views are left out, because their lengths are those of buffers and not of rows.
+    // Views are left out, because their lengths belong to buffers rather than to rows.
     for at in [0, 1, 2, 3, 5, 6, 7] {
         let column = column(&mut array, at);
         for buffer in 0..column.n_buffers as usize {

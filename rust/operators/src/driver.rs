@@ -63,8 +63,8 @@ pub struct Driver {
 /// Threads that outlive a call, and the ID of the process that started them.
 ///
 /// In a forked child, these threads do not exist. Their locks can be held forever by threads that
-/// were about to sleep when the process forked. A child process therefore leaves the threads and
-/// locks untouched.
+/// were about to sleep when the process forked. A child process therefore leaves the pool
+/// untouched.
 #[derive(Debug)]
 struct LastingThreads {
     /// `Some` until the threads are stopped.
@@ -250,8 +250,8 @@ impl Driver {
         (rows / least.max(1)).clamp(1, self.threads)
     }
 
-    /// Returns an error if a stop has been requested. If memory is short, the method
-    /// [raises](memory::check) instead.
+    /// Returns an error if a stop has been requested. If memory is running short, this method
+    /// [raises an error](memory::check) instead.
     pub fn check(&self) -> Result<(), Stopped> {
         memory::check();
         if self.stop.is_requested() { Err(Stopped) } else { Ok(()) }
@@ -276,7 +276,7 @@ impl Driver {
         scratch: impl Fn() -> S + Sync,
         work: impl Fn(&mut S, I) -> R + Sync,
     ) -> Result<Vec<R>, Stopped> {
-        // This is all that is compiled for each call, because there are many callers.
+        // Only this code is compiled for each call, because there are many callers.
         let mut slots = Vec::with_capacity(items.len());
         for item in items {
             slots.push(Mutex::new((Some(item), None)));
@@ -478,8 +478,8 @@ fn lasting_threads(
 /// threads are not pinned.
 ///
 /// Each call starts with the processor after those that the previous call returned. Operators in
-/// the same process then do not share a processor while others are idle. Each process starts at an
-/// offset derived from its process ID.
+/// the same process then do not share a processor while other processors are idle. Each process
+/// starts at an offset derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -495,7 +495,7 @@ fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
 /// Pins this thread to a processor, if one is given.
 fn pin_to(processor: Option<CoreId>) {
     if let Some(processor) = processor {
-        // A processor that has been taken away in the meantime is no reason to fail.
+        // Losing the processor in the meantime is not an error.
         let _ = core_affinity::set_for_current(processor);
     }
 }
@@ -553,8 +553,8 @@ fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let now = Instant::now();
-    // In a forked child, another thread may have held the lock at the time of the fork, so the lock
-    // is only tried.
+    // Another thread may have held the lock when this process was forked, so this code does not
+    // wait for the lock.
     let Ok(mut last) = LAST.try_lock() else { return asked_anew() };
     match *last {
         Some((asked, processors)) if now.duration_since(asked) < MOMENT => processors,
@@ -643,8 +643,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_stays_awake_meets_the_next_calls() {
-        // The second broadcast reaches the thread while it is still in the first: the two are not
-        // nested.
+        // The second broadcast reaches the thread while it is still processing the first one: the
+        // two are not nested.
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
         for call in 0..20_000 {
             let both = driver.within(|| driver.both(|| call, || call + 1));
@@ -825,7 +825,7 @@ mod tests {
         let lasting = |threads| Driver::lasting(threads, Stop::default(), false).unwrap();
         for (driver, lasts) in [(Driver::new(3, Stop::default()), false), (lasting(3), true)] {
             let threads = || {
-                // No number is worked on until there is a thread for each.
+                // No number is processed until each number has a thread.
                 let all = std::sync::Barrier::new(3);
                 let found = Mutex::new(Vec::<(usize, std::thread::ThreadId)>::new());
                 driver.on_each_thread(3, &|numbers| {

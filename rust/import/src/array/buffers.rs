@@ -266,8 +266,8 @@ unsafe fn pointers<'a>(
 ) -> Result<BufferPointers<'a>> {
     let (given, expected) = (array.n_buffers, layout.count());
     let fits = match layout {
-        // A column of type null can have a validity buffer, as in early versions of Arrow. It is
-        // never read.
+        // A column of type null can have a validity buffer, as in early versions of Arrow. This
+        // buffer is never read.
         Layout::Nothing if *data_type == DataType::Null => (0..=1).contains(&given),
         Layout::Views => (expected..=i64::from(i32::MAX)).contains(&given),
         _ => given == expected,

@@ -42,11 +42,11 @@
 //! | `inputs/` | the rows of sources, and the values that they add |
 //! | `slices/` | slices of time: rows by slice and key, and the steps from window to window |
 //! | `folds/` | how one function processes tables, epochs, and partners |
-//! | `catalog/` | the functions by name: the only place that defines the kind of an [`Aggregate`] |
+//! | `catalog/` | the functions by name; only this module defines the kind of an [`Aggregate`] |
 //! | `tables.rs` | windows of whole tables |
 //! | `sessions.rs` | sessions of whole tables, which stay open as long as rows extend them |
 //! | `streaming/` | windows and sessions of rows that arrive epoch by epoch |
-//! | `partners/` | functions over the partners that a row has in a join |
+//! | `partners/` | functions over a row's partners in a join |
 //! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold

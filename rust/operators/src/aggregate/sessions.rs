@@ -4,7 +4,7 @@
 //! window to `gap` after the row's time. The rows of all sources are put in merged order, and one
 //! pass over them finds the session of each row. Each function then adds the rows in that order, in
 //! the same way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources
-//! and O(n) for one. Functions are shared among threads.
+//! and O(n) for one. The functions are divided among threads.
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::inputs::columns::{Stream, first_rows};

@@ -16,7 +16,7 @@
 //!
 //! For each part, the pass in time order takes 8 bytes of memory per left row and 4 bytes per key.
 //! Rows in another order are copied as (time, row number), which takes 12 bytes per row. Putting
-//! their partners back in row order takes another 12 bytes per left row. The definition is the same
+//! the partners back in row order takes another 12 bytes per left row. The definition is the same
 //! as for `ASOF` joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
 //!
 //! # Files

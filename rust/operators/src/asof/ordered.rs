@@ -74,7 +74,7 @@ fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
 }
 
 /// Records a left row whose key is not known yet. This code is in a separate function so that the
-/// loop branches only on the key. Whether a row is a left row is unpredictable.
+/// loop branches only on the key. The side of the next row is unpredictable.
 #[cold]
 #[inline(never)]
 fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {

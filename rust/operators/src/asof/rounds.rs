@@ -31,7 +31,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Creates rounds of these candidates. Rows that are adjacent in time order must have adjacent
+    /// Creates rounds for these candidates. Rows that are adjacent in time order must have adjacent
     /// positions.
     pub(super) fn new(candidates: Matches, toward: Toward) -> Self {
         let rows = candidates.left_rows();
@@ -45,7 +45,7 @@ impl Rounds {
     ///
     /// # Panics
     ///
-    /// Panics if the candidates of the previous round are still held.
+    /// Panics if the candidates of the previous round are still referenced.
     pub fn next_round(&mut self) -> Option<Arc<Matches>> {
         let block = self.block;
         self.block = block.saturating_mul(GROWTH);

@@ -82,7 +82,7 @@ fn write_ranges(reach: &impl LeftReach, values: &[i64], low: &mut [i64], high: &
     }
 }
 
-/// The first and the last code of a row that has no match.
+/// The range of codes for a row that has no match.
 pub const NO_RANGE: (i64, i64) = (i64::MAX, i64::MIN);
 
 /// The parameters of [`Band::Steps`].

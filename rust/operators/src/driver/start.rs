@@ -63,7 +63,7 @@ pub(super) fn begin<T>(start: impl FnOnce(Builder, StartSignal) -> io::Result<T>
     }
     let (begun, has_begun) = sync_channel(0);
     let started = start(builder, StartSignal(Some(begun)))?;
-    // An error, since the thread ends without sending a message.
+    // This returns an error, because the thread ends without sending a message.
     let _ = has_begun.recv();
     Ok(started)
 }

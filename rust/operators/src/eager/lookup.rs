@@ -200,7 +200,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         } else {
             driver.map(pieces, look).map_err(JoinError::Stopped)?
         };
-        // 2. The rows that have not been processed are next.
+        // 2. The rows that have not been processed are searched for next.
         let mut found = Vec::with_capacity(looked.len());
         for (end, looked) in looked.into_iter().rev() {
             let LookOutcome { pairs, next, candidates } = looked.map_err(JoinError::Filter)?;

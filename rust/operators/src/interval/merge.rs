@@ -4,7 +4,7 @@
 //! Threads process consecutive parts of the left rows. Part `p` inserts the right rows between the
 //! last matches of part `p - 1` and its own last matches. These ranges, called tiles, cover the
 //! whole right side. First, the rows of each key before each tile are counted. The number of rows
-//! that are too early for the part is then computed from the counts at the nearest tile.
+//! that are too early for a part is then computed from the counts at the nearest tile.
 
 use std::ops::Range;
 

@@ -89,8 +89,8 @@ pub fn interval_join(
     find(left, right, key_count, interval, driver)
 }
 
-/// Finds matches like [`interval_join`], but with a separate interval for each left row, which can
-/// be at any distance from the row's time.
+/// Finds matches like [`interval_join`], but with a separate interval for each left row. The
+/// interval can be at any distance from the row's time.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};

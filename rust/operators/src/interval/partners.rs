@@ -300,8 +300,8 @@ impl RightGroups<'_> {
         self.ts[self.rows.map_or(place, |rows| rows[place as usize]) as usize]
     }
 
-    /// Returns the first position between `from` and `to` for whose time `before` returns `false`.
-    /// Times for which `before` returns `true` must precede all other times.
+    /// Returns the first position between `from` and `to` at which `before` returns `false` for the
+    /// time. Times for which `before` returns `true` must precede all other times.
     fn search(&self, from: u32, to: u32, before: impl Fn(i64) -> bool) -> u32 {
         let (mut low, mut high) = (from, to);
         while low < high {

@@ -66,7 +66,7 @@ enum ValueResults<'a> {
     Rows(&'a Partners, ValuesByPlace),
 }
 
-/// The result of each left row, and whether it has one.
+/// Whether each left row has a result, and the result itself.
 #[derive(Debug)]
 struct LeftResults<T> {
     values: Pages<T>,
@@ -291,7 +291,7 @@ pub fn all_values_of_matches(
     }
 }
 
-/// Returns the results of a function with one result, computed separately for each list.
+/// Computes the results of a single-result function, separately for each list.
 fn one_by_one<F: WindowFunction>(
     function: &F,
     lists: &Lists<'_>,

@@ -2,8 +2,8 @@
 //!
 //! Runs are sorted by their starts. The values of adjacent runs are sorted once. A window then
 //! slides from run to run, and each value enters and leaves it once. Computing the result of a run
-//! therefore costs a single search, regardless of the number of its values. Short runs are computed
-//! one by one.
+//! therefore costs a single search, regardless of the number of its values. The results of short
+//! runs are computed one by one.
 
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
@@ -44,7 +44,7 @@ pub(super) struct Item {
     pub(super) out: u32,
 }
 
-/// Memory for reuse.
+/// Buffers that are reused.
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,

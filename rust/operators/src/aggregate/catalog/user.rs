@@ -96,14 +96,14 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 pub trait UserFunction: Send + Sync + 'static {
     /// The value that a row adds, or the values of several columns.
     type Input: Copy + Send + Sync + 'static;
-    /// The state of some rows.
+    /// The state computed from some rows.
     type State: Copy + Send + Sync;
     /// The result: `i64`, `i128`, `f64`, or `u32` for the number of a row.
     type Output: OutputValue;
 
     /// The order in which rows must be added.
     const ORDER: RowOrder;
-    /// The state of no rows.
+    /// The state before any row is added.
     const EMPTY: Self::State;
 
     /// Adds a row to a state.
@@ -119,7 +119,7 @@ pub trait UserFunction: Send + Sync + 'static {
     /// Returns the state as words, the form in which threads share it.
     fn to_words(state: Self::State) -> [u64; STATE_WORDS];
 
-    /// Returns the state that was converted to these words.
+    /// Converts these words back into a state.
     fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
 }
 

@@ -12,8 +12,8 @@ use super::columns::{Column, Mask, Stream};
 use super::places::Place;
 use crate::aggregate::states::functions::{ByValue, Count, Function, Pick};
 
-/// The addresses of a single source's values and of the mask of the rows that count. Inputs with
-/// the same addresses are identical.
+/// The addresses of a single source's values and of its mask. Inputs with the same addresses are
+/// identical.
 pub(in crate::aggregate) type Memory = [usize; 3];
 
 /// The input of a function, row by row.

@@ -52,13 +52,13 @@ use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
 
 /// The number of left rows in a block. All functions are computed for one block before the next, so
-/// that the positions of its partners stay in a cache.
+/// that the positions of the block's partners stay in a cache.
 const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
 /// The suffixes and prefixes of several functions. Results for any range of left rows are computed
 /// from these states.
 ///
-/// In this example, each left row sums up the right values of the last 2 time units:
+/// In this example, the right values of the last 2 time units are summed for each left row:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{

@@ -96,8 +96,8 @@ pub(in crate::aggregate) fn number_from(
     let first = first as u32;
     let mut count = known.len();
     known.resize(count + keys.len(), 0);
-    // No branch depends on whether a key is new, because that is unpredictable. The entry of a key
-    // that is not new is overwritten.
+    // No branch depends on whether a key is new, because such a branch would be unpredictable. The
+    // entry of a key that is not new is overwritten.
     for (&key, out) in keys.iter().zip(out) {
         let slot = &mut slots[key as usize];
         let is_new = *slot < first;

@@ -12,7 +12,7 @@ use crate::aggregate::output::Window;
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
     /// The slices of a new suffix, if the window begins in a different block from the previous one.
-    /// The prefix is empty in that case.
+    /// The prefix of such a window is empty.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
     /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,
@@ -53,7 +53,8 @@ impl WindowSteps {
         let first = keys.len();
         keys.resize(first + present.len(), 0);
         let mut rows = 0;
-        // No branch depends on which keys are present, because that is unpredictable.
+        // No branch depends on which keys are present, because such a branch would be
+        // unpredictable.
         for (key, slices) in present {
             keys[first + rows] = key;
             rows += usize::from(slices > 0);

@@ -17,7 +17,7 @@ pub(in crate::aggregate) trait SliceStates<F: Function> {
     fn cells(&self, slice: usize) -> &[F::State];
 }
 
-/// The suffixes and prefixes of one function. Keys are numbers.
+/// The suffixes and prefixes of one function. Keys are represented by numbers.
 pub(in crate::aggregate) struct SuffixPrefix<F: Function> {
     /// The states of each key: `suffix` covers the end of the first block, and `prefix` covers the
     /// start of the second block.

@@ -93,7 +93,7 @@ impl Windows {
     /// first slice.
     pub(in crate::aggregate) fn slice_of(&self, ts: i64) -> Slice {
         let Some(since) = ts.checked_sub(self.offset) else {
-            // One advance later, the difference fits.
+            // One advance later, the difference fits in 64 bits.
             return self.slice_of(ts + self.advance).saturating_sub(self.stride());
         };
         let (step, within) = (since.div_euclid(self.advance), since.rem_euclid(self.advance));

@@ -14,7 +14,7 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     /// The order in which rows must be added.
     const ORDER: RowOrder;
 
-    /// The state of no rows.
+    /// The state before any row is added.
     const EMPTY: Self::State;
 
     fn add(state: &mut Self::State, value: Self::Input);

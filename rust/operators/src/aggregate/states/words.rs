@@ -1,5 +1,5 @@
-//! Functions over rows that arrive epoch by epoch. Their states can be stored, and the numbers that
-//! represent values and rows can be changed.
+//! Functions over rows that arrive epoch by epoch. The states of these functions can be stored, and
+//! the numbers that represent values and rows can be changed.
 
 use super::functions::{
     ByValue, Count, CountedValue, Covariance, Extreme, Function, JointMoments, Mean, Moments,
@@ -77,7 +77,7 @@ impl StoredFunction for Count {
     }
 }
 
-/// A number as two words.
+/// A number that is stored as two words.
 pub(in crate::aggregate) trait Words: Summand {
     fn to_words(self) -> [u64; 2];
     fn of_words(words: [u64; 2]) -> Self;

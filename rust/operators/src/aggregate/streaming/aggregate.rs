@@ -54,7 +54,8 @@ use crate::driver::{Driver, Stopped};
 /// ```
 pub struct StreamingAggregate {
     windows: Windows,
-    /// A replacement for the default way to turn rows into partials. `None` means by slices.
+    /// A replacement for the default way to turn rows into partials. `None` means that rows are
+    /// added by slices.
     way: Option<Box<dyn AddEpoch>>,
     /// The number of sources.
     sources: usize,
@@ -382,7 +383,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>) {
-        // A value that is in no cell is in no result either.
+        // A value that is not in any cell is not in any result either.
         let mut visit = |value: &mut i64| *value = new(*value).unwrap_or(*value);
         self.lanes[aggregate].values_of_windows(&mut visit);
     }

@@ -9,7 +9,7 @@
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread assigns all rows to sessions,
-//! whereas the functions are shared among threads. Detecting the end of a session costs O(log
+//! whereas the functions are divided among threads. Detecting the end of a session costs O(log
 //! sessions) for each gap length in the session's duration.
 
 use std::cmp::Reverse;

@@ -19,7 +19,7 @@ const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 #[derive(Debug)]
 pub struct Ahead<I> {
     indexes: Vec<I>,
-    /// The oldest row of each side that is in its index.
+    /// The oldest row of each side that is in the side's index.
     indexed: Vec<u64>,
     /// The number of rows of the epoch that have been inserted into the indexes.
     entered: usize,
@@ -96,8 +96,8 @@ impl<I: WindowIndex> Find for Ahead<I> {
     ) -> Result<Vec<RowMatches>, JoinError> {
         let (mut all, mut matches) = (Vec::new(), 0);
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
-            // 1. Insert some rows into the indexes: an eighth of the number of rows there, within
-            //    limits.
+            // 1. Insert some rows into the indexes: an eighth as many as the indexes contain,
+            //    within limits.
             if next == self.entered {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
                 let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);

@@ -107,7 +107,7 @@ impl RowLog<CodeColumns> {
         let keys = &codes[0].as_slice()[offsets.clone()];
         let joins = &joins.as_slice()[offsets];
         let entry = |(&key, number): (&i64, u64)| Entry { key, row: number as u32 };
-        // The number of entries is known if all rows can match something, as is usual.
+        // Usually, all rows can match something, so the number of entries is known.
         if joins.iter().fold(true, |all, &joins| all & joins) {
             return keys.iter().zip(numbers).map(entry).collect();
         }

@@ -41,7 +41,8 @@ pub trait Find: Send + Sync {
         filter: Option<&Filter<'_>>,
     ) -> Result<Vec<RowMatches>, JoinError>;
 
-    /// Rebuilds the index of a side from the rows in its window. The epoch must be done.
+    /// Rebuilds the index of a side from the rows in its window. The epoch must have been processed
+    /// completely.
     fn refill(&mut self, rows: &Rows, side: usize);
 
     /// Records that the rows of a side before `first` are no longer searched for. If `is_all` is
@@ -92,7 +93,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
 pub struct RowMatches {
     /// The rows whose matches were searched for.
     pub rows: Range<usize>,
-    /// The low bits of the numbers of the matches, row by row.
+    /// For each row, the low bits of the numbers of its matches.
     pub numbers: Vec<u32>,
     /// The end of each row's matches.
     pub ends: Vec<u32>,
@@ -197,7 +198,7 @@ impl Rows {
                 ordered,
                 found: &mut found,
             });
-            // 3. They are then filtered by the condition.
+            // 3. The condition is then applied to the candidates.
             if let Some(filter) = filter {
                 found.filter(&self.epoch, before, some.clone(), filter)?;
             }

@@ -17,9 +17,9 @@
 //! any lock. Another way to [`Find`] matches is the join in section 4 of the paper, in which
 //! threads take tasks from a queue and share PIM-Trees.
 //!
-//! Values are represented by codes: 64-bit integers in the same order as the values. For every
-//! column with a band, a row has its own code and the range of codes that it matches on the other
-//! side. The first column is indexed; the others are compared directly.
+//! Values are represented by codes: 64-bit integers that sort in the same order as the values. For
+//! every column with a band, a row has its own code and the range of codes that it matches on the
+//! other side. The first column is indexed; the others are compared directly.
 //!
 //! # Trade-offs
 //!

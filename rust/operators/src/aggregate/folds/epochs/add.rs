@@ -27,8 +27,8 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
     );
 
     /// Returns a task that adds rows of any source, in the given order, to the states of the source
-    /// `at`. That source then has `states` states. `partial_of` contains the index of the state to
-    /// which each row is added.
+    /// `at`. Afterwards, that source has `states` states. `partial_of` contains the index of the
+    /// state to which each row is added.
     fn add_in_order<'a>(
         &'a self,
         lane: &'a mut dyn Lane,

@@ -74,7 +74,7 @@ pub struct Epoch<'a> {
     pub(in crate::aggregate) windows: &'a Windows,
     /// One adder per function.
     pub adders: Vec<Adder<'a>>,
-    /// The states of no rows.
+    /// The empty states of the functions.
     pub empty: Vec<u64>,
 }
 

@@ -18,7 +18,7 @@ use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, Stored
 /// thread.
 const TASK_SLICES: usize = 8;
 
-/// Independent work.
+/// A task that does not depend on other tasks.
 pub(in crate::aggregate) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// The states of one function of any type.

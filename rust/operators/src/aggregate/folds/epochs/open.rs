@@ -134,7 +134,7 @@ pub(in crate::aggregate) struct ClosedSlice {
 }
 
 /// Finds the cells of a slice from the partials of its runs. `slots` must have one slot per key.
-/// Its contents are restored before the function returns.
+/// The contents of `slots` are restored before the function returns.
 pub(in crate::aggregate) fn close(
     runs: &[SourceRun],
     open: &[SourcePartials],

@@ -65,7 +65,7 @@ impl<'a, F, T: OutputValue> ResultColumn<'a, F, T> {
     }
 }
 
-/// One word of the suffix and one of the prefix of each left row's partners.
+/// For each left row, one word of the suffix's state and one word of the prefix's state.
 #[derive(Default)]
 pub(in crate::aggregate) struct FoldedWord {
     pub(super) suffixes: Pages<u64>,

@@ -1,5 +1,5 @@
-//! Functions in the form that panes use: with the same states as for tables, or with smaller ones
-//! if all rows count.
+//! Functions in the form that panes use. The states are the same as for tables, but smaller if all
+//! rows count.
 
 use std::marker::PhantomData;
 
@@ -72,7 +72,7 @@ pub(in crate::aggregate) trait InPanes: StoredFunction {
 }
 
 /// A function whose states are stored as words. The first word is 0 if and only if the state is
-/// empty. The other words are the state's own.
+/// empty. The remaining words represent the state itself.
 struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 
 impl<F: StoredFunction, const LEN: usize> AsWords<F, LEN> {
@@ -121,7 +121,7 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
     }
 }
 
-/// A function over values that all count, so that their number is known without counting.
+/// A function over values that all count. The number of values is therefore known without counting.
 struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction

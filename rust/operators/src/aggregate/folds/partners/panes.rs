@@ -28,7 +28,7 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     type State: AnyBitPattern + NoUninit + Send + Sync;
     type Output: OutputValue;
 
-    /// The state of no rows.
+    /// The state before any row is added.
     const EMPTY: Self::State;
 
     fn add(state: &mut Self::State, value: Self::Input);
@@ -62,7 +62,7 @@ pub(in crate::aggregate) struct PaneFold<'a> {
     partners: &'a Partners,
     columns: PartnerColumns<'a>,
     driver: &'a Driver,
-    /// The states and row values. Functions with the same key share an entry.
+    /// The computed states and row values. Functions with the same key share an entry.
     states: HashMap<(TypeId, TypeId, Memory), Arc<dyn Any + Send + Sync>>,
 }
 
@@ -141,7 +141,7 @@ impl<'a> PaneFold<'a> {
     }
 }
 
-/// Folds rows key by key. `own` returns the state that consists of the row at a position.
+/// Folds rows key by key. `own` returns the state of a single row, given its position.
 fn fold_places<P: PaneFunction>(
     pane_starts: &[u32],
     own: impl Fn(usize) -> P::State + Sync,
@@ -174,8 +174,7 @@ struct RowsOfPanes<'a> {
 
 impl RowsOfPanes<'_> {
     /// Folds rows in the order in which they are stored, into one state per key. `own` returns the
-    /// state that consists of a single row. Each part of the panes is processed by two tasks, one
-    /// per direction.
+    /// state of a single row. Each part of the panes is processed by two tasks, one per direction.
     fn fold<P: PaneFunction>(
         &self,
         own: impl Fn(usize) -> P::State + Sync,

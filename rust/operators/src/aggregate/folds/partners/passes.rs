@@ -92,7 +92,7 @@ impl<'a> SideRows<'a> {
 }
 
 /// Panes whose rows one thread folds in one direction, and the left rows whose intervals begin or
-/// end in them.
+/// end in these panes.
 struct PaneTask {
     is_forward: bool,
     panes: Range<usize>,
@@ -220,7 +220,7 @@ impl<'a> Passes<'a> {
     /// Divides the work of one direction into tasks.
     fn cut(&self, is_forward: bool) -> Vec<PaneTask> {
         let (left, right) = (self.left.len(), self.right.len());
-        // The number of right rows that a task has if the rows of both sides are divided evenly.
+        // The number of right rows in a task if the rows of both sides are divided evenly.
         let enough = (TASK as u64 * right as u64 / (left + right).max(1) as u64).max(1) as u32;
         let panes = self.borders.len() - 1;
         let (mut tasks, mut pane, mut first) = (Vec::new(), 0, 0);
@@ -309,7 +309,7 @@ struct PassFold<'a, const WORDS: usize> {
     passes: &'a Passes<'a>,
     words: &'a [&'a Word<'a>],
     merge: Merge<WORDS>,
-    /// The state of no rows.
+    /// The state before any row is added.
     empty: [u64; WORDS],
     /// The state of each key; see [`state_of`]. Between two panes, all states are empty.
     states: &'a mut [[u64; WORDS]],
@@ -362,8 +362,8 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         keys.iter().for_each(|&key| self.states[state_of(key)] = empty);
     }
 
-    /// Folds the right rows of a pane, and writes the states of the left rows whose positions are
-    /// in it.
+    /// Folds the right rows of a pane, and writes the states of the left rows with positions in the
+    /// pane.
     fn fold<const FORWARD: bool>(
         &mut self,
         rows: Range<usize>,

@@ -190,7 +190,8 @@ impl<'a> Builder<'a> {
     fn finish(mut self, rows: Vec<Range<usize>>) -> (TimePart, Partials<'a>) {
         let count = self.keys.len();
         clear(&mut self.slots.partials, &self.keys);
-        // The runs of each source are in time order, so this merges one sorted sequence per source.
+        // The runs of each source are in time order, so this sort merges one sorted sequence per
+        // source.
         self.runs.sort_by_key(|run| run.slice);
         let by_slice = self.runs.chunk_by(|a, b| a.slice == b.slice);
         if self.one_source {

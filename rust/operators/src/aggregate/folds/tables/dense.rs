@@ -22,7 +22,7 @@ use crate::aggregate::states::functions::{Function, RowOrder};
 /// The maximum number of keys whose states stay in a fast cache.
 const MOST_KEYS: usize = 1 << 13;
 
-/// The number of unneeded combinations that is acceptable per row. A combination is unneeded if the
+/// The number of unneeded combinations that is acceptable per row. A combination is unneeded if its
 /// key is absent. A combination costs a tenth as much as adding a row.
 const KEYS_A_ROW: usize = 4;
 
@@ -69,7 +69,8 @@ impl Dense {
         if !enough(runs.len()) {
             return None;
         }
-        // The runs of each source are in time order, so this merges one sorted sequence per source.
+        // The runs of each source are in time order, so this sort merges one sorted sequence per
+        // source.
         runs.sort_by_key(|run| run.slice);
         let mut part = TimePart { keys: Vec::new(), slices: Vec::new() };
         let mut slices = Vec::new();

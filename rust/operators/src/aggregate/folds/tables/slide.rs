@@ -34,7 +34,8 @@ use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::aggregate::states::functions::Function;
 
-/// The approximate number of rows per page: 2 MiB for a column of 8 bytes, which is one huge page.
+/// The approximate number of rows per page. A column of 8-byte values then takes 2 MiB, which is
+/// one huge page.
 pub(in crate::aggregate) const PAGE_ROWS: usize = 1 << 18;
 
 /// The approximate minimum number of result rows per task.
@@ -115,7 +116,7 @@ impl<'a> CellSlices<'a> {
             let count = (length + stride - 1) / stride;
             let rows = count as u128 * cells.min(key_count) as u128;
             // Each piece folds the cells of both blocks. This cost should be small compared to the
-            // results of the piece.
+            // cost of the piece's results.
             let piece_count =
                 (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
             for number in 0..piece_count {
