@@ -1,8 +1,8 @@
-//! Checks arrays and copies their structures, so that arrow-rs reads only the copy.
+//! Checks arrays and copies their structures, so that arrow-rs reads only the copies.
 //!
-//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. If
-//! arrow-rs reads a buffer before it checks the alignment, the copy has its own aligned buffer. The
-//! copy keeps the exported array and the producer's memory alive.
+//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. The
+//! copy has its own aligned version of any buffer that arrow-rs reads before it checks the
+//! alignment. The copy keeps the exported array and the producer's memory alive.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -39,10 +39,11 @@ impl UnreadBatch {
     ///
     /// # Safety
     ///
-    /// `schema` must meet the requirements of [`schema`](crate::schema). `array` must point to an
-    /// initialised structure that nothing else uses during the call. The array must either have
-    /// been released, or each of its non-null pointers must point to the data that Arrow's C data
-    /// interface specifies. The data must stay valid on all threads until the array is released.
+    /// `schema` must meet the requirements of the function [`schema`](crate::schema). `array` must
+    /// point to an initialised structure that nothing else uses during the call. The array must
+    /// either have been released, or each of its non-null pointers must point to the data that
+    /// Arrow's C data interface specifies. The data must stay valid on all threads until the array
+    /// is released.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,
@@ -161,8 +162,8 @@ type Release = fn(&mut dyn FnMut());
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
 /// Installs `release`, which decides whether producers' memory is released. `release` must either
-/// call the function that it receives or leak the memory. Leaking is for producers that depend on
-/// something that is shutting down. Only the first call to this function has an effect.
+/// call the function that it receives or leak the memory. Memory is leaked if its producer depends
+/// on something that is shutting down. Only the first call to this function has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }

@@ -20,7 +20,7 @@ pub enum Error {
     Unknown {
         /// The column.
         column: String,
-        /// The type, as the producer's format string.
+        /// The type, given as the producer's format string.
         format: String,
     },
     /// The values of a column have a fixed size of 0, so the length of an array is undefined.

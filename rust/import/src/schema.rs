@@ -16,7 +16,7 @@ use crate::node::{MAX_DEPTH, Node};
 /// columns in real data, but small enough for all of them to be visited.
 const MAX_NODES: usize = 1 << 20;
 
-/// The maximum number of metadata entries per column, since memory for them is allocated before
+/// The maximum number of metadata entries per column. Memory for the entries is allocated before
 /// they are read.
 const MAX_METADATA: i32 = 1 << 16;
 

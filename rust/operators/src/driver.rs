@@ -34,7 +34,7 @@ pub(crate) const PART_ROWS: usize = 1 << 15;
 /// awake.
 const FEW: usize = 1 << 11;
 
-/// Runs the independent parts of one call on its threads.
+/// Runs the independent parts of a call on several threads.
 ///
 /// The threads end with the call that needs them. No thread has to be joined at process exit, and a
 /// forked child does not lack any threads. Starting a thread takes about 20 us, and the thread
@@ -53,8 +53,8 @@ pub struct Driver {
     /// Threads that outlive a call and help the caller's thread. The number of helpers is one less
     /// than the number of threads.
     helpers: Option<Arc<LastingThreads>>,
-    /// The thread that runs background work in the role of a caller. The background thread is
-    /// started on first use.
+    /// The thread that runs background work, acting as the caller. The background thread is started
+    /// on first use.
     background: Arc<OnceLock<LastingThreads>>,
     /// The number of processors that this process can use.
     processors: usize,
@@ -126,9 +126,10 @@ impl Driver {
         }
     }
 
-    /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
-    /// `true`, each helper thread is pinned to one processor. The calling thread counts as one of
-    /// the driver's threads. Neither the calling thread nor the background thread is ever pinned.
+    /// Creates a driver whose threads live until the driver and all its clones are dropped. If
+    /// `pin` is `true`, each helper thread is pinned to one processor. The calling thread counts as
+    /// one of the driver's threads. Neither the calling thread nor the background thread is ever
+    /// pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -145,7 +146,7 @@ impl Driver {
 
     /// Calls `work`. Until `work` returns and for a moment afterwards, lasting threads stay awake
     /// for shared work, provided that there is a processor for each of them. Waking a thread takes
-    /// longer than many parts of the work.
+    /// longer than processing many of the parts.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.helpers {
             Some(helpers) if self.threads <= self.processors => helpers.while_awake(work),
@@ -684,7 +685,7 @@ mod tests {
         assert!(!shared.contains(&std::thread::current().id()));
         // Each map uses the caller's thread and one new thread.
         assert!(threads(1).contains(&std::thread::current().id()));
-        // A map that needs more threads than the shared set has starts its own.
+        // A map starts its own threads if it needs more than the shared set has.
         let both = std::sync::Barrier::new(3);
         let driver = Driver::new(3, Stop::default());
         with_threads(2, 2 * PART_ROWS, || driver.map(vec![1, 2, 3], |_| both.wait().is_leader()))

@@ -87,7 +87,7 @@ pub struct Window {
 /// The values of an aggregate.
 #[derive(Debug)]
 pub struct OutputColumn {
-    /// One value per row; meaningless if the value is missing.
+    /// One value per row. The entries of missing values are meaningless.
     pub values: OutputValues,
     /// The rows of the page without a value, in ascending order.
     pub missing: Vec<usize>,

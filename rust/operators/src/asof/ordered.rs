@@ -25,10 +25,11 @@ use crate::order::JoinColumns;
 /// even if the parts differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// The minimum number of rows in a part per key in the table.
+/// The minimum number of rows in a part, for each key in the table.
 const ROWS_A_KEY: usize = 8;
 
-/// The entry in a table of last rows that represents no row. Other entries are row numbers plus 1.
+/// The entry in a table of last rows that represents no row. The other entries are row numbers plus
+/// 1.
 const NONE: u32 = 0;
 
 /// A part of the pass, with the rows that it visits on each side.

@@ -18,7 +18,7 @@ const FIRST: u32 = 16;
 /// The factor by which each block is longer than the previous one.
 const GROWTH: u32 = 4;
 
-/// The candidates of left rows in one direction of time, and the partners found among them.
+/// The candidates of left rows in one time direction, and the partners found among the candidates.
 #[derive(Debug)]
 pub struct Rounds {
     toward: Toward,

@@ -48,7 +48,7 @@ pub(crate) enum Toward {
 }
 
 impl AsOf {
-    /// Returns the directions in which partners are searched for.
+    /// Returns the directions in which to search for partners.
     pub(super) fn sides(&self) -> &'static [Toward] {
         match self.strategy {
             Strategy::Backward => &[Toward::Past],
@@ -63,8 +63,8 @@ impl AsOf {
         self.tolerance.is_none_or(|most| distance <= most.unsigned_abs())
     }
 
-    /// In one direction, returns the times of the right rows that can be partners, relative to the
-    /// left row's time.
+    /// Returns the times, relative to a left row, at which right rows can be its partners in one
+    /// direction.
     pub(super) fn interval(&self, toward: Toward) -> Interval {
         match toward {
             Toward::Past => Interval {

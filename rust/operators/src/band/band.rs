@@ -2,7 +2,7 @@
 
 use crate::rows::interval::LeftReach;
 
-/// The maximum distances of a right value below and above a left value.
+/// The maximum distances by which a right value can be below or above a left value.
 ///
 /// Values are represented by codes: integers that sort in the same order as the values.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 //!
 //! A thread uses memory that bypasses the allocator: its stack, and the memory that its
 //! thread-locals need on first use. Without memory for the stack, the system refuses to start the
-//! thread. Without memory for a thread-local, glibc terminates the process. If a limit can cause
-//! memory to be refused, a thread is started in four steps:
+//! thread. Without memory for a thread-local, glibc terminates the process. If a limit can make
+//! allocations fail, a thread is started in four steps:
 //!
 //! 1. the starter checks that there is room for everything that a thread needs, and returns an
 //!    error if there is not;
@@ -18,9 +18,9 @@
 //! # Trade-offs
 //!
 //! Threads that are already running can use up the available memory between the first two steps.
-//! Such a failure is unlikely, because the room is large compared to what running threads allocate
-//! in such a short time. If no limit applies to the process, memory is not checked and no signal is
-//! awaited, and the threads of a call start at the same time.
+//! Such a failure is unlikely, because the available memory is large compared to the amount that
+//! running threads allocate in such a short time. If no limit applies to the process, memory is not
+//! checked and no signal is awaited, and the threads of a call start at the same time.
 
 use std::cell::Cell;
 use std::io;
@@ -36,7 +36,7 @@ use super::work_of::WorkOf;
 /// The stack size of a thread in bytes, which is the default of the standard library.
 const STACK: usize = 2 << 20;
 
-/// The signal of a new thread to its starter, if the starter waits for it.
+/// The signal that a new thread sends to its starter, if the starter waits for one.
 #[derive(Debug, Default)]
 pub(super) struct StartSignal(Option<SyncSender<()>>);
 

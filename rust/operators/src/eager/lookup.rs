@@ -336,7 +336,8 @@ fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bo
     }
 }
 
-/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each.
+/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each
+/// timeline.
 #[inline(always)]
 fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     if let Some(&key) = keys.get(row + 2 * AHEAD) {

@@ -1,4 +1,4 @@
-//! Checks the join against two loops over all rows, for random inputs.
+//! Checks the join against two loops over all rows, with random inputs.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;

@@ -1,8 +1,8 @@
 //! The rows of one side that have the same key, in time order.
 //!
 //! Most rows arrive approximately in time order, so they are inserted near the end. Rows are stored
-//! in runs of limited length. A row that arrives much later than others with similar times then
-//! moves only a few rows.
+//! in runs of limited length. Inserting a row that arrives much later than others with similar
+//! times then moves only a few rows.
 
 use std::collections::VecDeque;
 
@@ -128,7 +128,7 @@ impl Timeline {
         take(&self.last, first, last, found);
     }
 
-    /// Keeps the rows for which `renumber` returns a number, and assigns them these numbers.
+    /// Keeps the rows for which `renumber` returns a number, and assigns these numbers to the rows.
     pub(super) fn renumber(&mut self, renumber: impl Fn(u32) -> Option<u32>) {
         let keep = |run: &mut Vec<Entry>| {
             run.retain_mut(|entry| {
@@ -144,7 +144,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the memory held, in bytes.
+    /// Returns the amount of memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         let of_run = |run: &Vec<Entry>| run.capacity() * size_of::<Entry>();
         let of_former = |former: &VecDeque<Vec<Entry>>| {

@@ -13,8 +13,8 @@
 //!    run of adjacent rows.
 //! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
 //!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
-//!    of searching. Left rows in another order are not sorted; instead, the ends of each row are
-//!    looked up.
+//!    of searching. Left rows in another order are not sorted; instead, the ends of each row's run
+//!    are looked up.
 //!
 //!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
@@ -29,9 +29,9 @@
 //! bytes, and payload columns are not touched. If left rows are unsorted, up to 4 bytes per right
 //! row are needed in addition. Row numbers have 32 bits.
 //!
-//! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and
-//! Griebler, "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data
-//! Streams" (DEBS 2025), section 2.2.
+//! The join is defined like the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
+//! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS
+//! 2025), section 2.2.
 //!
 //! # Files
 //!

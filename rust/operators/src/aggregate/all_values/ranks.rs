@@ -14,7 +14,7 @@ pub(super) struct RankSet {
     /// One bit per number.
     words: Vec<u64>,
     len: usize,
-    /// The position where the last search of each series ended.
+    /// The position at which the last search of each series ended.
     series: Vec<SearchPlace>,
 }
 

@@ -17,7 +17,7 @@ use super::functions::WindowFunction;
 /// positions.
 const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
-/// If runs have fewer values on average than this, their results are computed one by one.
+/// If runs contain fewer values than this on average, their results are computed one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
 /// The value of the row at each position, as an integer. The integers sort in the same order as the
@@ -186,7 +186,7 @@ fn in_order<'a>(
 ) -> &'a [(i64, u32)] {
     let values = || pairs.iter().map(|pair| pair.0);
     let (Some(low), Some(high)) = (values().min(), values().max()) else { return &[] };
-    // The number of buckets is about the number of pairs.
+    // There are about as many buckets as pairs.
     let bits = usize::BITS - pairs.len().leading_zeros();
     let range = high.abs_diff(low);
     let shift = (u64::BITS - range.leading_zeros()).saturating_sub(bits);

@@ -13,9 +13,9 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 
 /// A user-defined function over the values of a window, whose states can be combined.
 ///
-/// User-defined functions are computed like the functions of this crate: each row is added to the
-/// state of its slice, and a window combines the states of its slices. User-defined functions can
-/// be used with whole tables, sessions and streams, in every design.
+/// User-defined functions are computed like the built-in functions: each row is added to the state
+/// of its slice, and a window combines the states of its slices. User-defined functions can be used
+/// with whole tables, sessions and streams, in every design.
 ///
 /// For the results to depend on the data alone, three laws must hold. The crate does not check
 /// these laws:

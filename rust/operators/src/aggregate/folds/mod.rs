@@ -1,4 +1,4 @@
-//! Folds: how one function of any type processes rows.
+//! Folds: the ways in which a function of any type processes rows.
 //!
 //! Each folder has a trait with the steps of its pass. A function with its input
 //! ([`WithInput`](super::inputs::values::WithInput)) implements all of these traits, in loops that

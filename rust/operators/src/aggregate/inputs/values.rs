@@ -1,4 +1,4 @@
-//! The inputs of functions: the values of rows, and which rows count.
+//! The inputs of functions: the values of rows, and the masks of the rows that count.
 //!
 //! All folds over tables, epochs and partners read values through this module, in loops that are
 //! compiled for each combination of a function and its input.
@@ -26,7 +26,7 @@ pub(in crate::aggregate) trait FunctionInput<F: Function>:
     /// Returns the value that a row adds.
     fn at(&self, place: Place) -> F::Input;
 
-    /// Returns the mask of the rows of a source that count.
+    /// Returns the mask of a source, which selects the rows that count.
     fn mask(&self, source: usize) -> Mask<'_>;
 
     /// Returns whether a row counts.
@@ -149,7 +149,7 @@ impl FunctionInput<Count> for CountedRows<'_> {
     }
 }
 
-/// Rows, together with their time and number. The function chooses one of the rows.
+/// Rows, together with their times and numbers. The function chooses one of the rows.
 pub(in crate::aggregate) struct RowCandidates<'a> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     /// The number of each source's first row.

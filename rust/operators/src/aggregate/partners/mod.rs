@@ -1,9 +1,9 @@
 //! Aggregates over the partners of each left row in a join.
 //!
-//! In an interval join, the partners of a left row are a run of right rows, which consists of a
-//! suffix of one pane and a prefix of the next ([`Partners`]). The state of every suffix and every
-//! prefix is computed once, row by row. A left row then costs one combination regardless of the
-//! number of its partners, even for functions whose states cannot be subtracted.
+//! In an interval join, the partners of a left row form a run of right rows: a suffix of one pane,
+//! followed by a prefix of the next ([`Partners`]). The state of every suffix and every prefix is
+//! computed once, row by row. A left row then costs one combination regardless of the number of its
+//! partners, even for functions whose states cannot be subtracted.
 //!
 //! ```text
 //!   right rows of a key    a  b  c │ d  e  f │ g  h        panes
@@ -25,10 +25,10 @@
 //!
 //! A function receives partners ordered by time and then by right row number. If pairs do not
 //! depend on time, partners are ordered by number alone. The order in which floats are added
-//! depends only on the partners and the interval. A row that prevails before an interval comes
-//! first, then the suffix from its end, then the prefix from its start. Partners in a single pane
-//! form a prefix if the interval covers the start of the pane, and a suffix otherwise. Any part of
-//! the rows that contains all partners of a left row therefore yields the same sums.
+//! depends only on the partners and the interval. A row that prevails before an interval is added
+//! first, followed by the suffix from its end, and then by the prefix from its start. Partners in a
+//! single pane form a prefix if the interval covers the start of the pane, and a suffix otherwise.
+//! Any part of the input that contains all partners of a left row therefore yields the same sums.
 //!
 //! The files named here and the folds of single functions are in `folds/partners/`.
 
@@ -88,7 +88,7 @@ const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 /// ```
 pub struct PartnerAggregates<'a> {
     columns: PartnerColumns<'a>,
-    /// Present if any function is folded in panes.
+    /// `Some` if any function is folded in panes.
     partners: Option<&'a Partners>,
     /// The words that passes have folded.
     words: Vec<FoldedWord>,
@@ -150,9 +150,9 @@ impl<'a> PartnerAggregates<'a> {
     }
 }
 
-/// Returns the values of each aggregate, with these matches as the partners of the left rows. The
-/// left rows are positions in `matches`. Functions receive partners ordered by time (if times are
-/// given) and then by number.
+/// Returns the values of each aggregate, with these matches as the partners of the left rows. Left
+/// rows are specified as positions in `matches`. Functions receive partners ordered by time (if
+/// times are given) and then by number.
 ///
 /// In this example, the first right row is chosen from the pairs of each left row:
 ///

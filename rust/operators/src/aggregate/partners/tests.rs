@@ -141,7 +141,7 @@ fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
 
 proptest! {
     /// Each function is computed twice: in passes and in panes. For the panes, the right rows are
-    /// numbered in another order.
+    /// numbered in a different order.
     #[test]
     fn differential_passes_and_panes(
         left in prop::collection::vec((-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)]), 0..60),

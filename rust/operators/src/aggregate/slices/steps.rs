@@ -32,7 +32,7 @@ pub(in crate::aggregate) struct WindowSteps {
 }
 
 impl WindowSteps {
-    /// Appends the step that leads to the window that begins with the slice `start`. `present`
+    /// Appends the step that leads to the window beginning with the slice `start`. `present`
     /// contains the keys in result order, each with the number of slices in the window in which it
     /// has rows.
     pub(in crate::aggregate) fn push(
@@ -68,7 +68,7 @@ impl WindowSteps {
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
-    /// The sum of these numbers, which is the number of cells in the window.
+    /// The number of cells in the window, which is the sum of these numbers.
     pub(in crate::aggregate) cells: usize,
 }
 

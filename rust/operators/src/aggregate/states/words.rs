@@ -100,8 +100,8 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 values of 64 bits are well within this range, but sums of decimals
-    /// may not be.
+    /// Sums of fewer than 2^48 64-bit values are well within this range, but sums of decimals may
+    /// not be.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120
     }

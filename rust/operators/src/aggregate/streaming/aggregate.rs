@@ -1,5 +1,5 @@
-//! Time-based windows over rows that arrive epoch by epoch: from rows to partials, to cells, to
-//! windows.
+//! Time-based windows over rows that arrive epoch by epoch: from rows to partials, then to cells,
+//! and finally to windows.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -67,7 +67,7 @@ pub struct StreamingAggregate {
     position: Position,
     /// One more than the largest key.
     keys: usize,
-    /// Key slots of slices that have been closed, for reuse.
+    /// The key slots of closed slices, which are reused.
     spare: Mutex<Vec<Vec<u32>>>,
 }
 
@@ -418,7 +418,7 @@ impl fmt::Debug for StreamingAggregate {
     }
 }
 
-/// Returns whether all keys are distinct and there is at least one.
+/// Returns whether there is at least one key and all keys are distinct.
 fn are_distinct(keys: &[u32]) -> bool {
     let mut sorted = keys.to_vec();
     sorted.sort_unstable();

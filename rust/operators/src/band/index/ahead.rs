@@ -118,8 +118,8 @@ impl<I: WindowIndex> Find for Ahead<I> {
                     |thread, piece| (piece.end, rows.look(indexes, piece, filter, driver, *thread)),
                 )
                 .map_err(JoinError::Stopped)?;
-            // 3. Return the results up to the first row that was not searched for because its piece
-            //    had enough matches.
+            // 3. Return the results up to the first row whose matches were not searched for because
+            //    its piece already had enough matches.
             for (end, found) in looked {
                 let found = found.map_err(JoinError::Filter)?;
                 matches += found.numbers.len();

@@ -20,7 +20,7 @@ pub(super) struct Epoch {
     /// The probes of each side's rows, for the indexed column. The probe of a row that cannot match
     /// anything has an empty range of numbers.
     probes: [Vec<Probe>; 2],
-    /// The codes that each side's rows match in the other columns, by column.
+    /// For each side and each other column, the codes that the rows match.
     further: [Vec<Vec<(i64, i64)>>; 2],
 }
 
@@ -51,7 +51,7 @@ impl Epoch {
         }
     }
 
-    /// Adds the probe of the next row of a side.
+    /// Adds the probe of the next row on a side.
     #[inline]
     pub(super) fn push(&mut self, side: Side, probe: Probe) {
         let probes = &mut self.probes[side as usize];

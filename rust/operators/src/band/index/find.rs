@@ -11,12 +11,13 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// The initial number of rows whose matches are searched for together, while the number of matches
-/// is unknown, and the maximum number.
+/// The initial number of rows whose matches are searched for together, and the maximum number. The
+/// initial number is used while the number of matches is unknown.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
-/// The approximate number of matches that are found together, so that they fit in a core's cache.
+/// The approximate number of matches that are found together. This many matches fit in a core's
+/// cache.
 const MATCHES: usize = 1 << 14;
 
 /// The number of matches after which the search of a piece is interrupted and its remaining rows
@@ -26,7 +27,7 @@ pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 /// The minimum number of rows for which waking a thread is worthwhile.
 pub const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
-/// Finds the matches of an epoch's rows, using the column that is indexed.
+/// Finds the matches of an epoch's rows, using the indexed column.
 pub trait Find: Send + Sync {
     /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
@@ -52,7 +53,7 @@ pub trait Find: Send + Sync {
     /// Returns the number of times that new rows have been merged with the existing rows.
     fn merges(&self) -> u64;
 
-    /// Returns the memory held, in bytes.
+    /// Returns the amount of memory in use, in bytes.
     fn memory(&self) -> usize;
 }
 
@@ -304,7 +305,7 @@ fn sort(numbers: &mut [u32], first: u32) {
 }
 
 impl RowMatches {
-    /// Filters the matches of the last rows by the condition.
+    /// Removes those matches of the last rows that the condition rejects.
     fn filter(
         &mut self,
         epoch: &Epoch,

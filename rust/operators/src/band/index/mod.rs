@@ -161,8 +161,8 @@ impl<F: Find> IndexJoin<F> {
     }
 
     /// Creates a self-join, which pairs each row with the earlier rows in its window. All rows are
-    /// added as left rows. In each result, the left row is the later one, and right rows have the
-    /// numbers of left rows. `finder` must have been created for one side.
+    /// added as left rows. In each result, the left row is the later one, and right rows are
+    /// identified by their numbers as left rows. `finder` must have been created for one side.
     pub fn of_one_stream(window: Retention, columns: usize, ordered: bool, finder: F) -> Self {
         Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, finder)
     }
@@ -191,8 +191,9 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Converts an empty join to arrival order. The windows contain all kept rows, and time is one
-    /// of the band columns. A row is kept as long as future rows can be `near` it in time.
+    /// Converts an empty join into one that processes rows in arrival order. The windows contain
+    /// all kept rows, and time is one of the band columns. A row is kept as long as future rows can
+    /// be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(mut self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));
@@ -214,8 +215,8 @@ impl<F: Find> IndexJoin<F> {
         self.finder.merges()
     }
 
-    /// Makes another column the indexed one, for existing and future rows. After the call, bands
-    /// must be passed in the new order.
+    /// Changes the indexed column, for existing and future rows. After the call, bands must be
+    /// passed in the new order.
     pub fn index_by(&mut self, column: usize) {
         debug_assert!(self.next == self.rows.len(), "rows of the epoch may still match");
         self.rows.logs.iter_mut().for_each(|log| log.columns_mut().swap(0, column));

@@ -112,11 +112,11 @@ pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usiz
     was
 }
 
-/// A slice that receives no more rows.
+/// A slice that can no longer receive rows.
 #[derive(Debug)]
 pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) slice: Slice,
-    /// The sources' runs of partials, in source order.
+    /// The runs of partials, in source order.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,

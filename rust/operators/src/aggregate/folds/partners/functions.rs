@@ -1,5 +1,5 @@
-//! Functions in the form that panes use. The states are the same as for tables, but smaller if all
-//! rows count.
+//! Functions in the form that is used for panes. The states are the same as for tables, but smaller
+//! if all rows count.
 
 use std::marker::PhantomData;
 

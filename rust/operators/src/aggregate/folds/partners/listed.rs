@@ -51,7 +51,7 @@ impl<'a> Lists<'a> {
         Lists { rows: Some(RowNumbers::Sorted(sorted)), runs }
     }
 
-    /// Returns the right rows of each left row.
+    /// Returns the right rows for each left row.
     pub(in crate::aggregate) fn rows_of_each(
         &self,
     ) -> impl ExactSizeIterator<Item = impl Iterator<Item = u32> + '_> {
@@ -69,7 +69,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Returns the number of right rows of each left row.
+    /// Returns the number of right rows for each left row.
     pub(in crate::aggregate) fn lengths(&self) -> OutputColumn {
         let lengths = self.runs.iter().map(|run| run.len() as i64);
         let values = OutputValues::Integers(Pages::collect(lengths));

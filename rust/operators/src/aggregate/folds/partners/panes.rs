@@ -1,4 +1,4 @@
-//! The suffixes and prefixes of panes, as stored by one function.
+//! The suffixes and prefixes of panes, as stored for one function.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::interval::{self, PartnerColumns, Partners};
 /// rows fit in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
-/// A function in the form that panes use. Its states can be stored unchanged.
+/// A function in the form that is used for panes. Its states can be stored unchanged.
 pub(super) trait PaneFunction: Send + Sync + 'static {
     type Input: Copy;
     type State: AnyBitPattern + NoUninit + Send + Sync;

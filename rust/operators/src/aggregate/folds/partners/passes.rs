@@ -211,7 +211,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Returns whether a left row's position is before a pane that begins at a given time. An
-    /// interval that covers a whole pane is a prefix of the pane, and not a suffix.
+    /// interval that covers a whole pane is treated as a prefix of the pane, not as a suffix.
     fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
         let reach = self.reach(is_forward);
         move |ts| if is_forward { ts + reach < begin } else { ts + reach <= begin }

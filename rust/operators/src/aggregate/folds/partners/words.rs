@@ -53,7 +53,7 @@ impl Operation {
 /// The maximum number of words in a function's state, not counting the number of its rows.
 const WORDS: usize = 2;
 
-/// A function whose state consists of the number of rows that count and of words, each with its own
+/// A function whose state consists of a row count and of words, each of which has its own
 /// operation.
 pub(in crate::aggregate) trait OfWords: Function {
     /// The operation of each word.
@@ -66,7 +66,7 @@ pub(in crate::aggregate) trait OfWords: Function {
     fn state(words: [u64; WORDS], rows: u64) -> Self::State;
 }
 
-/// One word of every state, for each right row.
+/// For each right row, one word of its state.
 pub(in crate::aggregate) struct Word<'a> {
     pub(super) operation: Operation,
     /// Functions of one family have the same words if they read the same memory.

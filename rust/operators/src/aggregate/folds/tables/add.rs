@@ -20,7 +20,7 @@ pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     part: &TimePart,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
-    // A constant condition, so that this branch is compiled only for functions that need merged
+    // The condition is constant, so this branch is compiled only for functions that need merged
     // order.
     if const { matches!(F::ORDER, RowOrder::Merged) } && streams.len() > 1 {
         return in_order::cells::<F, G>(input, streams, part, belongs);

@@ -22,8 +22,8 @@ use crate::aggregate::states::functions::{Function, RowOrder};
 /// The maximum number of keys whose states stay in a fast cache.
 const MOST_KEYS: usize = 1 << 13;
 
-/// The number of unneeded combinations that is acceptable per row. A combination is unneeded if its
-/// key is absent. A combination costs a tenth as much as adding a row.
+/// The acceptable number of unneeded combinations per row. A combination is unneeded if its key is
+/// absent. A combination costs a tenth as much as adding a row.
 const KEYS_A_ROW: usize = 4;
 
 /// The rows of a part, sorted by slice and then by source.

@@ -1,6 +1,7 @@
-//! Combines cells into windows: each window is two runs of states that meet at a fixed border.
+//! Combines cells into windows: each window consists of two runs of states that meet at a fixed
+//! border.
 //!
-//! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* of the
+//! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* with the
 //! same number of slices. A window then consists of the end of one block and the start of the next:
 //!
 //! ```text
@@ -19,8 +20,8 @@
 //! determine which states are combined and in which order. Floating-point results are therefore
 //! always bit-identical.
 //!
-//! The windows of a block are computed independently from the cells of two blocks, so threads do
-//! not share any mutable data.
+//! Each block's windows are computed independently, from the cells of two blocks, so threads do not
+//! share any mutable data.
 
 use std::ops::Range;
 
@@ -416,7 +417,7 @@ struct Slider<'a, F: Function> {
     missing: Vec<usize>,
 }
 
-/// The cells of a block, as stored by one function.
+/// The cells of a block, as stored for one function.
 struct BlockCells<'a, F: Function> {
     states: &'a [Vec<F::State>],
     block: &'a CellBlock,

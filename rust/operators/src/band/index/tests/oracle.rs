@@ -1,6 +1,6 @@
 //! Checks index-based joins against a loop over all pairs. The tests of the published joins, which
-//! are in another crate, include this file as well. The enclosing module imports the names that it
-//! uses.
+//! are in another crate, include this file as well. The enclosing module imports the names that
+//! this file uses.
 
 use proptest::prelude::*;
 
@@ -188,8 +188,8 @@ pub(crate) type Finder<'a> = &'a dyn Fn(usize) -> Box<dyn Find>;
 type Join = IndexJoin<Box<dyn Find>>;
 type Keep<'a> = Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>;
 
-/// Joins an epoch, and returns its results as row numbers, which are offset by each side's entry in
-/// `base`.
+/// Joins an epoch, and returns its results as row numbers. The numbers of each side are offset by
+/// the side's entry in `base`.
 pub(crate) fn epoch<F: Find>(
     join: &mut IndexJoin<F>,
     rows: &[Row],
