@@ -40,10 +40,9 @@ impl UnreadBatch {
     /// # Safety
     ///
     /// `schema` must meet the requirements of the function [`schema`](crate::schema). `array` must
-    /// point to an initialised structure that nothing else uses during the call. The array must
-    /// either have been released, or each of its non-null pointers must point to the data that
-    /// Arrow's C data interface specifies. The data must stay valid on all threads until the array
-    /// is released.
+    /// point to an initialised structure that nothing else uses during the call. Unless the array
+    /// has been released, each of its non-null pointers must point to the data that Arrow's C data
+    /// interface specifies. The data must stay valid on all threads until the array is released.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,

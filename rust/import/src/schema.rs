@@ -40,9 +40,9 @@ const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
 ///
 /// # Safety
 ///
-/// `schema` must point to an initialised structure. The schema must either have been released, or
-/// each of its non-null pointers must point to the data that Arrow's C data interface specifies.
-/// Strings must be null-terminated.
+/// `schema` must point to an initialised structure. Unless the schema has been released, each of
+/// its non-null pointers must point to the data that Arrow's C data interface specifies. Strings
+/// must be null-terminated.
 pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     // SAFETY: the caller upholds the contract of this function.
     unsafe { check_tree(schema.as_ptr().cast())? };

@@ -18,7 +18,7 @@
 //! store the states of all right rows, and a left row looks up the two states at the ends of its
 //! run (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
 //! state of its key. Reads of values and writes of states are then sequential. Rows in another
-//! order are folded key by key, as the drawing shows. Results are bit-identical in all cases.
+//! order are folded key by key, as the diagram shows. Results are bit-identical in all cases.
 //!
 //! If the partners do not form runs, for example because of a condition on both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.

@@ -27,8 +27,8 @@ pub struct StateBounds {
     pub rows: u64,
     /// The numbers of all chosen rows are less than this.
     pub chosen: u32,
-    /// The earliest time at which more rows can arrive. `None` if it is unknown, or if no more rows
-    /// can arrive.
+    /// The earliest time at which more rows can arrive. `None` if this time is unknown, or if no
+    /// more rows can arrive.
     pub next: Option<i64>,
 }
 
@@ -58,7 +58,7 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     }
 }
 
-/// Returns whether this number of rows is possible and not 0.
+/// Returns whether the number of rows is possible and not 0.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }

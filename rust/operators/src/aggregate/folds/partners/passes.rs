@@ -42,8 +42,7 @@ const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 /// The maximum number of words that a pass folds. More words would not stay in registers.
 const MOST_WORDS: usize = 3;
 
-/// The number of rows by which states are prefetched in advance, if the states do not fit in a
-/// second-level cache.
+/// States are prefetched this many rows in advance if they do not fit in a second-level cache.
 const AHEAD: usize = 16;
 
 /// States are prefetched if their total size is at least this many bytes.

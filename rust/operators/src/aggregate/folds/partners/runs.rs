@@ -8,8 +8,8 @@ use tidegate_structures::memory::gather::prefetch;
 use crate::interval::{self, PartnerColumns, Partners};
 use crate::rows::NO_ROW;
 
-/// The number of left rows by which states are prefetched in advance. The states of adjacent rows
-/// are far apart in memory.
+/// States are prefetched this many left rows in advance. The states of adjacent rows are far apart
+/// in memory.
 pub(super) const AHEAD: usize = 64;
 
 /// The partners of a left row as indices of states. An index past the last state represents an

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! All suffixes of a block are computed once, starting from its end, and kept. Slices then move
-//! from the suffix to the prefix one by one. A cell is therefore combined twice, a result costs one
+//! from the suffix to the prefix one by one. A cell is therefore combined twice. A result costs one
 //! combination regardless of the window size, and no function needs an inverse. The method is that
 //! of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
 //! octagonal kernels" (1992), applied to whole columns of keys. The numbers of the slices alone
