@@ -1,8 +1,8 @@
-//! Checks arrays and copies their structures, so that arrow-rs reads only the copy.
+//! Checks arrays and copies their structures, so that arrow-rs reads only the copies.
 //!
-//! The copy has exactly the required lengths, and leaves the null count to be computed. Memory that
-//! arrow-rs reads before it checks alignment belongs to the copy. The copy keeps the exported array
-//! alive, and with it the producer's memory.
+//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. The
+//! copy has its own aligned version of any buffer that arrow-rs reads before it checks the
+//! alignment. The copy keeps the exported array and the producer's memory alive.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -19,11 +19,11 @@ use crate::schema::schema as schema_of;
 
 mod buffers;
 
-/// The maximum number of elements in an array. An array of this length would take 128 GiB with only
-/// one bit per element. A larger length cannot be a real count.
+/// The maximum number of elements in an array. Even with one bit per element, an array of this
+/// length would take 128 GiB. No real array is longer.
 const MAX_LENGTH: i64 = 1 << 40;
 
-/// The maximum number of rows in a batch, since row numbers have 32 bits.
+/// The maximum number of rows in a batch, because row numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
 /// A record batch that has been taken over from its producer. The schema has been read, but the
@@ -39,10 +39,10 @@ impl UnreadBatch {
     ///
     /// # Safety
     ///
-    /// The requirements for `schema` are those of [`schema`](crate::schema). `array` must point to
-    /// an initialised structure that nothing else uses during the call. The array must either have
-    /// been released, or each of its non-null pointers must point to the data that Arrow's C data
-    /// interface specifies. The data must stay valid until the array is released, on any thread.
+    /// `schema` must meet the requirements of the function [`schema`](crate::schema). `array` must
+    /// point to an initialised structure that nothing else uses during the call. Unless the array
+    /// has been released, each of its non-null pointers must point to the data that Arrow's C data
+    /// interface specifies. The data must stay valid on all threads until the array is released.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,
@@ -70,13 +70,11 @@ impl UnreadBatch {
     }
 }
 
-/// Creates a record batch from an array of `data_type`, which is a struct of the fields of
-/// `schema`.
+/// Creates a record batch from an array of type `data_type`, a struct with the fields of `schema`.
 ///
 /// # Safety
 ///
-/// The requirements are those for the array of [`UnreadBatch::take`], which must not have been
-/// released.
+/// The array must meet the requirements of [`UnreadBatch::take`], and must not have been released.
 pub(crate) unsafe fn import(
     array: FFI_ArrowArray,
     schema: &SchemaRef,
@@ -132,7 +130,7 @@ pub(crate) unsafe fn import(
     })
 }
 
-/// The parts of a copied array, and the array as it was exported.
+/// The parts of a copied array, together with the original array.
 struct ArrayCopy {
     exported: FFI_ArrowArray,
     /// Each array has its own box, so adding an array does not move the others.
@@ -140,7 +138,7 @@ struct ArrayCopy {
     arrays: Vec<Box<FFI_ArrowArray>>,
     children: Vec<Box<[*mut FFI_ArrowArray]>>,
     buffers: Vec<Box<[*const c_void]>>,
-    /// Memory that replaces the producer's, in words so that it is aligned.
+    /// Aligned memory that replaces the producer's, allocated as words.
     memory: Vec<Box<[i64]>>,
 }
 
@@ -156,15 +154,15 @@ impl Default for ArrayCopy {
     }
 }
 
-/// A function that either calls its argument, which releases a producer's memory, or leaks that
-/// memory.
+/// A function that receives a callback that releases a producer's memory. The function either calls
+/// the callback or leaks the memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
 /// Installs `release`, which decides whether producers' memory is released. `release` must either
-/// call the function that it receives or leak the memory, because a producer may depend on
-/// something that is shutting down. Only the first call of this function has an effect.
+/// call the function that it receives or leak the memory. Memory is leaked if its producer depends
+/// on something that is shutting down. Only the first call to this function has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }
@@ -178,7 +176,7 @@ fn release(kept: Box<ArrayCopy>) {
 
 /// # Safety
 ///
-/// The array's private data must be an `ArrayCopy` that was turned into a raw pointer. The array
+/// The array's private data must be an `ArrayCopy` that was converted into a raw pointer. The array
 /// must not be used after this call.
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     // SAFETY: the caller upholds the contract of this function.
@@ -192,18 +190,19 @@ unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
 #[derive(Clone, Copy, Debug)]
 enum ElementCount {
     All,
-    /// Exactly this number, which must be present.
+    /// Exactly this number. It is an error if the array has fewer elements.
     Exactly(i64),
-    /// At most this number; fewer if the array has fewer elements.
+    /// At most this number. The array can have fewer elements.
     AtMost(i64),
 }
 
 impl ArrayCopy {
-    /// Copies as many elements as needed of an array of `data_type`.
+    /// Copies the required elements of an array of type `data_type`.
     ///
     /// # Safety
     ///
-    /// The pointer must be null or point to an array as in [`UnreadBatch::take`].
+    /// The pointer must be null, or point to an array that meets the requirements of
+    /// [`UnreadBatch::take`].
     unsafe fn copy(
         &mut self,
         array: *const FFI_ArrowArray,
@@ -283,8 +282,8 @@ impl ArrayCopy {
     }
 }
 
-/// Returns an array without memory that has the offset and length of `array`, or the required
-/// length.
+/// Returns an array without buffers. The result has the offset of `array`, and either its length or
+/// the required length.
 fn checked_extent(
     array: &FFI_ArrowArray,
     needed: ElementCount,
@@ -334,7 +333,7 @@ fn checked_extent(
 type Child<'a> = (&'a str, &'a DataType, ElementCount);
 
 /// Returns the children of an array whose last element ends at `end`, and the number of elements
-/// needed from each. For a list, the number of items needed is its last offset.
+/// needed from each child. For a list, the number of items needed is its last offset.
 fn expected_children<'a>(
     data_type: &'a DataType,
     end: i64,

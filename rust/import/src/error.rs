@@ -20,7 +20,7 @@ pub enum Error {
     Unknown {
         /// The column.
         column: String,
-        /// The type, as the producer's format string.
+        /// The type, given as the producer's format string.
         format: String,
     },
     /// The values of a column have a fixed size of 0, so the length of an array is undefined.
@@ -34,19 +34,20 @@ pub enum Error {
     Released,
     /// The producer reported an error.
     Producer {
-        /// The producer's error code, with a meaning like `errno`.
+        /// The producer's error code, which is an `errno` value.
         code: i32,
         /// The producer's description of the error.
         text: Option<String>,
     },
 }
 
-/// A description of what is wrong with data.
+/// A description of what is wrong with the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A description that names no type.
+    /// A description that does not name a type.
     Plain(String),
-    /// A description that names this type or its component types, in the notation of arrow-rs.
+    /// A description that names this type, or the types that it contains, in the notation of
+    /// arrow-rs.
     Typed(String, DataType),
 }
 
@@ -77,14 +78,15 @@ impl Error {
         Error::Malformed { column, what: what.into() }
     }
 
-    /// Creates an error for a type; `what` follows the name of the type.
+    /// Creates an error for a type. The description begins with the type's name and continues with
+    /// `what`.
     #[cold]
     pub(crate) fn of_type(node: &Node<'_>, data_type: &DataType, what: &str) -> Self {
         Error::at(node, What::Typed(format!("{data_type} {what}"), data_type.clone()))
     }
 
-    /// Returns the text of the error. `named` receives a description in which arrow-rs names a
-    /// type, and the type. The function returns the description to use in the text.
+    /// Returns the text of the error. `named` receives a type and a description in which arrow-rs
+    /// names that type. `named` returns the description to use in the text.
     pub fn text(&self, named: impl Fn(&str, &DataType) -> String) -> String {
         match self {
             Error::Malformed { column, what } => {

@@ -44,7 +44,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `schema.rs` | checks a schema |
-//! | `array.rs` | checks an array and copies it for arrow-rs; its buffers: `array/buffers.rs` |
+//! | `array.rs` | checks and copies an array for arrow-rs; `array/buffers.rs` handles its buffers |
 //! | `stream.rs` | reads record batches one by one |
 //! | `node.rs` | the path of a column in nested data, for messages |
 

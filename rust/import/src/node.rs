@@ -26,7 +26,7 @@ impl<'a> Node<'a> {
         self.depth > MAX_DEPTH
     }
 
-    /// Returns the names from the column down. `None` at the root.
+    /// Returns the names on the path, starting with the column, or `None` at the root.
     pub(crate) fn path(&self) -> Option<String> {
         let parent = self.parent?;
         Some(match parent.path() {

@@ -1,4 +1,5 @@
-//! Checks schemas: first the structure, which arrow-rs then reads, and finally the types.
+//! Checks schemas. The structure is checked first, so that arrow-rs can read it; the types are
+//! checked last.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -12,14 +13,14 @@ use crate::error::{Error, Result};
 use crate::node::{MAX_DEPTH, Node};
 
 /// The maximum number of columns, including nested ones. The limit is far above the number of
-/// columns in real data, but small enough to visit all of them.
+/// columns in real data, but small enough for all of them to be visited.
 const MAX_NODES: usize = 1 << 20;
 
-/// The maximum number of metadata entries per column, since memory for them is allocated before
+/// The maximum number of metadata entries per column. Memory for the entries is allocated before
 /// they are read.
 const MAX_METADATA: i32 = 1 << 16;
 
-/// Arrow's C structure, whose fields arrow-rs does not expose.
+/// Arrow's C structure for a schema. The type in arrow-rs does not expose its fields.
 #[repr(C)]
 struct CSchema {
     format: *const c_char,
@@ -35,13 +36,13 @@ struct CSchema {
 
 const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
 
-/// Reads the schema of rows, and leaves the exported structure unchanged.
+/// Reads the schema of rows without changing the exported structure.
 ///
 /// # Safety
 ///
-/// `schema` must point to an initialised structure. The schema must either have been released, or
-/// each of its non-null pointers must point to the data that Arrow's C data interface specifies.
-/// Strings must be null-terminated.
+/// `schema` must point to an initialised structure. Unless the schema has been released, each of
+/// its non-null pointers must point to the data that Arrow's C data interface specifies. Strings
+/// must be null-terminated.
 pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     // SAFETY: the caller upholds the contract of this function.
     unsafe { check_tree(schema.as_ptr().cast())? };
@@ -61,8 +62,7 @@ pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
 }
 
-/// Returns an error for the first column whose type is not defined by Arrow, if there is such a
-/// column.
+/// Returns an error for the first column whose type is not defined by Arrow, if any.
 fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
     let column = schema.children().find(|column| Field::try_from(*column).is_err())?;
     let (name, format) = (column.name().unwrap_or("").to_owned(), column.format().to_owned());
@@ -71,7 +71,7 @@ fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
 
 /// # Safety
 ///
-/// The requirements are those of [`schema`].
+/// The requirements are the same as for [`schema`].
 unsafe fn check_tree(schema: *const CSchema) -> Result<()> {
     // SAFETY: the structure is initialised.
     if unsafe { (*schema).release.is_none() } {
@@ -83,7 +83,7 @@ unsafe fn check_tree(schema: *const CSchema) -> Result<()> {
 
 /// # Safety
 ///
-/// The requirements are those of [`schema`], except that the pointer can be null.
+/// The requirements are the same as for [`schema`], except that the pointer can be null.
 unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> Result<()> {
     *nodes += 1;
     if *nodes > MAX_NODES {
@@ -199,7 +199,7 @@ fn check_fields(fields: &Fields, node: &Node<'_>) -> Result<()> {
     fields.iter().try_for_each(|field| check_type(field.data_type(), &node.child(field.name())))
 }
 
-/// Rejects types that arrow-rs can read but cannot create arrays of.
+/// Rejects types that arrow-rs can read but for which it cannot create arrays.
 fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
     let check_field = |field: &Field| check_type(field.data_type(), &node.child(field.name()));
     match data_type {

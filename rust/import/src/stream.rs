@@ -22,11 +22,11 @@ impl UnopenedStream {
     ///
     /// # Safety
     ///
-    /// `stream` must point to an initialised structure that nothing else uses during the call. The
-    /// stream must either have been released, or its callbacks must do what Arrow's C stream
-    /// interface specifies, on any thread, one call at a time. The callbacks must fill structures
-    /// with values whose pointers are null or point to the data that Arrow's C data interface
-    /// specifies.
+    /// `stream` must point to an initialised structure that nothing else uses during the call.
+    /// Unless the stream has been released, its callbacks must behave as Arrow's C stream interface
+    /// specifies. The callbacks can be called on any thread, one call at a time. In the structures
+    /// that the callbacks fill, each pointer must be null or point to the data that Arrow's C data
+    /// interface specifies.
     pub unsafe fn take(stream: NonNull<FFI_ArrowArrayStream>) -> Result<Self> {
         // SAFETY: the caller upholds the contract of this function.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
@@ -42,7 +42,7 @@ impl UnopenedStream {
         Ok(UnopenedStream(stream))
     }
 
-    /// Requests the schema. The producer can take any length of time to return the schema.
+    /// Requests the schema. The producer can take arbitrarily long to return it.
     pub fn open(mut self) -> Result<ArrowStream> {
         let get_schema = self.0.get_schema.expect("the callback exists");
         let mut given = FFI_ArrowSchema::empty();
@@ -90,7 +90,7 @@ impl ArrowStream {
         self.schema.clone()
     }
 
-    /// Returns the next batch; `None` at the end or after a failure.
+    /// Returns the next batch, or `None` at the end or after a failure.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(source) = &mut self.source else { return Ok(None) };
         let read = ArrowStream::read(source, &self.schema, &self.data_type);

@@ -1,6 +1,6 @@
 //! Data that arrow-rs exports is imported unchanged, even in layouts that few producers use. The
-//! rejection of malformed structures is tested from Python (`test_malformed_arrow.py`), where every
-//! field is set to every bad value.
+//! rejection of malformed structures is tested from Python: `test_malformed_arrow.py` sets every
+//! field to every kind of bad value.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -127,7 +127,7 @@ fn offsets_that_are_not_aligned_are_copied() {
 #[test]
 fn nothing_need_be_there_for_no_rows() {
     let (schema, mut array) = exported(&rows().slice(0, 0));
-    // Views are left out, because their lengths are those of buffers and not of rows.
+    // Views are left out, because their lengths belong to buffers rather than to rows.
     for at in [0, 1, 2, 3, 5, 6, 7] {
         let column = column(&mut array, at);
         for buffer in 0..column.n_buffers as usize {

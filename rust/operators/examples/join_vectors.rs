@@ -1,5 +1,5 @@
-//! Joins two vectors of times and keys: for each trade, finds the quotes for its symbol that are at
-//! most 2 time units older.
+//! Joins two vectors of times and keys: for each trade, finds the quotes for the same symbol that
+//! are at most 2 time units older.
 //!
 //! Run with: cargo run -p tidegate-operators --example join_vectors
 

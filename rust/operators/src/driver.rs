@@ -26,22 +26,23 @@ pub use work_of::WorkOf;
 /// The maximum number of threads that a call can use.
 pub const MAX_THREADS: usize = 512;
 
-/// The minimum number of rows for which a thread is worthwhile. Partitioning this many rows takes
-/// about ten times as long as starting a thread.
+/// The minimum number of rows for which an additional thread is worthwhile. Partitioning this many
+/// rows takes about ten times as long as starting a thread.
 pub(crate) const PART_ROWS: usize = 1 << 15;
 
-/// A single thread finishes fewer items than this before another thread would be awake.
+/// If there are fewer items than this, a single thread finishes them before another thread would be
+/// awake.
 const FEW: usize = 1 << 11;
 
-/// Runs the independent parts of one call on its threads.
+/// Runs the independent parts of a call on several threads.
 ///
-/// The threads end with the call that needs them. None of them has to be joined at process exit,
-/// and none is missing in a forked child. Starting a thread takes about 20 us, and it takes about
-/// 100 us until the thread works. Callers therefore leave small work in one part, which runs on the
-/// caller's thread. A call with many parts shares one set of threads among them; see
-/// [`with_threads`].
+/// The threads end with the call that needs them. No thread has to be joined at process exit, and a
+/// forked child does not lack any threads. Starting a thread takes about 20 us, and the thread
+/// begins its work after about 100 us. Callers therefore do not divide small amounts of work, which
+/// then run on the caller's thread. A call with many parts shares one set of threads among them;
+/// see [`with_threads`].
 ///
-/// An operator that is called for every few thousand rows keeps its threads instead; see
+/// An operator that is called once every few thousand rows keeps its threads instead; see
 /// [`Driver::lasting`].
 #[derive(Clone, Debug)]
 pub struct Driver {
@@ -52,8 +53,8 @@ pub struct Driver {
     /// Threads that outlive a call and help the caller's thread. The number of helpers is one less
     /// than the number of threads.
     helpers: Option<Arc<LastingThreads>>,
-    /// The thread that runs background work in the role of a caller. The background thread is
-    /// started on first use.
+    /// The thread that runs background work, acting as the caller. The background thread is started
+    /// on first use.
     background: Arc<OnceLock<LastingThreads>>,
     /// The number of processors that this process can use.
     processors: usize,
@@ -61,11 +62,12 @@ pub struct Driver {
 
 /// Threads that outlive a call, and the ID of the process that started them.
 ///
-/// In a forked child, these threads do not exist. Their locks may be held forever, by threads that
-/// were about to sleep when the process forked. A child process therefore leaves them untouched.
+/// In a forked child, these threads do not exist. Their locks can be held forever by threads that
+/// were about to sleep when the process forked. A child process therefore leaves the pool
+/// untouched.
 #[derive(Debug)]
 struct LastingThreads {
-    /// `Some` until the threads are ended.
+    /// `Some` until the threads are stopped.
     pool: Option<ThreadPool>,
     awake: Arc<Awake>,
     process: u32,
@@ -78,8 +80,8 @@ impl LastingThreads {
         LastingThreads { pool: Some(pool), awake, process }
     }
 
-    /// Calls `work`. Until `work` returns and for some time afterwards, the threads stay awake,
-    /// except the one that makes this call.
+    /// Calls `work`. Until `work` returns and for some time afterwards, all threads except the
+    /// calling one stay awake.
     fn while_awake<R>(&self, work: impl FnOnce() -> R) -> R {
         self.awake.during(self, work)
     }
@@ -102,7 +104,7 @@ impl Drop for LastingThreads {
     }
 }
 
-/// The error that work returns if it was stopped before it was done.
+/// The error that is returned if work is stopped before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -124,9 +126,10 @@ impl Driver {
         }
     }
 
-    /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
-    /// `true`, each helper thread is pinned to one processor. The calling thread counts as one of
-    /// the driver's threads. Neither the calling thread nor the background thread is ever pinned.
+    /// Creates a driver whose threads live until the driver and all its clones are dropped. If
+    /// `pin` is `true`, each helper thread is pinned to one processor. The calling thread counts as
+    /// one of the driver's threads. Neither the calling thread nor the background thread is ever
+    /// pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -143,7 +146,7 @@ impl Driver {
 
     /// Calls `work`. Until `work` returns and for a moment afterwards, lasting threads stay awake
     /// for shared work, provided that there is a processor for each of them. Waking a thread takes
-    /// longer than many parts of the work.
+    /// longer than processing many of the parts.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.helpers {
             Some(helpers) if self.threads <= self.processors => helpers.while_awake(work),
@@ -201,13 +204,13 @@ impl Driver {
     }
 
     /// Returns whether work that can be resumed later should pause. Unlike a stop, a pause is not
-    /// an error, and work that cannot pause just continues.
+    /// an error, and work that cannot pause simply continues.
     pub fn is_paused(&self) -> bool {
         self.pause.is_requested() || self.stop.is_requested()
     }
 
-    /// Calls `work` on a background thread of this driver, and returns the receiver of its outcome.
-    /// This method is for callers that have to react to other events while they wait, and may
+    /// Calls `work` on a background thread of this driver, and returns a receiver for the outcome.
+    /// This method is for callers that must react to other events while they wait, and that may
     /// return before the work ends.
     pub fn in_background<T: Send + 'static>(
         &self,
@@ -242,14 +245,14 @@ impl Driver {
         self.stop.clone()
     }
 
-    /// Returns the number of parts into which to divide `rows`, where each part should have at
-    /// least `least` rows.
+    /// Returns the number of parts into which `rows` rows should be divided. Each part should have
+    /// at least `least` rows.
     pub fn parts(&self, rows: usize, least: usize) -> usize {
         (rows / least.max(1)).clamp(1, self.threads)
     }
 
-    /// Returns an error if a stop has been requested. If memory is short, the method
-    /// [raises](memory::check) instead.
+    /// Returns an error if a stop has been requested. If memory is running short, this method
+    /// [raises an error](memory::check) instead.
     pub fn check(&self) -> Result<(), Stopped> {
         memory::check();
         if self.stop.is_requested() { Err(Stopped) } else { Ok(()) }
@@ -257,8 +260,8 @@ impl Driver {
 
     /// Calls `work` on every item, and returns the results in item order.
     ///
-    /// A thread takes the next item when it has finished its previous one. A panic in `work` is
-    /// resumed on the caller's thread once the others have finished their items.
+    /// A thread takes the next item when it has finished the previous one. A panic in `work` is
+    /// resumed on the caller's thread once the other threads have finished their items.
     pub fn map<I: Send, R: Send>(
         &self,
         items: Vec<I>,
@@ -274,7 +277,7 @@ impl Driver {
         scratch: impl Fn() -> S + Sync,
         work: impl Fn(&mut S, I) -> R + Sync,
     ) -> Result<Vec<R>, Stopped> {
-        // This is all that is compiled for each call, because there are many callers.
+        // Only this code is compiled for each call, because there are many callers.
         let mut slots = Vec::with_capacity(items.len());
         for item in items {
             slots.push(Mutex::new((Some(item), None)));
@@ -295,8 +298,8 @@ impl Driver {
         Ok(results)
     }
 
-    /// Calls `work` once on each thread, or on fewer threads. Each call of `work` gets a function
-    /// that returns the numbers below `count`, each of them once, until a stop is requested.
+    /// Calls `work` once per thread, on some or all threads. Each call receives a function that
+    /// returns the next number below `count`, until no numbers are left or a stop is requested.
     fn share_out(&self, count: usize, work: &(dyn Fn(&mut NextNumber<'_>) + Sync)) {
         let tickets = Tickets::new(count);
         let work = || work(&mut || tickets.take().filter(|_| self.check().is_ok()));
@@ -307,7 +310,7 @@ impl Driver {
     }
 
     /// Calls `work` once on each of `workers` threads. The work runs on fewer threads if the system
-    /// refuses some, or if some helpers become free only after all work is done.
+    /// refuses to start some of them, or if some helpers become free only after all work is done.
     ///
     /// This function is not generic, so that the code that starts and awaits threads is not
     /// compiled for each call of [`map`](Self::map).
@@ -339,15 +342,15 @@ impl Driver {
 }
 
 impl Driver {
-    /// Calls `work` on this number of threads at the same time, and passes each thread the numbers
-    /// that it works on. One of the threads is the caller's. There can be as many threads as this
-    /// driver has.
+    /// Calls `work` on this number of threads at the same time. Each call receives the numbers that
+    /// its thread works on. One of the threads is the caller's. There can be at most as many
+    /// threads as this driver has.
     ///
     /// Each number below `threads` is passed to one thread, and most threads receive one number.
     /// The caller's thread receives the number 0, and the numbers of threads that the system
     /// refuses to start. With [lasting](Self::lasting) threads, the next call passes each number to
-    /// the same thread. A panic in `work` is resumed on the caller's thread once the others have
-    /// returned.
+    /// the same thread. A panic in `work` is resumed on the caller's thread once the other threads
+    /// have returned.
     ///
     /// Unlike [`map`](Self::map), this method waits for busy helpers, because the work items can
     /// depend on each other.
@@ -381,7 +384,7 @@ impl Driver {
     }
 }
 
-/// Locks a mutex that no thread holds while it can panic.
+/// Locks a mutex that is never held by code that can panic.
 fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -393,7 +396,7 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Each map also starts its own threads if a limit leaves the process little address space (`ulimit
 /// -v`). In glibc, each thread reserves an arena of 64 MiB of addresses; without an arena, a thread
-/// uses a page for each small allocation. The caller's thread usually has an arena, and shared
+/// uses a page for each small allocation. The caller's thread usually has an arena, whereas shared
 /// threads would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let (mut work, mut outcome) = (Some(work), None);
@@ -475,9 +478,9 @@ fn lasting_threads(
 /// Returns the processors to which threads are pinned, in thread order. The list is empty if
 /// threads are not pinned.
 ///
-/// Each call starts after the processors that the previous call returned. Operators in the same
-/// process then do not share a processor while others are idle. Each process starts at an offset
-/// derived from its process ID.
+/// Each call starts with the processor after those that the previous call returned. Operators in
+/// the same process then do not share a processor while other processors are idle. Each process
+/// starts at an offset derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -493,7 +496,7 @@ fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
 /// Pins this thread to a processor, if one is given.
 fn pin_to(processor: Option<CoreId>) {
     if let Some(processor) = processor {
-        // A processor that has been taken away in the meantime is no reason to fail.
+        // Losing the processor in the meantime is not an error.
         let _ = core_affinity::set_for_current(processor);
     }
 }
@@ -514,10 +517,10 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     work.enumerate().map_while(|one| start(one).ok()).collect()
 }
 
-/// Runs `work` on a new thread, and returns the receiver of its outcome.
+/// Runs `work` on a new thread, and returns a receiver for the outcome.
 ///
-/// This function is for callers that have to react to other events while they wait, and may return
-/// before the work ends.
+/// This function is for callers that must react to other events while they wait, and that may
+/// return before the work ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
@@ -545,14 +548,14 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
 
 /// Returns the number of processors that this process can use, according to its affinity and quota.
 ///
-/// Reading the quota from several files takes a tenth of the time of a small call, so each answer
-/// is reused briefly.
+/// Reading the quota from several files takes a tenth of the time of a small call, so each result
+/// is reused for a short time.
 fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let now = Instant::now();
-    // In a forked child, another thread may have held the lock at the time of the fork, so the lock
-    // is only tried.
+    // Another thread may have held the lock when this process was forked, so this code does not
+    // wait for the lock.
     let Ok(mut last) = LAST.try_lock() else { return asked_anew() };
     match *last {
         Some((asked, processors)) if now.duration_since(asked) < MOMENT => processors,
@@ -575,7 +578,7 @@ pub fn is_in_pool() -> bool {
 
 /// Returns the default number of threads: the number of processors that this process can use
 /// according to its affinity and quota, limited by `OMP_NUM_THREADS`. Hosts such as Spark set that
-/// variable to a task's share.
+/// variable to a task's share of the processors.
 pub fn default_threads() -> usize {
     let available = available_processors();
     let told = std::env::var("OMP_NUM_THREADS")
@@ -641,8 +644,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_stays_awake_meets_the_next_calls() {
-        // The second broadcast reaches the thread while it is still in the first: the two are not
-        // nested.
+        // The second broadcast reaches the thread while it is still processing the first one: the
+        // two are not nested.
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
         for call in 0..20_000 {
             let both = driver.within(|| driver.both(|| call, || call + 1));
@@ -682,7 +685,7 @@ mod tests {
         assert!(!shared.contains(&std::thread::current().id()));
         // Each map uses the caller's thread and one new thread.
         assert!(threads(1).contains(&std::thread::current().id()));
-        // A map that needs more threads than the shared set has starts its own.
+        // A map starts its own threads if it needs more than the shared set has.
         let both = std::sync::Barrier::new(3);
         let driver = Driver::new(3, Stop::default());
         with_threads(2, 2 * PART_ROWS, || driver.map(vec![1, 2, 3], |_| both.wait().is_leader()))
@@ -823,7 +826,7 @@ mod tests {
         let lasting = |threads| Driver::lasting(threads, Stop::default(), false).unwrap();
         for (driver, lasts) in [(Driver::new(3, Stop::default()), false), (lasting(3), true)] {
             let threads = || {
-                // No number is worked on until there is a thread for each.
+                // No number is processed until each number has a thread.
                 let all = std::sync::Barrier::new(3);
                 let found = Mutex::new(Vec::<(usize, std::thread::ThreadId)>::new());
                 driver.on_each_thread(3, &|numbers| {

@@ -1,4 +1,4 @@
-//! Checks the buffers of one array: how many there are, how long each must be, and whether it is
+//! Checks the buffers of one array: their number, their minimum lengths, and whether they are
 //! present.
 
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ const VIEW_BYTES: i64 = 16;
 /// The buffers of a type, apart from the validity buffer.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
-    /// No buffers, not even for nulls.
+    /// No buffers, not even a validity buffer.
     Nothing,
     /// Only the validity buffer.
     Nulls,
@@ -24,13 +24,13 @@ enum Layout {
     Values(i64),
     /// Offsets into a child, with this width in bytes.
     Offsets(i64),
-    /// Offsets with this width in bytes, followed by bytes.
+    /// Offsets with this width in bytes, followed by a buffer of bytes.
     Bytes(i64),
     /// Views, the data buffers that they refer to, and the lengths of these buffers.
     Views,
     /// Offsets and lengths, each with this width in bytes.
     ListViews(i64),
-    /// Type ids, without a buffer for nulls; dense unions also have offsets.
+    /// Type IDs. There is no validity buffer; dense unions also have offsets.
     Union(UnionMode),
 }
 
@@ -54,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// Returns the number of buffers; for views, the minimum number.
+    /// Returns the number of buffers, or the minimum number for views.
     fn count(self) -> i64 {
         match self {
             Layout::Nothing => 0,
@@ -65,7 +65,7 @@ impl Layout {
     }
 }
 
-/// The buffer pointers of an array, as they were exported.
+/// The exported buffer pointers of an array.
 struct BufferPointers<'a> {
     pointers: Vec<*const c_void>,
     node: &'a Node<'a>,
@@ -103,12 +103,12 @@ impl BufferPointers<'_> {
 }
 
 impl ArrayCopy {
-    /// Adds the buffers of `array` to `copy`, whose length and offset must be known. Returns the
-    /// last offset of a list.
+    /// Adds the buffers of `array` to `copy`, whose length and offset must already be set. Returns
+    /// the last offset of a list.
     ///
     /// # Safety
     ///
-    /// The requirements for the array are those of [`batch`](super::batch).
+    /// The array must meet the requirements of [`import`](super::import).
     pub(super) unsafe fn copy_buffers(
         &mut self,
         array: &FFI_ArrowArray,
@@ -171,12 +171,13 @@ impl ArrayCopy {
         Ok(items)
     }
 
-    /// Returns the aligned offsets and the last one of them. An array without elements can omit the
+    /// Returns the aligned offsets and the last offset. An array without elements can omit the
     /// offsets.
     ///
     /// # Safety
     ///
-    /// Buffer 1 must be null or contain one offset of `width` bytes for each element, and one more.
+    /// Buffer 1 must be null, or contain one more offset than there are elements, each `width`
+    /// bytes wide.
     unsafe fn offsets(
         &mut self,
         given: &BufferPointers<'_>,
@@ -213,7 +214,7 @@ impl ArrayCopy {
         Ok((self.keep_words(words), last))
     }
 
-    /// Returns the buffers of an array of views: nulls, views, data, and the lengths of the data
+    /// Returns the buffers of an array of views: validity, views, data, and the lengths of the data
     /// buffers.
     ///
     /// # Safety
@@ -248,7 +249,7 @@ impl ArrayCopy {
 }
 
 impl BufferPointers<'_> {
-    /// Returns the buffer for nulls, which can be missing.
+    /// Returns the validity buffer, which can be missing.
     fn nulls(&self, end: i64) -> Result<*const c_void> {
         if self.pointers[0].is_null() { Ok(NOTHING) } else { self.buffer(0, end, 1) }
     }
@@ -256,7 +257,7 @@ impl BufferPointers<'_> {
 
 /// # Safety
 ///
-/// The requirements for the array are those of [`batch`](super::batch).
+/// The array must meet the requirements of [`import`](super::import).
 unsafe fn pointers<'a>(
     array: &FFI_ArrowArray,
     layout: Layout,
@@ -265,8 +266,8 @@ unsafe fn pointers<'a>(
 ) -> Result<BufferPointers<'a>> {
     let (given, expected) = (array.n_buffers, layout.count());
     let fits = match layout {
-        // A column of type null can have a validity buffer, as in early versions of Arrow. It is
-        // never read.
+        // A column of type null can have a validity buffer, as in early versions of Arrow. This
+        // buffer is never read.
         Layout::Nothing if *data_type == DataType::Null => (0..=1).contains(&given),
         Layout::Views => (expected..=i64::from(i32::MAX)).contains(&given),
         _ => given == expected,

@@ -10,9 +10,9 @@
 //! 3. *Slide* (`folds/tables/slide.rs`): cells are combined into windows, with one combination per
 //!    result.
 //!
-//! Each function reads a row once, regardless of the number of windows that contain it. The work is
-//! O(rows + results). Each stage is divided by time, and a single thread writes each piece of its
-//! output.
+//! Each function reads a row only once, regardless of the number of windows that contain it. The
+//! work is O(rows + results). Each stage is divided by time, and a single thread writes each piece
+//! of its output.
 //!
 //! Floating-point results do not depend on threads or on how the work is divided. A source's rows
 //! are added in time order within a slice, partials are combined in source order, and slices in an
@@ -42,17 +42,17 @@
 //! | `inputs/` | the rows of sources, and the values that they add |
 //! | `slices/` | slices of time: rows by slice and key, and the steps from window to window |
 //! | `folds/` | how one function processes tables, epochs, and partners |
-//! | `catalog/` | the functions by name: the only place that defines the kind of an [`Aggregate`] |
+//! | `catalog/` | the functions by name; only this module defines the kind of an [`Aggregate`] |
 //! | `tables.rs` | windows of whole tables |
 //! | `sessions.rs` | sessions of whole tables, which stay open as long as rows extend them |
 //! | `streaming/` | windows and sessions of rows that arrive epoch by epoch |
-//! | `partners/` | functions over the partners that a row has in a join |
+//! | `partners/` | functions over a row's partners in a join |
 //! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
 //! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support it, and so does
-//! every other way to add rows (`folds/epochs/epoch.rs`).
+//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
+//! so does every other way to add rows (`folds/epochs/epoch.rs`).
 
 mod all_values;
 mod catalog;

@@ -5,7 +5,8 @@ use tidegate_structures::memory::pages::Pages;
 /// Rows of the result, sorted by window and then by key.
 #[derive(Debug)]
 pub struct Page {
-    /// The number of rows. Columns can be longer than this; the excess values are meaningless.
+    /// The number of rows. Columns can contain more values than this; the excess values are
+    /// meaningless.
     pub rows: usize,
     /// The windows, in the order of the rows.
     pub windows: Vec<Window>,
@@ -61,7 +62,7 @@ impl Page {
         ends.map(part).collect()
     }
 
-    /// Returns the given rows, which belong to the given windows.
+    /// Returns a page with the given rows and windows.
     fn some(&self, rows: &[usize], windows: Vec<Window>) -> Page {
         Page {
             rows: rows.len(),
@@ -72,7 +73,7 @@ impl Page {
     }
 }
 
-/// The period from `start` to `end`, and the number of result rows that it has in a page.
+/// A window from `start` to `end`, and the number of its result rows in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The start of the window, inclusive.
@@ -86,7 +87,7 @@ pub struct Window {
 /// The values of an aggregate.
 #[derive(Debug)]
 pub struct OutputColumn {
-    /// One value per row; meaningless if the value is missing.
+    /// One value per row. The entries of missing values are meaningless.
     pub values: OutputValues,
     /// The rows of the page without a value, in ascending order.
     pub missing: Vec<usize>,
@@ -146,7 +147,7 @@ pub enum OutputValues {
 
 /// A numeric function result.
 pub trait OutputValue: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
-    /// Converts values of this type to a column.
+    /// Converts values of this type into a column.
     fn column(values: Pages<Self>) -> OutputValues;
 }
 

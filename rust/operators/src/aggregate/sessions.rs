@@ -1,10 +1,10 @@
 //! Sessions: windows that stay open as long as the rows of a key arrive in quick succession.
 //!
-//! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends it to
-//! `gap` after that row's time. The rows of all sources are put in merged order, and one pass over
-//! them finds the session of each row. Each function then adds the rows in that order, in the same
-//! way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources and O(n)
-//! for one. Functions are shared among threads.
+//! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends the
+//! window to `gap` after the row's time. The rows of all sources are put in merged order, and one
+//! pass over them finds the session of each row. Each function then adds the rows in that order, in
+//! the same way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources
+//! and O(n) for one. The functions are divided among threads.
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::inputs::columns::{Stream, first_rows};
@@ -31,7 +31,7 @@ pub(super) fn extends(ts: i64, last: i64, gap: i64) -> bool {
 }
 
 /// Aggregates rows like [`aggregate`](super::aggregate), over sessions that end `gap` after their
-/// last row. The sums of times and the gap must fit in 64 bits.
+/// last row. The sum of each time and the gap must fit in 64 bits.
 ///
 /// In this example, rows that are less than 5 apart are in the same session:
 ///
@@ -88,7 +88,8 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     driver.map(pages, take)?.into_iter().collect()
 }
 
-/// Finds the sessions of rows in merged order, numbered from 1, and the session of each row.
+/// Finds the sessions of rows in merged order, and the session of each row. Sessions are numbered
+/// from 1.
 fn find(rows: Stream<'_>, key_count: usize, gap: i64) -> (Vec<Session>, Vec<u32>) {
     const NONE: u32 = 0;
     let mut of_key = memory::filled(key_count, NONE);

@@ -15,8 +15,8 @@ use super::slices::windows::Windows;
 use crate::driver::{Driver, Stopped};
 
 /// Aggregates the rows of all sources, and passes the result to `take` page by page. Before the
-/// memory for a page is allocated, `announce` receives the number of its rows. The results of the
-/// calls of `take` are returned in order.
+/// memory for a page is allocated, `announce` receives the number of its rows. The return values of
+/// `take` are returned in order.
 ///
 /// Keys must be less than `key_count`.
 ///

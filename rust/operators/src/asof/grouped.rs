@@ -1,5 +1,5 @@
-//! Finds partners if a side is not in time order: both groups of a key are traversed at the same
-//! time.
+//! Finds partners if a side is not in time order: the left and right groups of each key are
+//! traversed at the same time.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 
@@ -88,8 +88,8 @@ impl<'a> Group<'a> {
         Group { ts: &rows.ts()[..end as usize], start, past: start, future: start }
     }
 
-    /// Returns the position of the first row in one direction from `ts`, which must not be earlier
-    /// than in the previous call.
+    /// Returns the position of the first row in one direction from `ts`. The time must not be
+    /// earlier than in the previous call.
     #[inline]
     fn partner(&mut self, toward: Toward, ts: i64, exact: bool) -> Option<u32> {
         let not_after = |from: u32| gallop(self.ts, from, |other| other <= ts);

@@ -1,9 +1,9 @@
-//! The as-of join. The join pairs each left row with the right row of its key that is nearest in
-//! time: before it, after it, or in either direction.
+//! The as-of join. The join pairs each left row with the nearest right row that has the same key:
+//! before it in time, after it, or in either direction.
 //!
 //! The partner is the first right row found when moving through time from the left row. Rows with
-//! equal times are in row order: the backward direction finds the last of them first, and the
-//! forward direction the first.
+//! equal times are in row order, so the backward direction finds the last of these rows, and the
+//! forward direction finds the first.
 //!
 //! - If both sides are in time order, the join makes one pass over both sides, with a table of each
 //!   key's last right row. Threads process parts of the pass.
@@ -14,10 +14,10 @@
 //!
 //! # Trade-offs
 //!
-//! For each part, the pass in time order takes 8 bytes per left row and 4 per key. Rows in another
-//! order are copied as (time, row number), which takes 12 bytes per row. Putting their partners
-//! back in row order takes another 12 bytes per left row. The definition is the same as for `ASOF`
-//! joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
+//! For each part, the pass in time order takes 8 bytes of memory per left row and 4 bytes per key.
+//! Rows in another order are copied as (time, row number), which takes 12 bytes per row. Putting
+//! the partners back in row order takes another 12 bytes per left row. The definition is the same
+//! as for `ASOF` joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
 //!
 //! # Files
 //!
@@ -44,7 +44,7 @@ pub use rounds::Rounds;
 pub(crate) use strategy::Toward;
 pub use strategy::{AsOf, Strategy};
 
-/// Finds the partner of every left row, which has at most one match.
+/// Finds the partner of every left row. A left row has at most one partner.
 ///
 /// `key_count` must be greater than every key on both sides.
 ///
@@ -101,8 +101,8 @@ pub fn asof_join(
     Ok(Matches::of_partners(runs, right.ts.len()))
 }
 
-/// Returns the candidates of every left row in each direction that is searched, for a predicate to
-/// choose from.
+/// Returns the candidates of every left row in each direction that is searched. A predicate then
+/// chooses among the candidates.
 ///
 /// # Panics
 ///
@@ -122,7 +122,7 @@ pub fn candidates(
     asof.sides().iter().map(rounds).collect()
 }
 
-/// Returns the matches of candidates after all rounds.
+/// Returns the matches that were found among the candidates in all rounds.
 pub fn chosen(
     rounds: Vec<Rounds>,
     left_ts: &[i64],
@@ -133,8 +133,8 @@ pub fn chosen(
     Ok(Matches::of_partners(nearest(of_sides, left_ts, right_ts, driver)?, right_ts.len()))
 }
 
-/// Returns the nearer of the partners before and after a left row; in a tie, the one before.
-/// Partners in a single direction are returned unchanged.
+/// Returns the nearer of the partners before and after a left row. In a tie, the partner before the
+/// left row is returned. Partners in a single direction are returned unchanged.
 fn nearest(
     of_sides: Vec<Pages<Run>>,
     left_ts: &[i64],

@@ -25,10 +25,11 @@ use crate::order::JoinColumns;
 /// even if the parts differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// For each key in the table, a part has at least this many rows.
+/// The minimum number of rows in a part, for each key in the table.
 const ROWS_A_KEY: usize = 8;
 
-/// The entry for no row in a table of last rows. Other entries are row numbers plus 1.
+/// The entry in a table of last rows that represents no row. The other entries are row numbers plus
+/// 1.
 const NONE: u32 = 0;
 
 /// A part of the pass, with the rows that it visits on each side.
@@ -74,7 +75,7 @@ fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
 }
 
 /// Records a left row whose key is not known yet. This code is in a separate function so that the
-/// loop branches on the key alone; whether a row is a left row is unpredictable.
+/// loop branches only on the key. The side of the next row is unpredictable.
 #[cold]
 #[inline(never)]
 fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {

@@ -12,13 +12,13 @@ use tidegate_structures::memory::pages::Pages;
 use super::Toward;
 use crate::matches::{Matches, Run};
 
-/// The number of candidates of a left row in the first round.
+/// The number of candidates per left row in the first round.
 const FIRST: u32 = 16;
 
 /// The factor by which each block is longer than the previous one.
 const GROWTH: u32 = 4;
 
-/// The candidates of left rows in one direction of time, and the partners found among them.
+/// The candidates of left rows in one time direction, and the partners found among the candidates.
 #[derive(Debug)]
 pub struct Rounds {
     toward: Toward,
@@ -31,7 +31,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Creates rounds of these candidates. Rows that are adjacent in time order must have adjacent
+    /// Creates rounds for these candidates. Rows that are adjacent in time order must have adjacent
     /// positions.
     pub(super) fn new(candidates: Matches, toward: Toward) -> Self {
         let rows = candidates.left_rows();
@@ -40,12 +40,12 @@ impl Rounds {
         Rounds { toward, round: Arc::new(round), rest, partners: none(), block: FIRST }
     }
 
-    /// Returns the candidates of the next round, or `None` if every left row has a partner or no
-    /// candidates left.
+    /// Returns the candidates of the next round, or `None` if every left row has a partner or has
+    /// no candidates left.
     ///
     /// # Panics
     ///
-    /// Panics if the candidates of the previous round are still held.
+    /// Panics if the candidates of the previous round are still referenced.
     pub fn next_round(&mut self) -> Option<Arc<Matches>> {
         let block = self.block;
         self.block = block.saturating_mul(GROWTH);

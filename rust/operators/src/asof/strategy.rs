@@ -2,14 +2,14 @@
 
 use crate::rows::{Closed, Interval};
 
-/// The direction in which the partner of a left row is searched for.
+/// The direction in which to search for the partner of a left row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// The last right row that is not later than the left row.
+    /// The last right row at or before the time of the left row.
     Backward,
-    /// The first right row that is not earlier than the left row.
+    /// The first right row at or after the time of the left row.
     Forward,
-    /// The right row with the smallest distance. In a tie, the right row before the left row is
+    /// The right row that is nearest in time. In a tie, the right row before the left row is
     /// chosen.
     Nearest,
 }
@@ -17,11 +17,11 @@ pub enum Strategy {
 /// The criteria for the partner of a left row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsOf {
-    /// The direction in which partners are searched for.
+    /// The direction in which to search for partners.
     pub strategy: Strategy,
     /// `true` if a right row with the same time as the left row can be its partner.
     pub exact: bool,
-    /// The largest allowed distance, which is not negative. `None` means unlimited.
+    /// The largest allowed distance, which must not be negative. `None` means unlimited.
     pub tolerance: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Toward {
 }
 
 impl AsOf {
-    /// Returns the directions in which partners are searched for.
+    /// Returns the directions in which to search for partners.
     pub(super) fn sides(&self) -> &'static [Toward] {
         match self.strategy {
             Strategy::Backward => &[Toward::Past],
@@ -63,8 +63,8 @@ impl AsOf {
         self.tolerance.is_none_or(|most| distance <= most.unsigned_abs())
     }
 
-    /// Returns the times at which right rows can be partners in one direction, relative to the left
-    /// row.
+    /// Returns the times, relative to a left row, at which right rows can be its partners in one
+    /// direction.
     pub(super) fn interval(&self, toward: Toward) -> Interval {
         match toward {
             Toward::Past => Interval {

@@ -2,9 +2,9 @@
 
 use crate::rows::interval::LeftReach;
 
-/// The maximum distances of a right value below and above a left value.
+/// The maximum distances by which a right value can be below or above a left value.
 ///
-/// Values are given as codes: integers in the same order as the values.
+/// Values are represented by codes: integers that sort in the same order as the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Band {
     /// Distances between integer codes; `None` means unlimited.
@@ -24,7 +24,7 @@ pub enum Band {
     },
 }
 
-/// Returns the code of a number. Codes are in the same order as numbers, and both zeros have the
+/// Returns the code of a number. Codes sort in the same order as numbers, and both zeros have the
 /// same code. NaN has no code and is not in any band.
 #[inline]
 pub fn float_code(value: f64) -> Option<i64> {
@@ -38,7 +38,7 @@ fn float_of(code: i64) -> f64 {
     f64::from_bits(mirrored(code).cast_unsigned())
 }
 
-/// The bits of negative numbers increase with their distance from 0, so all bits except the sign
+/// The bits of negative numbers increase with the distance from 0, so all bits except the sign bit
 /// are inverted.
 #[inline]
 fn mirrored(bits: i64) -> i64 {
@@ -63,7 +63,7 @@ impl Band {
         }
     }
 
-    /// Writes the result of [`at`](Self::at) for each value, and [`NO_RANGE`] if there is no match.
+    /// Writes the result of [`at`](Self::at) for each value, or [`NO_RANGE`] if there is no match.
     pub fn ranges(&self, values: &[i64], low: &mut [i64], high: &mut [i64]) {
         match *self {
             Band::Steps { below, above } => {
@@ -82,7 +82,7 @@ fn write_ranges(reach: &impl LeftReach, values: &[i64], low: &mut [i64], high: &
     }
 }
 
-/// The first and the last code of a row that has no match.
+/// The range of codes for a row that has no match.
 pub const NO_RANGE: (i64, i64) = (i64::MAX, i64::MIN);
 
 /// The parameters of [`Band::Steps`].
@@ -148,9 +148,9 @@ fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     (first <= !last).then_some((first, !last))
 }
 
-/// Returns the first code from `lowest` to `highest` that satisfies a condition, which all later
-/// codes must satisfy, too. The search begins at `near`; the number of its steps is logarithmic in
-/// the distance from there.
+/// Returns the first code from `lowest` to `highest` that satisfies a condition. All later codes
+/// must satisfy the condition, too. The search begins at `near`; the number of its steps is
+/// logarithmic in the distance from there.
 #[inline]
 fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     let mut step = 1_i64;

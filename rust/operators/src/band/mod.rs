@@ -57,8 +57,8 @@ pub struct BandColumn<'a> {
 pub enum Bounds<'a> {
     /// The codes in a band around the left row's own code.
     Band(Band),
-    /// The positions of the matching right rows. Left codes are in the order in which these
-    /// positions increase.
+    /// The positions of the matching right rows. The positions increase in the order of the left
+    /// codes.
     Ends(&'a Ends),
 }
 
@@ -80,7 +80,7 @@ pub struct Candidates {
     pub matches: Matches,
     /// The other columns.
     pub checks: Vec<Check>,
-    /// The index of the column that was indexed.
+    /// The position of the indexed column.
     pub indexed: usize,
 }
 
@@ -139,8 +139,8 @@ pub fn band_join(
     Ok(Candidates { matches, checks, indexed })
 }
 
-/// Estimates the number of candidates per left row from a sample: the pairs in the band of the most
-/// selective column. The estimate assumes evenly distributed keys.
+/// Estimates the number of candidates per left row from a sample. The candidates are the pairs in
+/// the band of the most selective column. The estimate assumes evenly distributed keys.
 pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> f64 {
     let (_, pairs, sampled) = most_selective(columns, keys);
     let groups = keys.map_or(1, |keys| keys.count.max(1));
@@ -187,7 +187,7 @@ fn cut<'a, T>(mut values: &'a mut [T], parts: &[std::ops::Range<usize>]) -> Vec<
     parts.iter().map(cut).collect()
 }
 
-/// Returns the column whose band contains the fewest pairs of a sample, the number of these pairs,
+/// Returns the column whose band contains the fewest pairs in a sample, the number of these pairs,
 /// and the number of sampled rows per side.
 fn most_selective(
     columns: &[BandColumn<'_>],

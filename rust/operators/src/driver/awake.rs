@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rayon_core::{ThreadPool, Yield};
 use tidegate_sync::{Backoff, Counter};
 
-/// The time for which threads stay awake after a call. A caller that pushes rows and polls calls
-/// again within this time, and waking a thread takes as long as a part of its work.
+/// The time for which threads stay awake after a call. A caller that pushes rows and polls makes
+/// its next call within this time. Waking a thread takes as long as one part of a call's work.
 pub(super) const AFTER_A_CALL: Duration = Duration::from_micros(250);
 
 thread_local! {
@@ -16,7 +16,7 @@ thread_local! {
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The state by which the threads of a pool know that calls are running.
+/// The state that shows the threads of a pool whether calls are running.
 #[derive(Debug)]
 pub(super) struct Awake {
     calls: Counter,
@@ -29,8 +29,8 @@ impl Awake {
         Arc::new(Awake { calls: Counter::new(0), after })
     }
 
-    /// Calls `work`. Until `work` returns and for some time afterwards, the threads of the pool
-    /// stay awake, except the one that makes this call.
+    /// Calls `work`. Until `work` returns and for some time afterwards, all threads of the pool
+    /// except the calling one stay awake.
     pub(super) fn during<R>(self: &Arc<Self>, pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
         self.calls.add(1);
         let _call = Call(self);

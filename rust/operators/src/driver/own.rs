@@ -8,7 +8,8 @@ use core_affinity::CoreId;
 use super::start::begin;
 use super::{pin_to, processors};
 
-/// Starts threads one by one. Each thread works only for the caller, which must end it.
+/// Starts threads one by one. Each thread works only for the caller, which is responsible for
+/// ending the thread.
 #[derive(Debug)]
 pub struct OwnThreads {
     processors: Vec<CoreId>,

@@ -1,10 +1,10 @@
-//! Starts threads in such a way that the process does not end if there is too little memory for
-//! one.
+//! Starts threads in such a way that the process is not terminated if there is too little memory
+//! for a new thread.
 //!
 //! A thread uses memory that bypasses the allocator: its stack, and the memory that its
 //! thread-locals need on first use. Without memory for the stack, the system refuses to start the
-//! thread. Without memory for a thread-local, glibc ends the process. If a limit can cause memory
-//! to be refused, a thread is started in four steps:
+//! thread. Without memory for a thread-local, glibc terminates the process. If a limit can make
+//! allocations fail, a thread is started in four steps:
 //!
 //! 1. the starter checks that there is room for everything that a thread needs, and returns an
 //!    error if there is not;
@@ -17,10 +17,10 @@
 //!
 //! # Trade-offs
 //!
-//! Threads that are already running can use up the room between the first two steps. Such a failure
-//! is unlikely, because the room is large compared to what running threads allocate in such a short
-//! time. If no limit applies to the process, there is no check and no wait, and the threads of a
-//! call begin at the same time.
+//! Threads that are already running can use up the available memory between the first two steps.
+//! Such a failure is unlikely, because the available memory is large compared to the amount that
+//! running threads allocate in such a short time. If no limit applies to the process, memory is not
+//! checked and no signal is awaited, and the threads of a call start at the same time.
 
 use std::cell::Cell;
 use std::io;
@@ -36,7 +36,7 @@ use super::work_of::WorkOf;
 /// The stack size of a thread in bytes, which is the default of the standard library.
 const STACK: usize = 2 << 20;
 
-/// The signal of a new thread to its starter, if the starter waits for it.
+/// The signal that a new thread sends to its starter, if the starter waits for one.
 #[derive(Debug, Default)]
 pub(super) struct StartSignal(Option<SyncSender<()>>);
 
@@ -63,7 +63,7 @@ pub(super) fn begin<T>(start: impl FnOnce(Builder, StartSignal) -> io::Result<T>
     }
     let (begun, has_begun) = sync_channel(0);
     let started = start(builder, StartSignal(Some(begun)))?;
-    // An error, since the thread ends without sending a message.
+    // This returns an error, because the thread ends without sending a message.
     let _ = has_begun.recv();
     Ok(started)
 }
@@ -72,8 +72,8 @@ thread_local! {
     static IS_PREPARED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Uses the thread-locals that this thread needs to wait for others, while there is memory for
-/// them. This function is for threads that were not started by this module.
+/// Uses the thread-locals that this thread needs for waiting on other threads, while there is still
+/// enough memory for them. This function is for threads that were not started by this module.
 pub fn prepare_thread() -> Result<(), OutOfMemory> {
     if !IS_PREPARED.get() {
         memory::room_for_thread(0)?;

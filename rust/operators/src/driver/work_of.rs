@@ -24,12 +24,12 @@ impl WorkOf {
         HERE.with_borrow(Clone::clone)
     }
 
-    /// Calls `work` for the object with this number.
+    /// Calls `work` on behalf of the object with this number.
     pub fn one<R>(object: usize, work: impl FnOnce() -> R) -> R {
         WorkOf(Some(Arc::new(Link { object, within: Self::here() }))).during(work)
     }
 
-    /// Calls `work` for these objects.
+    /// Calls `work` on behalf of these objects.
     pub(super) fn during<R>(self, work: impl FnOnce() -> R) -> R {
         let _back = Back(HERE.replace(self));
         work()

@@ -15,16 +15,16 @@ use crate::rows::{
     RowJoin, RowLog, SavedRows, Side, SideWatermarks,
 };
 
-/// An epoch with fewer rows than this is not worth waking other threads for.
+/// If an epoch has fewer rows than this, waking other threads is not worthwhile.
 const SMALL_EPOCH: usize = if cfg!(test) { 16 } else { 1 << 11 };
 
-/// The number of rows that a thread searches for at a time.
+/// The number of rows whose matches a thread searches for at a time.
 const PIECE: usize = if cfg!(test) { 7 } else { 1 << 10 };
 
-/// The approximate number of pairs that a thread finds before they are returned.
+/// The approximate number of pairs that a thread finds before it returns them.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 16 };
 
-/// The number of rows between prefetching memory and using it.
+/// The number of rows between prefetching memory and accessing it.
 const AHEAD: usize = 8;
 
 /// The number of candidates that are filtered together. The columns of this many candidates fit in
@@ -71,8 +71,7 @@ pub struct TimeJoin {
     key_rows: KeyRows,
     /// The timelines of each side, by key.
     timelines: [Vec<Timeline>; 2],
-    /// The number of rows of each side that were kept before the epoch, and the number including
-    /// the epoch.
+    /// The number of rows kept on each side before the epoch, and the number including the epoch.
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
@@ -112,7 +111,7 @@ impl TimeJoin {
         }
     }
 
-    /// Schedules the searches for the matches of one side's rows in the epoch.
+    /// Schedules searches for the matches of one side's rows in the epoch.
     fn look_of(&mut self, side: Side) {
         let rows = self.before[side as usize]..self.now[side as usize];
         let pieces = rows.clone().step_by(PIECE).map(|from| from..rows.end.min(from + PIECE));
@@ -201,7 +200,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         } else {
             driver.map(pieces, look).map_err(JoinError::Stopped)?
         };
-        // 2. The rows that have not been processed are next.
+        // 2. The rows that have not been processed are searched for next.
         let mut found = Vec::with_capacity(looked.len());
         for (end, looked) in looked.into_iter().rev() {
             let LookOutcome { pairs, next, candidates } = looked.map_err(JoinError::Filter)?;
@@ -337,7 +336,8 @@ fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bo
     }
 }
 
-/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each.
+/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each
+/// timeline.
 #[inline(always)]
 fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     if let Some(&key) = keys.get(row + 2 * AHEAD) {
@@ -361,8 +361,7 @@ struct Looks<'a> {
 }
 
 impl Looks<'_> {
-    /// Finds the matches of the rows at these offsets, and stops after about the maximum number of
-    /// pairs.
+    /// Finds the matches of the rows at these offsets, and stops after about [`MOST_PAIRS`] pairs.
     fn run(&self, rows: Range<usize>, driver: &Driver) -> Result<LookOutcome, FilterError> {
         let own = self.logs[self.side as usize].columns();
         let (ts, keys) = (own.times(), own.keys());
@@ -399,8 +398,7 @@ impl Looks<'_> {
         Ok(LookOutcome { pairs, next, candidates })
     }
 
-    /// Passes the pairs that have not been filtered to the filter, and removes those that it
-    /// rejects.
+    /// Passes the unfiltered pairs to the filter, and removes the pairs that the filter rejects.
     fn filter(&self, filter: &Filter<'_>, found: &mut FoundPairs) -> Result<(), FilterError> {
         let first = self.logs[self.side as usize].first() as u32;
         let own: Vec<u32> =
@@ -426,7 +424,7 @@ impl Looks<'_> {
     }
 }
 
-/// Pairs, as offsets of searching rows and numbers of the rows that they match.
+/// Pairs, stored as offsets of searching rows and numbers of the rows that they match.
 #[derive(Default)]
 struct FoundPairs {
     own: Vec<u32>,

@@ -1,9 +1,9 @@
 //! Joins that emit each pair as soon as both of its rows have arrived, regardless of their times.
 //!
 //! The other streaming joins receive their rows in merged order, so a row is compared only with
-//! earlier ones. Here, rows are processed as they arrive, and each row is compared with all kept
-//! rows of the other side, both earlier and later. Watermarks determine how long rows are kept and
-//! when a row is certain to stay unmatched. Watermarks never delay a pair.
+//! earlier ones. The joins in this module process rows as they arrive, and compare each row with
+//! all kept rows of the other side, both earlier and later. Watermarks determine how long rows are
+//! kept and when a row is certain to stay unmatched. Watermarks never delay a pair.
 //!
 //! ```text
 //!              ┌─ left rows search the right rows of earlier epochs ─▶ pairs
@@ -16,8 +16,9 @@
 //! for the matches of any row. Even if most rows have the same key, all threads share the work.
 //!
 //! Rows are numbered per side, in arrival order. Rows that can no longer be matched are dropped
-//! from the front. If a long-lived row precedes many such rows, they are dropped without waiting
-//! for it, and the remaining rows are renumbered ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
+//! from the front. If a long-lived row precedes many such rows, these are dropped without waiting
+//! for that row, and the remaining rows are renumbered
+//! ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
 //!
 //! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) also accept rows
 //! in arrival order. These two joins compare times in the same way as other numbers.
@@ -26,7 +27,7 @@
 //!
 //! A row is kept until the other side's watermark has passed the row's interval. A join in merged
 //! order can drop the row as soon as the merged order has passed the interval. The order of the
-//! pairs depends on more than the data alone.
+//! pairs does not depend on the data alone.
 //!
 //! # Files
 //!

@@ -1,4 +1,4 @@
-//! Checks the join against two loops over all rows, for random inputs.
+//! Checks the join against two loops over all rows, with random inputs.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -20,7 +20,7 @@ struct Row {
     key: u32,
 }
 
-/// The rows of an epoch, and whether promises follow it.
+/// The rows of an epoch, and whether promises are made after the epoch.
 type Fed = (Vec<Row>, bool);
 
 fn row() -> impl Strategy<Value = Row> {
@@ -42,8 +42,8 @@ fn interval() -> impl Strategy<Value = Interval> {
     (end(), end(), closed).prop_map(|(lower, upper, closed)| Interval { lower, upper, closed })
 }
 
-/// Identifies rows by their numbers in order of arrival, regardless of the rows that have been
-/// dropped since.
+/// Identifies rows by their numbers in arrival order, regardless of which rows have been dropped
+/// since.
 struct Names {
     here: [Vec<usize>; 2],
 }

@@ -1,8 +1,8 @@
-//! The rows of one key and side, in time order.
+//! The rows of one side that have the same key, in time order.
 //!
 //! Most rows arrive approximately in time order, so they are inserted near the end. Rows are stored
-//! in runs of limited length. A row that arrives much later than others with similar times then
-//! moves only a few rows.
+//! in runs of limited length. Inserting a row that arrives much later than others with similar
+//! times then moves only a few rows.
 
 use std::collections::VecDeque;
 
@@ -113,7 +113,7 @@ impl Timeline {
         former.insert(at + 1, second);
     }
 
-    /// Appends the numbers of the rows from `first` to `last` to `found`.
+    /// Appends to `found` the numbers of the rows with times from `first` to `last`.
     #[inline]
     pub(super) fn find(&self, first: i64, last: i64, found: &mut Vec<u32>) {
         if let Some(former) = &self.former {
@@ -128,7 +128,7 @@ impl Timeline {
         take(&self.last, first, last, found);
     }
 
-    /// Keeps the rows for which `renumber` returns a number, and assigns them these numbers.
+    /// Keeps the rows for which `renumber` returns a number, and assigns these numbers to the rows.
     pub(super) fn renumber(&mut self, renumber: impl Fn(u32) -> Option<u32>) {
         let keep = |run: &mut Vec<Entry>| {
             run.retain_mut(|entry| {
@@ -144,7 +144,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the memory held, in bytes.
+    /// Returns the amount of memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         let of_run = |run: &Vec<Entry>| run.capacity() * size_of::<Entry>();
         let of_former = |former: &VecDeque<Vec<Entry>>| {
@@ -154,7 +154,7 @@ impl Timeline {
     }
 }
 
-/// Appends the numbers of a run's rows from `first` to `last` to `found`.
+/// Appends to `found` the numbers of a run's rows with times from `first` to `last`.
 #[inline]
 fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     let run = &run[..behind(run, |ts| ts <= last)];
@@ -162,8 +162,8 @@ fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     found.extend(run[start..].iter().map(|entry| entry.number));
 }
 
-/// Returns how many rows of a run satisfy `holds`, which must be its first rows. Usually, only a
-/// few rows do not satisfy `holds`, so the search begins at the end.
+/// Returns the number of rows in a run that satisfy `holds`. These rows must be the first rows of
+/// the run. Usually, only a few rows do not satisfy `holds`, so the search begins at the end.
 #[inline]
 fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {
     const FEW: usize = 8;

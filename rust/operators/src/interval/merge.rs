@@ -2,9 +2,9 @@
 //! in time order ([`Writer::merge`]).
 //!
 //! Threads process consecutive parts of the left rows. Part `p` inserts the right rows between the
-//! last matches of part `p - 1` and its own last matches. Together, these tiles cover the right
-//! side. The rows of each key before each tile are counted first. The number of rows that are too
-//! early for the part is then computed from the counts at the nearest tile.
+//! last matches of part `p - 1` and its own last matches. These ranges, called tiles, cover the
+//! whole right side. First, the rows of each key before each tile are counted. The number of rows
+//! that are too early for a part is then computed from the counts at the nearest tile.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::rows::interval::LeftReach;
 const PARTS_A_THREAD: usize = 4;
 
 /// Returns the ends of the reach if the same distances apply to all left rows, and if counting
-/// every key in every part costs less than the rows do.
+/// every key in every part costs less than processing the rows.
 pub(super) fn distances(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -100,13 +100,14 @@ pub(super) fn merge(
 /// The right rows that are too early for all left rows of a part.
 struct EarlyRows {
     end: usize,
-    /// A row near the end, and the positions that the keys have reached before it.
+    /// A row near the end of the early rows, and the position that each key has reached before that
+    /// row.
     counted: usize,
     places: Vec<u32>,
 }
 
 impl EarlyRows {
-    /// Removes the early rows, by counting the rows in between one by one.
+    /// Removes the early rows. The rows in between are counted one by one.
     fn leave(self, right: TimedRows<'_>, early: i64) -> LeavingRows<'_> {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;

@@ -13,8 +13,8 @@
 //!    run of adjacent rows.
 //! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
 //!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
-//!    of searching. Left rows in another order are not sorted; instead, the ends of each row are
-//!    looked up.
+//!    of searching. Left rows in another order are not sorted; instead, the ends of each row's run
+//!    are looked up.
 //!
 //!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
@@ -29,9 +29,9 @@
 //! bytes, and payload columns are not touched. If left rows are unsorted, up to 4 bytes per right
 //! row are needed in addition. Row numbers have 32 bits.
 //!
-//! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and
-//! Griebler, "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data
-//! Streams" (DEBS 2025), section 2.2.
+//! The join is defined like the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
+//! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS
+//! 2025), section 2.2.
 //!
 //! # Files
 //!
@@ -89,8 +89,8 @@ pub fn interval_join(
     find(left, right, key_count, interval, driver)
 }
 
-/// Finds matches like [`interval_join`], with separate ends for each left row at any distance from
-/// its time.
+/// Finds matches like [`interval_join`], but with a separate interval for each left row. The
+/// interval can be at any distance from the row's time.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -132,7 +132,7 @@ pub(crate) fn find(
     Ok(find_in_groups(left, right, key_count, reach, driver)?.matches)
 }
 
-/// Matches, and properties that were found along the way.
+/// Matches, and properties of the right rows that were determined along the way.
 struct GroupMatches {
     matches: Matches,
     /// The start of each key's right rows, followed by the end of all right rows.
@@ -141,7 +141,7 @@ struct GroupMatches {
     is_sorted: bool,
 }
 
-/// Finds matches like [`find`], and also returns the properties that were found along the way.
+/// Finds matches like [`find`], and also returns properties of the right rows.
 fn find_in_groups(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

@@ -51,7 +51,7 @@ pub struct Partners {
     matches: Matches,
     panes: Panes,
     /// The position of the last right row before each left row's interval, or
-    /// [`NO_ROW`](crate::rows::NO_ROW). `None` if no such row counts.
+    /// [`NO_ROW`](crate::rows::NO_ROW). `None` if such rows do not count as partners.
     prevailing: Option<Pages<u32>>,
     /// The length of the panes. `None` if panes are unbounded.
     length: Option<u64>,
@@ -119,8 +119,8 @@ impl Partners {
         self.matches.runs()[left].len() + usize::from(prevailing)
     }
 
-    /// Returns at most `rows` left rows from `start` on that have at most `most` partners in total,
-    /// or only the first of them.
+    /// Returns at most `rows` left rows from `start` on. These rows have at most `most` partners in
+    /// total, unless there is only one row.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.left_rows().min(start.saturating_add(rows));
         if most == u64::MAX {
@@ -135,8 +135,8 @@ impl Partners {
         start..end.min(start + taken)
     }
 
-    /// Returns the positions of each left row's partners. A prevailing row is just before the
-    /// others.
+    /// Returns the positions of each left row's partners. A prevailing row is directly before the
+    /// other partners.
     pub(crate) fn whole_runs(&self) -> impl Fn(usize) -> Run + '_ {
         let (runs, prevailing) = (self.runs(), self.prevailing());
         move |left| {
@@ -206,9 +206,9 @@ pub(crate) struct PaneCursor<'a> {
 }
 
 impl PaneCursor<'_> {
-    /// Returns whether the interval of a left row begins at or before the start of its first
-    /// partner's pane. The result does not depend on the rows in the pane. Both rows are identified
-    /// by their numbers.
+    /// Returns whether the interval of a left row begins at or before the start of the pane that
+    /// contains its first partner. The result does not depend on the rows in the pane. Both rows
+    /// are identified by their numbers.
     #[inline]
     pub(crate) fn covers_start(&mut self, left: usize, first_partner: u32) -> bool {
         let PartnerColumns { left: of_left, right, interval, .. } = self.columns;
@@ -256,7 +256,7 @@ pub(crate) fn pane_begin(ts: i64, length: u64) -> i64 {
     }
 }
 
-/// Returns the first row of each nonempty pane, followed by the number of rows, which must be in
+/// Returns the first row of each nonempty pane, followed by the number of rows. The rows must be in
 /// time order.
 pub(crate) fn pane_borders(
     ts: &[i64],
@@ -300,8 +300,8 @@ impl RightGroups<'_> {
         self.ts[self.rows.map_or(place, |rows| rows[place as usize]) as usize]
     }
 
-    /// Returns the first position between `from` and `to` whose time is not `before`. Times that
-    /// are `before` must precede all others.
+    /// Returns the first position between `from` and `to` at which `before` returns `false` for the
+    /// time. Times for which `before` returns `true` must precede all other times.
     fn search(&self, from: u32, to: u32, before: impl Fn(i64) -> bool) -> u32 {
         let (mut low, mut high) = (from, to);
         while low < high {
@@ -314,7 +314,7 @@ impl RightGroups<'_> {
         low
     }
 
-    /// Returns, for each position, the first position of its key and pane; `None` if panes are
+    /// Returns, for each position, the first position of its key and pane, or `None` if panes are
     /// unbounded.
     fn pane_starts(&self, length: Option<u64>, driver: &Driver) -> Result<Pages<u32>, Stopped> {
         let count = self.starts[self.starts.len() - 1] as usize;

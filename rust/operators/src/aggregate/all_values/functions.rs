@@ -8,7 +8,7 @@ use crate::aggregate::states::functions::one_nan;
 
 /// A function over the values in a window that slides over sorted values.
 ///
-/// Values are integers in the same order as the original values. A window contains ranks: the
+/// Values are represented by integers that sort in the same order. A window contains ranks: the
 /// positions of its values in `sorted`.
 pub(super) trait WindowFunction: Sync {
     type Output: OutputValue;
@@ -19,14 +19,14 @@ pub(super) trait WindowFunction: Sync {
         1
     }
 
-    /// Empties the window; `sorted` contains all possible values in ascending order.
+    /// Empties the window. `sorted` contains all possible values in ascending order.
     fn open(&self, window: &mut Self::Window, sorted: &[i64]);
 
     fn insert(&self, window: &mut Self::Window, rank: usize);
 
     fn remove(&self, window: &mut Self::Window, rank: usize);
 
-    /// Passes on the results in order, or `None` if there are too few values.
+    /// Passes the results to `each` in order, or passes `None` if there are too few values.
     fn result(
         &self,
         window: &mut Self::Window,
@@ -34,11 +34,11 @@ pub(super) trait WindowFunction: Sync {
         each: impl FnMut(Option<Self::Output>),
     );
 
-    /// Computes the results like [`result`](Self::result), for values in any order.
+    /// Computes the same results as [`result`](Self::result), from values in any order.
     fn of(&self, values: &mut [i64], each: impl FnMut(Option<Self::Output>));
 }
 
-/// A quantile: the value that a given share of the values do not exceed.
+/// A quantile: the value that a given share of the values does not exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// The share, from 0 to 1.
@@ -97,8 +97,8 @@ impl Quantile {
 #[derive(Clone, Debug)]
 pub(super) struct Quantiles(pub(super) Vec<Quantile>);
 
-/// Lists with at most this many values are sorted completely; in longer lists, the quantiles are
-/// selected.
+/// Lists with at most this many values are sorted completely. In longer lists, the quantiles are
+/// found by selection.
 const FEW: usize = 16;
 
 impl WindowFunction for Quantiles {
@@ -163,7 +163,7 @@ pub(super) struct Distinct;
 /// The number of occurrences of each value in a window.
 #[derive(Debug, Default)]
 pub(super) struct ValueCounts {
-    /// The number of the value at each rank.
+    /// The number assigned to the value at each rank.
     values: Vec<u32>,
     /// The number of occurrences of each value.
     rows: Vec<u32>,
@@ -214,13 +214,13 @@ impl WindowFunction for Distinct {
     }
 }
 
-/// Returns an integer that is ordered like the float, with NaN above all other values.
+/// Returns an integer that sorts like the float, with NaN above all other values.
 #[inline]
 pub fn order_of(value: f64) -> i64 {
     flip(if value.is_nan() { f64::NAN } else { value }.to_bits().cast_signed())
 }
 
-/// Returns the float for an integer returned by [`order_of`].
+/// Returns the float from which [`order_of`] computed the integer.
 #[inline]
 pub fn float_of(order: i64) -> f64 {
     f64::from_bits(flip(order).cast_unsigned())

@@ -3,8 +3,8 @@
 //!
 //! Rows are sorted by key and then in merged order. The rows of a window, or the partners of a row,
 //! are then adjacent and form a run of positions. Runs overlap, and each result is computed from
-//! the previous one ([`sliding`]). The cost of a result is therefore that of a search, and does not
-//! grow with the number of its values.
+//! the previous one ([`sliding`]). Computing a result therefore costs as much as a search,
+//! regardless of the number of values.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -36,7 +36,7 @@ pub use partners::{PartnerValues, all_values_of_matches};
 use sliding::{Item, Scratch, ValuesByPlace, slide};
 pub use windows::{WindowRows, WindowValues};
 
-/// A function over all values of some rows, with its input columns for each source.
+/// A function over all values of some rows, with the input columns from each source.
 #[derive(Clone, Debug)]
 pub enum AllValues<'a> {
     /// A quantile of the values.
@@ -151,7 +151,7 @@ fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> 
     OutputColumn { values: T::column(values.written()), missing }
 }
 
-/// Returns the rows of runs as lists; `row` returns the number of the row at a position.
+/// Returns the rows of each run as a list. `row` returns the number of the row at a position.
 fn lists(
     placed: &ValuesByPlace,
     runs: impl ExactSizeIterator<Item = Run>,

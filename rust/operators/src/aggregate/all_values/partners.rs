@@ -24,8 +24,8 @@ use crate::rows::NO_KEY;
 /// The minimum number of positions whose left rows are processed by one thread.
 const BUCKET: u32 = if cfg!(test) { 7 } else { 1 << 15 };
 
-/// Functions over the partners of all left rows. The functions provide results for any left rows.
-/// Quantiles of the same values share the work.
+/// Functions over the partners of all left rows. Results are available for any range of left rows.
+/// Quantiles of the same values are computed together.
 ///
 /// In this example, the median is computed over the right values of the last 2 time units:
 ///
@@ -62,19 +62,19 @@ pub struct PartnerValues<'a>(Vec<ValueResults<'a>>);
 enum ValueResults<'a> {
     Floats(LeftResults<f64>),
     Integers(LeftResults<i64>),
-    /// Rows are listed only on request, since there can be many more of them than left rows.
+    /// Rows are listed only on request, because they can far outnumber the left rows.
     Rows(&'a Partners, ValuesByPlace),
 }
 
-/// The result of each left row, and whether it has one.
+/// Whether each left row has a result, and the result itself.
 #[derive(Debug)]
 struct LeftResults<T> {
     values: Pages<T>,
     is_present: Arc<Pages<u8>>,
 }
 
-/// Some adjacent left rows, with the slices to which their buckets, their runs and the presence of
-/// their results are written.
+/// Some adjacent left rows, with the output slices for their buckets, their runs, and whether they
+/// have results.
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 
@@ -89,7 +89,7 @@ fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'
     ranges(rows, driver.parts(rows, PART_ROWS)).into_iter().map(part).collect()
 }
 
-/// Returns a run as a number that sorts by the start of the run and then by its end.
+/// Returns a run as a number. These numbers sort by the start of the run and then by its end.
 fn pack(run: Run) -> i64 {
     (((u64::from(run.start) << 32) | u64::from(run.end)) ^ (1 << 63)).cast_signed()
 }
@@ -136,7 +136,7 @@ impl<'a> PartnerValues<'a> {
         Ok(PartnerValues(all.into_iter().flatten().collect()))
     }
 
-    /// Returns the results for some adjacent left rows, for each function.
+    /// Returns the results of each function for some adjacent left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let of_function = |found: &ValueResults<'_>| match found {
             ValueResults::Floats(results) => results.of(left.clone()),
@@ -152,8 +152,8 @@ impl<'a> PartnerValues<'a> {
 }
 
 impl<T: OutputValue + Value> LeftResults<T> {
-    /// Computes the results of a function, one after the other. Left rows are sorted by their runs,
-    /// so that adjacent runs are processed together, and their results are put back in row order.
+    /// Computes the results of one function. Left rows are sorted by their runs so that adjacent
+    /// runs are processed together. The results are then put back in row order.
     #[expect(
         clippy::too_many_lines,
         reason = "a sequence of passes, each over the output of the previous one"
@@ -241,8 +241,8 @@ impl<T: OutputValue + Value> LeftResults<T> {
     }
 }
 
-/// Returns the results of a function over all values for left rows whose partners are these
-/// matches, like [`aggregate_matches`](super::super::aggregate_matches).
+/// Returns the results of a function over all values, with these matches as the partners of the
+/// left rows. For other functions, use [`aggregate_matches`](super::super::aggregate_matches).
 ///
 /// In this example, the right rows are listed for each left row:
 ///
@@ -291,7 +291,7 @@ pub fn all_values_of_matches(
     }
 }
 
-/// Returns the results of a function with one result, computed separately for each list.
+/// Computes the results of a single-result function, separately for each list.
 fn one_by_one<F: WindowFunction>(
     function: &F,
     lists: &Lists<'_>,

@@ -5,15 +5,16 @@ use tidegate_structures::memory;
 /// The number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A set of numbers below a bound. The set finds the member that has a given number of smaller
-/// members. For each series of searches, it remembers the last position. The next search of the
-/// series continues from there, so a search costs as much as the number of words in between.
+/// A set of numbers below a bound. Given a number, the set finds the member with exactly that many
+/// smaller members. For each series of searches, the set remembers the last position. The next
+/// search of the series continues from there, so its cost is proportional to the number of words in
+/// between.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// One bit per number.
     words: Vec<u64>,
     len: usize,
-    /// The position where the last search of each series ended.
+    /// The position at which the last search of each series ended.
     series: Vec<SearchPlace>,
 }
 
@@ -25,7 +26,7 @@ struct SearchPlace {
 }
 
 impl RankSet {
-    /// Resets the set to the empty set of numbers below `bound`, with this number of series of
+    /// Empties the set, and prepares it for numbers below `bound` and for this many series of
     /// searches.
     pub(super) fn clear(&mut self, bound: usize, series: usize) {
         self.words.clear();
@@ -60,8 +61,8 @@ impl RankSet {
         }
     }
 
-    /// Finds the member that has `smaller` smaller members, for one series. There must be more than
-    /// `smaller` members.
+    /// Finds the member with exactly `smaller` smaller members, as the next search of a series. The
+    /// set must have more than `smaller` members.
     #[inline]
     pub(super) fn find(&mut self, series: usize, smaller: usize) -> usize {
         let SearchPlace { at, below } = self.series[series];
@@ -92,7 +93,7 @@ impl RankSet {
         at
     }
 
-    /// Returns the smallest member greater than `rank`; there must be one.
+    /// Returns the smallest member greater than `rank`. There must be such a member.
     #[inline]
     pub(super) fn next(&self, rank: usize) -> usize {
         let mut word = rank / WORD;

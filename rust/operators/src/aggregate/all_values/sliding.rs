@@ -1,9 +1,9 @@
-//! Computes a function over many runs of values, using each run to compute the next.
+//! Computes a function over many runs of values, using the state of each run to compute the next.
 //!
 //! Runs are sorted by their starts. The values of adjacent runs are sorted once. A window then
-//! slides from run to run, and each value enters and leaves it once. The result of a run therefore
-//! costs a single search, regardless of the number of its values. Short runs are computed one by
-//! one.
+//! slides from run to run, and each value enters and leaves it once. Computing the result of a run
+//! therefore costs a single search, regardless of the number of its values. The results of short
+//! runs are computed one by one.
 
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
@@ -13,13 +13,15 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::functions::WindowFunction;
 
-/// The minimum number of positions whose values are sorted together, unless there are fewer.
+/// The minimum number of positions whose values are sorted together, unless there are fewer
+/// positions.
 const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
-/// If runs have fewer values on average than this, their results are computed one by one.
+/// If runs contain fewer values than this on average, their results are computed one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
-/// The value of the row at each position, as integers in the same order as the values.
+/// The value of the row at each position, as an integer. The integers sort in the same order as the
+/// values.
 #[derive(Debug)]
 pub(super) struct ValuesByPlace {
     pub(super) codes: Pages<i64>,
@@ -42,11 +44,11 @@ pub(super) struct Item {
     pub(super) out: u32,
 }
 
-/// Memory for reuse.
+/// Buffers that are reused.
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values in a block, paired with their positions; `dealt` contains the same pairs, sorted
+    /// The values in a block, paired with their positions. `dealt` contains the same pairs, sorted
     /// by value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
@@ -75,8 +77,8 @@ impl<F: WindowFunction> Default for Scratch<F> {
     }
 }
 
-/// Passes the result of each item to `set` with the item's number, one after the other. Items must
-/// be sorted by the start of their runs, then by the end.
+/// Computes the results of all items, and passes each result to `set` with its item's number. Items
+/// must be sorted by the start of their runs and then by the end.
 pub(super) fn slide<F: WindowFunction>(
     function: &F,
     placed: &ValuesByPlace,
@@ -184,7 +186,7 @@ fn in_order<'a>(
 ) -> &'a [(i64, u32)] {
     let values = || pairs.iter().map(|pair| pair.0);
     let (Some(low), Some(high)) = (values().min(), values().max()) else { return &[] };
-    // The number of buckets is about the number of pairs.
+    // There are about as many buckets as pairs.
     let bits = usize::BITS - pairs.len().leading_zeros();
     let range = high.abs_diff(low);
     let shift = (u64::BITS - range.leading_zeros()).saturating_sub(bits);

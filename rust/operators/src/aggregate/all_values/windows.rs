@@ -121,7 +121,7 @@ enum ValuesFunction {
 }
 
 impl<'a> WindowValues<'a> {
-    /// Arranges the values in the order of the rows.
+    /// Arranges the values in the same order as the rows.
     pub fn new(
         rows: &'a WindowRows,
         function: AllValues<'_>,

@@ -1,5 +1,5 @@
-//! The functions that a caller can name, and the kind of each. This module is the only place that
-//! defines the functions for tables, streams, and the partners of joins.
+//! The functions that a caller can name, and the kind of each function. Only this module defines
+//! the functions for tables, streams, and the partners of joins.
 
 use super::kind::{AggregateKind, kind_of};
 use super::user::{UserAggregate, UserFunction};
@@ -22,7 +22,7 @@ pub enum Aggregate<'a> {
     Mean(NumberColumns<'a>),
     /// The product of the values.
     Product(Vec<Column<'a, f64>>),
-    /// The weighted mean of the values; the other values are the weights.
+    /// The mean of the values, weighted by the other values.
     WeightedMean(ColumnPairs<'a>),
     /// The sample covariance of the two values.
     Covariance(ColumnPairs<'a>),
@@ -36,15 +36,15 @@ pub enum Aggregate<'a> {
     Variance(Vec<Column<'a, f64>>),
     /// The square root of the variance.
     Deviation(Vec<Column<'a, f64>>),
-    /// The first row, ordered by time, source and position.
+    /// The first row by time, source and position.
     First(Vec<Mask<'a>>),
-    /// The last row, ordered by time, source and position.
+    /// The last row by time, source and position.
     Last(Vec<Mask<'a>>),
-    /// The row with the smallest value. If several rows have the value, the first of them by time,
-    /// source and position is chosen.
+    /// The row with the smallest value. In a tie, the first of these rows by time, source and
+    /// position is chosen.
     RowOfMin(Vec<Column<'a, i64>>),
-    /// The row with the largest value. If several rows have the value, the first of them by time,
-    /// source and position is chosen.
+    /// The row with the largest value. In a tie, the first of these rows by time, source and
+    /// position is chosen.
     RowOfMax(Vec<Column<'a, i64>>),
     /// A user-defined function; see [`UserFunction`].
     User(UserAggregate<'a>),

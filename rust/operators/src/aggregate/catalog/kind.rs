@@ -1,4 +1,4 @@
-//! A function of any type with its input, in the form that every fold uses.
+//! A function of any type and its input, in the form that all folds use.
 
 use crate::aggregate::folds::epochs::add::AddRows;
 use crate::aggregate::folds::partners::functions::{InPanes, OfPartners};
@@ -7,7 +7,7 @@ use crate::aggregate::folds::tables::fold::Fold;
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::values::WithInput;
 
-/// A function of any type with its input, as used by the passes.
+/// A function of any type and its input, as used by the passes.
 pub(in crate::aggregate) trait AggregateKind:
     Fold + AddRows + OfPartners
 {

@@ -13,16 +13,17 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 
 /// A user-defined function over the values of a window, whose states can be combined.
 ///
-/// User-defined functions are computed like the functions of this crate: each row is added to the
-/// state of its slice, and a window combines the states of its slices. Whole tables, sessions and
-/// streams all support user-defined functions, with every design.
+/// User-defined functions are computed like the built-in functions: each row is added to the state
+/// of its slice, and a window combines the states of its slices. User-defined functions can be used
+/// with whole tables, sessions and streams, in every design.
 ///
 /// For the results to depend on the data alone, three laws must hold. The crate does not check
 /// these laws:
 ///
 /// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the same result as `a`.
-/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, to the
-///   extent that this matters: the times of rows alone determine which states are combined.
+/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, or results
+///   that are close enough for your purposes. The times of rows alone determine which states are
+///   combined.
 /// - `of_words(to_words(a))` equals `a`.
 ///
 /// # Examples
@@ -95,14 +96,14 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 pub trait UserFunction: Send + Sync + 'static {
     /// The value that a row adds, or the values of several columns.
     type Input: Copy + Send + Sync + 'static;
-    /// The state of some rows.
+    /// The state computed from some rows.
     type State: Copy + Send + Sync;
     /// The result: `i64`, `i128`, `f64`, or `u32` for the number of a row.
     type Output: OutputValue;
 
     /// The order in which rows must be added.
     const ORDER: RowOrder;
-    /// The state of no rows.
+    /// The state before any row is added.
     const EMPTY: Self::State;
 
     /// Adds a row to a state.
@@ -115,10 +116,10 @@ pub trait UserFunction: Send + Sync + 'static {
     /// Returns the result, or `None` if there were too few rows.
     fn finish(state: Self::State) -> Option<Self::Output>;
 
-    /// Returns the state as words, which is the form in which threads share it.
+    /// Returns the state as words, the form in which threads share it.
     fn to_words(state: Self::State) -> [u64; STATE_WORDS];
 
-    /// Returns the state that was converted to these words.
+    /// Converts these words back into a state.
     fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
 }
 

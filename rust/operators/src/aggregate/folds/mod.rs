@@ -1,8 +1,8 @@
-//! Folds: how one function of any type processes rows.
+//! Folds: the ways in which a function of any type processes rows.
 //!
 //! Each folder has a trait with the steps of its pass. A function with its input
-//! ([`WithInput`](super::inputs::values::WithInput)) implements all of them, in loops that are
-//! compiled for this combination.
+//! ([`WithInput`](super::inputs::values::WithInput)) implements all of these traits, in loops that
+//! are compiled for each combination.
 //!
 //! | folder | rows of |
 //! | --- | --- |

@@ -34,7 +34,7 @@ pub enum NumberColumns<'a> {
     Floats(Vec<Column<'a, f64>>),
 }
 
-/// Two columns per source. Both columns have the same masks.
+/// Two columns per source. The two columns of a source have the same mask.
 #[derive(Clone, Debug)]
 pub struct ColumnPairs<'a> {
     /// The first value of each row.

@@ -1,4 +1,4 @@
-//! The inputs of functions: the values of rows, and which rows count.
+//! The inputs of functions: the values of rows, and the masks of the rows that count.
 //!
 //! All folds over tables, epochs and partners read values through this module, in loops that are
 //! compiled for each combination of a function and its input.
@@ -12,8 +12,8 @@ use super::columns::{Column, Mask, Stream};
 use super::places::Place;
 use crate::aggregate::states::functions::{ByValue, Count, Function, Pick};
 
-/// The addresses of a single source's values and of the mask of the rows that count. Inputs with
-/// the same addresses are identical.
+/// The addresses of a single source's values and of its mask. Inputs with the same addresses are
+/// identical.
 pub(in crate::aggregate) type Memory = [usize; 3];
 
 /// The input of a function, row by row.
@@ -26,7 +26,7 @@ pub(in crate::aggregate) trait FunctionInput<F: Function>:
     /// Returns the value that a row adds.
     fn at(&self, place: Place) -> F::Input;
 
-    /// Returns the mask of the rows of a source that count.
+    /// Returns the mask of a source, which selects the rows that count.
     fn mask(&self, source: usize) -> Mask<'_>;
 
     /// Returns whether a row counts.
@@ -66,7 +66,7 @@ impl<F: Function> FunctionInput<F> for &[Column<'_, F::Input>] {
     }
 }
 
-/// Returns the address of a mask; 0 if all rows count.
+/// Returns the address of a mask, or 0 if all rows count.
 pub(in crate::aggregate) fn address_of(mask: Mask<'_>) -> usize {
     mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
 }
@@ -149,7 +149,7 @@ impl FunctionInput<Count> for CountedRows<'_> {
     }
 }
 
-/// Rows, together with their time and number. The function chooses one of the rows.
+/// Rows, together with their times and numbers. The function chooses one of the rows.
 pub(in crate::aggregate) struct RowCandidates<'a> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     /// The number of each source's first row.

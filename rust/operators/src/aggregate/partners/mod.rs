@@ -1,9 +1,9 @@
 //! Aggregates over the partners of each left row in a join.
 //!
-//! In an interval join, the partners of a left row are a run of right rows, which consists of a
-//! suffix of one pane and a prefix of the next ([`Partners`]). The state of every suffix and every
-//! prefix is computed once, row by row. A left row then costs one combination regardless of the
-//! number of its partners, even for functions whose states cannot be subtracted.
+//! In an interval join, the partners of a left row form a run of right rows: a suffix of one pane,
+//! followed by a prefix of the next ([`Partners`]). The state of every suffix and every prefix is
+//! computed once, row by row. A left row then costs one combination regardless of the number of its
+//! partners, even for functions whose states cannot be subtracted.
 //!
 //! ```text
 //!   right rows of a key    a  b  c │ d  e  f │ g  h        panes
@@ -12,23 +12,23 @@
 //!   partners c d e:        c       + de
 //! ```
 //!
-//! If both sides are in time order, functions whose states are words make passes over the rows of
-//! both sides, merged by time (`passes.rs`). A left row then copies the state of its key at the end
-//! of its interval, so its partners do not have to be searched for. Other functions store the
-//! states of all right rows, and a left row looks up the two states at the ends of its run
-//! (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
-//! state of its key. Values are then read and states written sequentially. Rows in another order
-//! are folded key by key, as the drawing shows. The bits of a result are the same in all cases.
+//! If both sides are in time order, functions whose states are words are computed in passes over
+//! the rows of both sides, merged by time (`passes.rs`). A left row then copies the state of its
+//! key at the end of its interval, so its partners do not have to be searched for. Other functions
+//! store the states of all right rows, and a left row looks up the two states at the ends of its
+//! run (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
+//! state of its key. Reads of values and writes of states are then sequential. Rows in another
+//! order are folded key by key, as the diagram shows. Results are bit-identical in all cases.
 //!
 //! If the partners do not form runs, for example because of a condition on both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.
 //!
-//! A function receives partners ordered by time and then by right row number; if pairs do not
-//! depend on time, by number alone. The order in which floats are added depends only on the
-//! partners and the interval. A row that prevails before an interval comes first, then the suffix
-//! from its end, then the prefix from its start. Partners in a single pane form a prefix if the
-//! interval covers the start of the pane, and a suffix otherwise. Any part of the rows that
-//! contains all partners of a left row therefore yields the same sums.
+//! A function receives partners ordered by time and then by right row number. If pairs do not
+//! depend on time, partners are ordered by number alone. The order in which floats are added
+//! depends only on the partners and the interval. A row that prevails before an interval is added
+//! first, followed by the suffix from its end, and then by the prefix from its start. Partners in a
+//! single pane form a prefix if the interval covers the start of the pane, and a suffix otherwise.
+//! Any part of the input that contains all partners of a left row therefore yields the same sums.
 //!
 //! The files named here and the folds of single functions are in `folds/partners/`.
 
@@ -51,14 +51,14 @@ use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
 
-/// The number of left rows for which all functions are computed before the next ones, so that the
-/// positions of their partners stay in a cache.
+/// The number of left rows in a block. All functions are computed for one block before the next, so
+/// that the positions of the block's partners stay in a cache.
 const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
-/// The suffixes and prefixes of several functions. The stored states provide the results for any
-/// left rows.
+/// The suffixes and prefixes of several functions. Results for any range of left rows are computed
+/// from these states.
 ///
-/// In this example, each left row sums up the right values of the last 2 time units:
+/// In this example, the right values of the last 2 time units are summed for each left row:
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
@@ -88,7 +88,7 @@ const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 /// ```
 pub struct PartnerAggregates<'a> {
     columns: PartnerColumns<'a>,
-    /// Present if any function is folded in panes.
+    /// `Some` if any function is folded in panes.
     partners: Option<&'a Partners>,
     /// The words that passes have folded.
     words: Vec<FoldedWord>,
@@ -150,9 +150,9 @@ impl<'a> PartnerAggregates<'a> {
     }
 }
 
-/// Returns the values of each aggregate for left rows whose partners are these matches. The left
-/// rows are positions in `matches`. Functions receive partners in order of time, if times are
-/// given, and then of number.
+/// Returns the values of each aggregate, with these matches as the partners of the left rows. Left
+/// rows are specified as positions in `matches`. Functions receive partners ordered by time (if
+/// times are given) and then by number.
 ///
 /// In this example, the first right row is chosen from the pairs of each left row:
 ///
@@ -186,8 +186,8 @@ pub fn aggregate_matches(
     aggregates.iter().map(of_lists).collect()
 }
 
-/// Rows that all have the same time. Partners are added in row order, so the last row among equal
-/// times is the last partner.
+/// Rows that all have the same time. Partners are added in row order, so the last row is the last
+/// partner.
 struct OneTime(Vec<i64>);
 
 impl OneTime {

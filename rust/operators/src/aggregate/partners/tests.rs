@@ -14,7 +14,7 @@ use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
 
 /// The composition of all rows' functions, where each row represents `x -> a * x + b`. Composing
-/// two rows in the other order yields a different function.
+/// the functions of two rows in the opposite order yields a different function.
 struct Composition;
 
 const PRIME: u64 = 1_000_003;
@@ -141,7 +141,7 @@ fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
 
 proptest! {
     /// Each function is computed twice: in passes and in panes. For the panes, the right rows are
-    /// numbered in another order.
+    /// numbered in a different order.
     #[test]
     fn differential_passes_and_panes(
         left in prop::collection::vec((-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)]), 0..60),

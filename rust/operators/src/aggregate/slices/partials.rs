@@ -7,7 +7,7 @@ use tidegate_structures::memory::bits::BitSet;
 use super::windows::{Slice, Windows};
 use crate::aggregate::inputs::columns::Stream;
 
-/// The number of rows that are skipped at a time while they are in the same slice.
+/// The number of rows that are skipped at a time, as long as they are all in the same slice.
 const STEP_ROWS: usize = 32;
 
 /// The number that represents a missing partial or cell. Rows that do not count have this number.
@@ -31,8 +31,8 @@ pub(in crate::aggregate) fn clear(slots: &mut [u32], keys: &[u32]) {
 }
 
 /// Numbers the partials of a source's new rows, after the existing ones. `known` contains the keys
-/// of the existing partials, and `runs` their slices. If the last run belongs to this source and to
-/// the slice of the first rows, these rows extend it.
+/// of the existing partials, and `runs` contains their slices. If the last run belongs to this
+/// source and to the slice of the first rows, these rows extend it.
 pub(in crate::aggregate) fn number_rows(
     rows: Stream<'_>,
     source: usize,
@@ -64,7 +64,8 @@ pub(in crate::aggregate) fn number_rows(
     }
 }
 
-/// Returns the slices of rows that are in time order, each with its range of rows.
+/// Returns the slices of rows that are in time order, together with the range of rows in each
+/// slice.
 pub(in crate::aggregate) fn slice_runs(
     ts: &[i64],
     windows: &Windows,
@@ -95,8 +96,8 @@ pub(in crate::aggregate) fn number_from(
     let first = first as u32;
     let mut count = known.len();
     known.resize(count + keys.len(), 0);
-    // No branch depends on whether a key is new, because that is unpredictable. The entry of a key
-    // that is not new is overwritten.
+    // No branch depends on whether a key is new, because such a branch would be unpredictable. The
+    // entry of a key that is not new is overwritten.
     for (&key, out) in keys.iter().zip(out) {
         let slot = &mut slots[key as usize];
         let is_new = *slot < first;

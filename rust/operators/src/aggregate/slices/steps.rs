@@ -1,5 +1,5 @@
 //! The step from one window to the next: which slices are removed, which are added, and which keys
-//! have rows in the window. The step from one window to the next is the same for all functions.
+//! have rows in the window. All functions share these steps.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::aggregate::output::Window;
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
     /// The slices of a new suffix, if the window begins in a different block from the previous one.
-    /// The prefix is empty in that case.
+    /// The prefix of such a window is empty.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
     /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,
@@ -32,8 +32,9 @@ pub(in crate::aggregate) struct WindowSteps {
 }
 
 impl WindowSteps {
-    /// Appends a step to the window that begins with the slice `start`. `present` contains the keys
-    /// in result order, each with the number of slices in the window in which it has rows.
+    /// Appends the step that leads to the window beginning with the slice `start`. `present`
+    /// contains the keys in result order, each with the number of slices in the window in which it
+    /// has rows.
     pub(in crate::aggregate) fn push(
         &mut self,
         step: Step,
@@ -52,7 +53,8 @@ impl WindowSteps {
         let first = keys.len();
         keys.resize(first + present.len(), 0);
         let mut rows = 0;
-        // No branch depends on which keys are present, because that is unpredictable.
+        // No branch depends on which keys are present, because such a branch would be
+        // unpredictable.
         for (key, slices) in present {
             keys[first + rows] = key;
             rows += usize::from(slices > 0);
@@ -62,16 +64,16 @@ impl WindowSteps {
     }
 }
 
-/// The number of slices of a window in which each key has rows.
+/// For each key, the number of slices in the window in which the key has rows.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
-    /// The sum of these numbers, which is the number of cells in the window.
+    /// The number of cells in the window, which is the sum of these numbers.
     pub(in crate::aggregate) cells: usize,
 }
 
 impl Present {
-    /// Allocates room for keys less than `keys`.
+    /// Makes room for keys less than `keys`.
     pub(in crate::aggregate) fn make_room(&mut self, keys: usize) {
         let more = keys.saturating_sub(self.slices.len());
         memory::reserve(&mut self.slices, more);
@@ -95,7 +97,7 @@ impl Present {
         self.slices.iter().enumerate().map(|(key, &slices)| (key as u32, slices))
     }
 
-    /// Returns the numbers of slices for the given keys, in the order of the keys.
+    /// Returns the number of slices for each of the given keys, in the order of the keys.
     pub(in crate::aggregate) fn of(
         &self,
         order: &[u32],

@@ -17,13 +17,14 @@ pub(in crate::aggregate) trait SliceStates<F: Function> {
     fn cells(&self, slice: usize) -> &[F::State];
 }
 
-/// The suffixes and prefixes of one function. Keys are numbers.
+/// The suffixes and prefixes of one function. Keys are represented by numbers.
 pub(in crate::aggregate) struct SuffixPrefix<F: Function> {
-    /// The state of each key: in `suffix`, that of the end of the first block; in `prefix`, that of
-    /// the start of the second.
+    /// The states of each key: `suffix` covers the end of the first block, and `prefix` covers the
+    /// start of the second block.
     suffix: Vec<F::State>,
     prefix: Vec<F::State>,
-    /// The states of the suffix before each cell was combined with it, starting with the last cell.
+    /// The state that the suffix had before each cell was combined with it, starting with the last
+    /// cell.
     replaced: Vec<F::State>,
 }
 

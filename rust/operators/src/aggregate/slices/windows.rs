@@ -22,7 +22,7 @@ use crate::aggregate::output::Window;
 pub struct Windows {
     size: i64,
     advance: i64,
-    /// The offset, at least 0 and less than the advance.
+    /// The offset, which is at least 0 and less than the advance.
     offset: i64,
     /// The remainder of the size divided by the advance.
     rest: i64,
@@ -30,21 +30,21 @@ pub struct Windows {
     starts: (i64, i64),
 }
 
-/// The number of a slice; slices are numbered in time order.
+/// The number of a slice. Slices are numbered in time order.
 pub type Slice = i64;
 
 impl Windows {
     /// # Panics
     ///
-    /// Panics if size or advance is not positive.
+    /// Panics if the size or the advance is not positive.
     pub fn new(size: i64, advance: i64, offset: i64) -> Self {
         assert!(size > 0 && advance > 0, "size and advance must be positive");
         let starts = (i64::MIN, i64::MAX);
         Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance, starts }
     }
 
-    /// Restricts the windows of tables to those that end later than `after` and not later than
-    /// `upto`. The result can contain a few more windows.
+    /// Restricts the windows of tables to those that end after `after` but no later than `upto`.
+    /// The result can include a few additional windows.
     #[must_use]
     pub fn that_end(self, after: Option<i64>, upto: Option<i64>) -> Self {
         let first = after.and_then(|after| after.checked_sub(self.size - 1)).unwrap_or(i64::MIN);
@@ -93,7 +93,7 @@ impl Windows {
     /// first slice.
     pub(in crate::aggregate) fn slice_of(&self, ts: i64) -> Slice {
         let Some(since) = ts.checked_sub(self.offset) else {
-            // One advance later, the difference fits.
+            // One advance later, the difference fits in 64 bits.
             return self.slice_of(ts + self.advance).saturating_sub(self.stride());
         };
         let (step, within) = (since.div_euclid(self.advance), since.rem_euclid(self.advance));
@@ -105,7 +105,7 @@ impl Windows {
         i64::try_from(self.start(i128::from(slice) + 1) - 1).unwrap_or(i64::MAX)
     }
 
-    /// Returns the first time in a slice at which a window begins.
+    /// Returns the first time in a slice. A window must begin with this slice.
     pub(in crate::aggregate) fn window_start(&self, slice: Slice) -> i64 {
         i64::try_from(self.start(i128::from(slice))).expect("the windows of all rows fit")
     }
@@ -116,8 +116,8 @@ impl Windows {
         Window { start, end: start + self.size, rows }
     }
 
-    /// Returns whether the slice contains any times, and all windows that cover them begin and end
-    /// within 64 bits.
+    /// Returns whether the slice contains any times, and whether all windows that cover these times
+    /// begin and end within 64 bits.
     pub(in crate::aggregate) fn has(&self, slice: Slice) -> bool {
         let first = self.start(slice.into());
         let last = (self.start(i128::from(slice) + 1) - 1).min(i64::MAX.into());

@@ -4,7 +4,7 @@
 use crate::aggregate::output::OutputValue;
 
 /// A function over time ranges. The states of two adjacent ranges can be combined into the state of
-/// both.
+/// the joint range.
 pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     /// The value that a row adds.
     type Input: Copy + Send + Sync;
@@ -14,7 +14,7 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     /// The order in which rows must be added.
     const ORDER: RowOrder;
 
-    /// The state of no rows.
+    /// The state before any row is added.
     const EMPTY: Self::State;
 
     fn add(state: &mut Self::State, value: Self::Input);
@@ -27,8 +27,7 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     fn finish(state: Self::State) -> Option<Self::Output>;
 }
 
-/// The order in which rows must be added to a function for its results to be identical to the last
-/// bit.
+/// The order in which rows must be added to a function for its results to be bit-identical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrder {
     /// The function accepts rows in any order. States can be combined in any order, too.
@@ -72,7 +71,7 @@ impl Function for Count {
     }
 }
 
-/// A value, and the number of rows that it was computed from.
+/// A value, and the number of rows from which it was computed.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct CountedValue<T> {
     pub(in crate::aggregate) value: T,
@@ -95,7 +94,8 @@ pub(in crate::aggregate) trait Summand:
 impl Summand for i64 {
     const ZERO: i64 = 0;
 
-    /// Returns the sum modulo 2^64, for sums that are known to fit, whether signed or not.
+    /// Returns the sum modulo 2^64. The sum must be known to fit, as a signed or an unsigned
+    /// number.
     #[inline]
     fn plus(self, other: i64) -> i64 {
         self.wrapping_add(other)
@@ -354,8 +354,8 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     }
 }
 
-/// Adds `value`, from the last of `rows` rows, to `mean`. Returns the new mean, and half the
-/// distances from the old and the new mean to `value`. The distances are halved because the
+/// Adds `value`, the value of the last of `rows` rows, to `mean`. Returns the new mean, and half
+/// the distances from the old and the new mean to `value`. The distances are halved because the
 /// difference of two finite numbers can overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
@@ -389,7 +389,7 @@ impl<const LAST: bool> Function for Edge<LAST> {
     const ORDER: RowOrder = RowOrder::Source;
     const EMPTY: u32 = NO_ROW;
 
-    /// Rows are added in ascending order, and [`NO_ROW`] is greater than all of them.
+    /// Rows are added in ascending order, and [`NO_ROW`] is greater than all row numbers.
     #[inline]
     fn add(state: &mut u32, row: u32) {
         *state = if LAST { row } else { row.min(*state) };
@@ -407,7 +407,8 @@ impl<const LAST: bool> Function for Edge<LAST> {
     }
 }
 
-/// The first or the last row in merged order, with its time for comparing rows of several sources.
+/// The first or the last row in merged order, together with its time, which is used to compare rows
+/// of several sources.
 pub(in crate::aggregate) struct Pick<const LAST: bool>;
 
 impl<const LAST: bool> Function for Pick<LAST> {
@@ -416,7 +417,7 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has these times, since its windows would begin or end outside the 64-bit range.
+    /// No row has these times, because its windows would begin or end outside the 64-bit range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
     /// Rows are added source by source, each in time order, so the first row with a given time is
@@ -457,8 +458,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has this time, since its windows would end outside the 64-bit range, and partners all
-    /// have time 0.
+    /// No row has this time, because its windows would end outside the 64-bit range. Partners all
+    /// have the time 0.
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 
@@ -495,8 +496,8 @@ pub(in crate::aggregate) struct JointMoments {
     pub(in crate::aggregate) products: f64,
 }
 
-/// The sample covariance, or its ratio to the product of both standard deviations, which is the
-/// correlation.
+/// The sample covariance, or the correlation, which is the covariance divided by the product of
+/// both standard deviations.
 ///
 /// States are those of [`Variance`] with an additional sum of products, as in Chan, Golub and
 /// LeVeque.

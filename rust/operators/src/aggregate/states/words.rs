@@ -1,5 +1,5 @@
-//! The requirements on functions if rows arrive epoch by epoch: states can be stored, and the
-//! numbers of values and rows can change.
+//! Functions over rows that arrive epoch by epoch. The states of these functions can be stored, and
+//! the numbers that represent values and rows can be changed.
 
 use super::functions::{
     ByValue, Count, CountedValue, Covariance, Extreme, Function, JointMoments, Mean, Moments,
@@ -15,7 +15,7 @@ pub const MAX_WORDS: usize = 6;
 /// A state as words; unused words are 0.
 pub type StateWords = [u64; MAX_WORDS];
 
-/// Returns the words of a state that has three.
+/// Returns the words of a state that consists of three words.
 pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
     [a, b, c, 0, 0, 0]
 }
@@ -25,10 +25,10 @@ pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
 pub struct StateBounds {
     /// The maximum number of rows so far.
     pub rows: u64,
-    /// All chosen rows have numbers less than this.
+    /// The numbers of all chosen rows are less than this.
     pub chosen: u32,
-    /// The earliest time at which more rows can arrive. `None` if it is unknown, or if no more rows
-    /// can arrive.
+    /// The earliest time at which more rows can arrive. `None` if this time is unknown, or if no
+    /// more rows can arrive.
     pub next: Option<i64>,
 }
 
@@ -41,8 +41,8 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     fn to_words(state: Self::State) -> StateWords;
     fn of_words(words: StateWords) -> Self::State;
 
-    /// Returns whether rows within `bounds` can produce the state, which must not be the state of
-    /// no rows.
+    /// Returns whether rows within `bounds` can produce the state, which must not be the empty
+    /// state.
     fn is_sound(_state: Self::State, _bounds: &StateBounds) -> bool {
         true
     }
@@ -58,7 +58,7 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     }
 }
 
-/// Returns whether this number of rows is possible and not 0.
+/// Returns whether the number of rows is possible and not 0.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }
@@ -77,12 +77,13 @@ impl StoredFunction for Count {
     }
 }
 
-/// A number as two words.
+/// A number that is stored as two words.
 pub(in crate::aggregate) trait Words: Summand {
     fn to_words(self) -> [u64; 2];
     fn of_words(words: [u64; 2]) -> Self;
 
-    /// Returns whether the number can be a sum of values to which others can be added.
+    /// Returns whether the number can be a sum of values, and is small enough for more values to be
+    /// added.
     fn is_sum(self) -> bool {
         true
     }
@@ -99,8 +100,8 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 values of 64 bits are well within this range, but sums of decimals
-    /// may not be.
+    /// Sums of fewer than 2^48 64-bit values are well within this range, but sums of decimals may
+    /// not be.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120
     }

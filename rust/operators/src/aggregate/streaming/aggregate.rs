@@ -1,5 +1,5 @@
-//! Time-based windows over rows that arrive epoch by epoch: from rows to partials, to cells, to
-//! windows.
+//! Time-based windows over rows that arrive epoch by epoch: from rows to partials, then to cells,
+//! and finally to windows.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -54,9 +54,10 @@ use crate::driver::{Driver, Stopped};
 /// ```
 pub struct StreamingAggregate {
     windows: Windows,
-    /// A replacement for the default way to turn rows into partials. `None` means by slices.
+    /// A replacement for the default way to turn rows into partials. `None` means that rows are
+    /// added by slices.
     way: Option<Box<dyn AddEpoch>>,
-    /// The number of sources of rows.
+    /// The number of sources.
     sources: usize,
     lanes: Vec<Box<dyn Lane>>,
     open: Vec<SourcePartials>,
@@ -66,7 +67,7 @@ pub struct StreamingAggregate {
     position: Position,
     /// One more than the largest key.
     keys: usize,
-    /// Key slots of slices that have been closed, for reuse.
+    /// The key slots of closed slices, which are reused.
     spare: Mutex<Vec<Vec<u32>>>,
 }
 
@@ -91,14 +92,13 @@ impl StreamingAggregate {
         }
     }
 
-    /// Returns the same windows with another way to add rows to partials. All ways to add rows have
-    /// the same state, so a snapshot taken with one can be restored with another.
+    /// Returns the same windows with another way to add rows to partials. All ways to add rows
+    /// produce the same state, so a snapshot taken with one can be restored with another.
     pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }
 
-    /// Adds rows to partials. The rows in merged order, if there are any, are the last ones in
-    /// `rows`.
+    /// Adds rows to partials. The rows in merged order, if any, are the last entry in `rows`.
     fn add_by_slices(
         &mut self,
         rows: &[Stream<'_>],
@@ -134,7 +134,7 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    /// Returns the rows of an epoch for a way other than by slices.
+    /// Returns the rows of an epoch in the form that other ways to add rows use.
     fn epoch<'a>(
         &'a self,
         rows: &'a [Stream<'a>],
@@ -383,7 +383,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>) {
-        // A value that is in no cell is in no result either.
+        // A value that is not in any cell is not in any result either.
         let mut visit = |value: &mut i64| *value = new(*value).unwrap_or(*value);
         self.lanes[aggregate].values_of_windows(&mut visit);
     }
@@ -418,7 +418,7 @@ impl fmt::Debug for StreamingAggregate {
     }
 }
 
-/// Returns whether all keys are distinct and there is at least one.
+/// Returns whether there is at least one key and all keys are distinct.
 fn are_distinct(keys: &[u32]) -> bool {
     let mut sorted = keys.to_vec();
     sorted.sort_unstable();

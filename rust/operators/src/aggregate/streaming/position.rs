@@ -31,7 +31,7 @@ impl Position {
         Position { next, border: None, begin: 0, end: 0, present: Present::default() }
     }
 
-    /// Returns the next windows that end before `closed`, up to a page. `order` contains the keys
+    /// Returns up to a page of the next windows that end before `closed`. `order` contains the keys
     /// in result order.
     pub(super) fn steps(
         &mut self,
@@ -48,7 +48,7 @@ impl Position {
         steps
     }
 
-    /// Appends the step to the next window, if that window is complete.
+    /// Appends the step that leads to the next window, if that window is complete.
     fn step(
         &mut self,
         kept: &VecDeque<ClosedSlice>,

@@ -3,8 +3,8 @@
 use crate::aggregate::folds::epochs::lane::Lane;
 use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords};
 
-/// The state of [`StreamingWindows`](super::StreamingWindows), with which other windows of the same
-/// query can continue.
+/// The state of [`StreamingWindows`](super::StreamingWindows). Other windows of the same query can
+/// continue from this state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowsState {
     /// No more rows can arrive for earlier slices, and all windows that begin before this slice
@@ -12,7 +12,7 @@ pub struct WindowsState {
     pub closed: i64,
     /// All windows that begin before this slice have been computed.
     pub next: i64,
-    /// For each source, the slice of its partials and their keys, if it has any.
+    /// The slice and the keys of each source's partials, if the source has any.
     pub open: Vec<Option<(i64, Vec<u32>)>>,
     /// The kept slices, and the keys of their cells.
     pub kept: Vec<(i64, Vec<u32>)>,
@@ -32,7 +32,7 @@ impl WindowsState {
     }
 }
 
-/// Returns the total number of words that a snapshot contains per state of each function.
+/// Returns the total number of words per state in a snapshot, over all functions.
 pub(super) fn saved_words(lanes: &[Box<dyn Lane>]) -> usize {
     lanes.iter().map(|lane| lane.saved_words()).sum()
 }

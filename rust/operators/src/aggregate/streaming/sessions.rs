@@ -9,7 +9,7 @@
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread assigns all rows to sessions,
-//! whereas the functions are shared among threads. Detecting the end of a session costs O(log
+//! whereas the functions are divided among threads. Detecting the end of a session costs O(log
 //! sessions) for each gap length in the session's duration.
 
 use std::cmp::Reverse;
@@ -75,7 +75,7 @@ pub struct StreamingSessions {
     begun: u64,
     /// The last session of each key, if it is open.
     of_key: Vec<u32>,
-    /// The open sessions, ordered by an end that may have moved since it was recorded.
+    /// The open sessions, ordered by their recorded ends. The actual ends can be later.
     ends: BinaryHeap<Reverse<(i64, u32)>>,
     /// Completed sessions whose results have not been computed yet, with their ends.
     over: Vec<(i64, u32)>,

@@ -38,7 +38,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// Declares that no more rows will arrive.
     fn finish(&mut self, driver: &Driver) -> Result<(), Stopped>;
 
-    /// Returns the results of the next complete windows, in about `pages` pages at most. The result
+    /// Returns the results of the next complete windows, in at most about `pages` pages. The result
     /// is empty once all complete windows have been returned.
     fn pages(
         &mut self,
@@ -82,7 +82,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     fn save(&self) -> WindowsState;
 
     /// Restores a state. The windows must be new. Returns whether the state is valid for this query
-    /// after rows within `bounds`. If the state is not valid, the windows cannot be used any more.
+    /// after rows within `bounds`. If the state is not valid, the windows can no longer be used.
     #[must_use]
     fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool;
 }

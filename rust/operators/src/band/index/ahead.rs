@@ -10,17 +10,16 @@ use super::rows::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Filter, JoinError};
 
-/// The minimum and the maximum number of rows that are inserted into the indexes before any of them
-/// is searched for.
+/// The minimum and the maximum number of rows that are inserted into the indexes before their
+/// matches are searched for.
 const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
 const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 
-/// One index per side. Rows are inserted before their own matches, or those of earlier rows, are
-/// searched for.
+/// One index per side. Rows are inserted before their matches are searched for.
 #[derive(Debug)]
 pub struct Ahead<I> {
     indexes: Vec<I>,
-    /// The oldest row of each side that is in its index.
+    /// The oldest row of each side that is in the side's index.
     indexed: Vec<u64>,
     /// The number of rows of the epoch that have been inserted into the indexes.
     entered: usize,
@@ -62,7 +61,7 @@ impl<I: WindowIndex> Ahead<I> {
         Ok(())
     }
 
-    /// Removes the rows from the indexes that no row from `next` on can match.
+    /// Removes from the indexes the rows that no row from `next` on can match.
     fn leave(&mut self, rows: &Rows, next: usize) {
         let came = rows.epoch.before(next);
         for side in SIDES {
@@ -75,7 +74,7 @@ impl<I: WindowIndex> Ahead<I> {
         }
     }
 
-    /// Removes the rows of a side with smaller numbers from its index.
+    /// Removes the rows with numbers less than `number` from a side's index.
     fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
         let from = self.indexed[side];
         self.indexes[side].remove_all(&rows.logs[side].entries(from..number.max(from)));
@@ -97,8 +96,8 @@ impl<I: WindowIndex> Find for Ahead<I> {
     ) -> Result<Vec<RowMatches>, JoinError> {
         let (mut all, mut matches) = (Vec::new(), 0);
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
-            // 1. Insert some rows into the indexes: an eighth of the number of rows there, within
-            //    limits.
+            // 1. Insert some rows into the indexes: an eighth as many as the indexes contain,
+            //    within limits.
             if next == self.entered {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
                 let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
@@ -119,8 +118,8 @@ impl<I: WindowIndex> Find for Ahead<I> {
                     |thread, piece| (piece.end, rows.look(indexes, piece, filter, driver, *thread)),
                 )
                 .map_err(JoinError::Stopped)?;
-            // 3. Return the results up to the first row that was not searched for because its piece
-            //    had enough matches.
+            // 3. Return the results up to the first row whose matches were not searched for because
+            //    its piece already had enough matches.
             for (end, found) in looked {
                 let found = found.map_err(JoinError::Filter)?;
                 matches += found.numbers.len();

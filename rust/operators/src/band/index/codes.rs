@@ -1,4 +1,4 @@
-//! The kept columns for the rows of one side: times and codes.
+//! The columns kept for the rows of one side: times and codes.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) struct CodeColumns {
 }
 
 impl CodeColumns {
-    /// Creates this number of code columns, without rows.
+    /// Creates this number of empty code columns.
     pub(super) fn new(columns: usize) -> Self {
         CodeColumns {
             ts: KeptColumn::default(),
@@ -99,7 +99,7 @@ impl RowLog<CodeColumns> {
         self.columns().codes[column][self.offset(number)]
     }
 
-    /// Returns the rows with these numbers that can match anything, as index entries.
+    /// Returns index entries for those rows with these numbers that can match anything.
     pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let offset = |number: u64| (number - self.first()) as usize;
         let offsets = offset(numbers.start)..offset(numbers.end);
@@ -107,7 +107,7 @@ impl RowLog<CodeColumns> {
         let keys = &codes[0].as_slice()[offsets.clone()];
         let joins = &joins.as_slice()[offsets];
         let entry = |(&key, number): (&i64, u64)| Entry { key, row: number as u32 };
-        // The number of entries is known if all rows can match something, as is usual.
+        // Usually, all rows can match something, so the number of entries is known.
         if joins.iter().fold(true, |all, &joins| all & joins) {
             return keys.iter().zip(numbers).map(entry).collect();
         }

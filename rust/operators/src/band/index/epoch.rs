@@ -1,4 +1,4 @@
-//! The rows that are joined together, and the probe of each.
+//! The rows that are joined together, and their probes.
 
 use std::ops::Range;
 
@@ -13,14 +13,14 @@ use crate::rows::Side;
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// For each row, the number of rows of its side before it in the epoch.
+    /// For each row, the number of earlier rows on the same side in the epoch.
     ranks: Vec<u32>,
     /// The number of the first row of each side.
     first: [u64; 2],
-    /// The probes of the rows of each side, for the indexed column. The probe of a row that can
-    /// match nothing has an empty range of numbers.
+    /// The probes of each side's rows, for the indexed column. The probe of a row that cannot match
+    /// anything has an empty range of numbers.
     probes: [Vec<Probe>; 2],
-    /// The codes that the rows of each side match in the other columns, by column.
+    /// For each side and each other column, the codes that the rows match.
     further: [Vec<Vec<(i64, i64)>>; 2],
 }
 
@@ -51,7 +51,7 @@ impl Epoch {
         }
     }
 
-    /// Adds the probe of the next row of a side.
+    /// Adds the probe of the next row on a side.
     #[inline]
     pub(super) fn push(&mut self, side: Side, probe: Probe) {
         let probes = &mut self.probes[side as usize];
@@ -90,13 +90,13 @@ impl Epoch {
         self.probe_of(self.sides[row], self.ranks[row] as usize)
     }
 
-    /// Returns the probe of a row of a side.
+    /// Returns the probe of a row on one side.
     #[inline]
     pub(super) fn probe_of(&self, side: Side, rank: usize) -> &Probe {
         &self.probes[side as usize][rank]
     }
 
-    /// Returns the probes of some rows of a side.
+    /// Returns the probes of some rows on one side.
     pub(super) fn probes(&self, side: Side, ranks: Range<usize>) -> &[Probe] {
         &self.probes[side as usize][ranks]
     }
@@ -106,7 +106,7 @@ impl Epoch {
         self.further.iter().any(|columns| !columns.is_empty())
     }
 
-    /// Returns the codes that a row of a side matches in each column that is not indexed.
+    /// Returns the codes that a row matches in each column that is not indexed.
     #[inline]
     pub(super) fn further(&self, side: Side, rank: usize) -> impl Iterator<Item = (i64, i64)> {
         self.further[side as usize].iter().map(move |ranges| ranges[rank])

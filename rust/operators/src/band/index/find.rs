@@ -11,12 +11,13 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// The number of rows whose matches are searched for together: initially, while the number of
-/// matches is unknown, and at most.
+/// The initial number of rows whose matches are searched for together, and the maximum number. The
+/// initial number is used while the number of matches is unknown.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
-/// The approximate number of matches that are found together, so that they fit in a core's cache.
+/// The approximate number of matches that are found together. This many matches fit in a core's
+/// cache.
 const MATCHES: usize = 1 << 14;
 
 /// The number of matches after which the search of a piece is interrupted and its remaining rows
@@ -26,7 +27,7 @@ pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 /// The minimum number of rows for which waking a thread is worthwhile.
 pub const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
-/// Finds the matches of an epoch's rows, using the column that is indexed.
+/// Finds the matches of an epoch's rows, using the indexed column.
 pub trait Find: Send + Sync {
     /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
@@ -41,17 +42,18 @@ pub trait Find: Send + Sync {
         filter: Option<&Filter<'_>>,
     ) -> Result<Vec<RowMatches>, JoinError>;
 
-    /// Rebuilds the index of a side from the rows in its window. The epoch must be done.
+    /// Rebuilds the index of a side from the rows in its window. The epoch must have been processed
+    /// completely.
     fn refill(&mut self, rows: &Rows, side: usize);
 
-    /// Records that no later row searches for rows of a side before `first`. If `is_all` is `true`,
-    /// the side has no other rows.
+    /// Records that the rows of a side before `first` are no longer searched for. If `is_all` is
+    /// `true`, the side has no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
-    /// Returns how often new rows have been merged with the others.
+    /// Returns the number of times that new rows have been merged with the existing rows.
     fn merges(&self) -> u64;
 
-    /// Returns the memory held, in bytes.
+    /// Returns the amount of memory in use, in bytes.
     fn memory(&self) -> usize;
 }
 
@@ -92,9 +94,9 @@ impl<F: Find + ?Sized> Find for Box<F> {
 pub struct RowMatches {
     /// The rows whose matches were searched for.
     pub rows: Range<usize>,
-    /// The low bits of the numbers of the matches, row by row.
+    /// For each row, the low bits of the numbers of its matches.
     pub numbers: Vec<u32>,
-    /// The end of the matches of each row.
+    /// The end of each row's matches.
     pub ends: Vec<u32>,
     /// The number of candidates returned by the index to each thread. Trailing threads that
     /// received no candidates are omitted.
@@ -122,11 +124,11 @@ impl RowMatches {
     }
 }
 
-/// The candidates for rows of one side whose matches are searched for together.
+/// The candidates for rows on one side whose matches are searched for together.
 #[derive(Debug, Default)]
 struct SideCandidates {
     numbers: Vec<u32>,
-    /// The end of the candidates of each row.
+    /// The end of each row's candidates.
     ends: Vec<u32>,
 }
 
@@ -138,8 +140,8 @@ impl SideCandidates {
         index.find_all(probes, &mut self.numbers, &mut self.ends);
     }
 
-    /// Keeps the candidates for which `agrees` returns `true`, given the position of the row and
-    /// the candidate.
+    /// Keeps the candidates for which `agrees` returns `true`. `agrees` receives the position of
+    /// the row and the candidate.
     fn retain(&mut self, agrees: impl Fn(usize, u32) -> bool) {
         let (mut at, mut kept) = (0, 0);
         for (nth, end) in self.ends.iter_mut().enumerate() {
@@ -197,7 +199,7 @@ impl Rows {
                 ordered,
                 found: &mut found,
             });
-            // 3. They are then filtered by the condition.
+            // 3. The condition is then applied to the candidates.
             if let Some(filter) = filter {
                 found.filter(&self.epoch, before, some.clone(), filter)?;
             }
@@ -235,7 +237,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// Returns whether a row of the epoch and an earlier one match by the bands of the columns that
+    /// Returns whether a row of the epoch and an earlier row match in all bands of the columns that
     /// are not indexed.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
@@ -245,8 +247,8 @@ impl Rows {
     }
 }
 
-/// Appends the candidates of both sides' rows, in row order. The candidates of each row are sorted
-/// in the order in which they arrived, if this is requested.
+/// Appends the candidates of both sides' rows, in row order. If requested, the candidates of each
+/// row are sorted in arrival order.
 struct Merge<'a> {
     epoch: &'a Epoch,
     rows: Range<usize>,
@@ -297,14 +299,13 @@ impl Work for Merge<'_> {
     }
 }
 
-/// Sorts a row's matches in the order in which they arrived. `first` is the oldest row that can be
-/// among them.
+/// Sorts a row's matches in arrival order. `first` is the oldest row that can be among the matches.
 fn sort(numbers: &mut [u32], first: u32) {
     numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
 }
 
 impl RowMatches {
-    /// Removes the matches of the last rows that the condition rejects.
+    /// Removes those matches of the last rows that the condition rejects.
     fn filter(
         &mut self,
         epoch: &Epoch,

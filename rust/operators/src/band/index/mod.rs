@@ -1,5 +1,5 @@
-//! The index-based window join. The input of the join is rows in merged order, and its output is
-//! pairs whose values are close.
+//! The index-based window join. The join receives rows in merged order, and emits pairs of rows
+//! whose values are close.
 //!
 //! ```text
 //!                 ┌▶ probe S's index for rows of R ─┐
@@ -9,22 +9,22 @@
 //! ```
 //!
 //! For each row, a window join searches the other side's window for matches, removes the rows that
-//! have left the row's own window, and inserts the row. This join does each step for many rows at a
-//! time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived after
-//! the searching row and those that have left its window. As in the paper's parallel join, each row
-//! stores the numbers of the first and the last row of the other side that it can match. The probes
-//! of many rows can wait for memory together, and threads process pieces of the rows without any
-//! lock. Another way to [`Find`] matches is the join of the paper's section 4, in which threads
-//! take tasks from a queue and share PIM-Trees.
+//! have left the row's own window, and inserts the row. This join performs each step for many rows
+//! at a time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived
+//! after the searching row and those that have left its window. As in the paper's parallel join,
+//! each row stores the numbers of the first and the last row of the other side that it can match.
+//! The memory accesses of many probes can overlap, and threads process pieces of the rows without
+//! any lock. Another way to [`Find`] matches is the join in section 4 of the paper, in which
+//! threads take tasks from a queue and share PIM-Trees.
 //!
-//! Values are represented by codes: 64-bit integers in the same order as the values. For every
-//! column with a band, a row has its own code and the range of codes that it matches on the other
-//! side. The first column is indexed; the others are compared directly.
+//! Values are represented by codes: 64-bit integers that sort in the same order as the values. For
+//! every column with a band, a row has its own code and the range of codes that it matches on the
+//! other side. The first column is indexed; the others are compared directly.
 //!
 //! # Trade-offs
 //!
 //! Each row takes 40 to 60 bytes for its time, its codes and its index entry. The matches of a row
-//! are sorted by number, since an index returns them by value.
+//! are sorted by number, because an index returns them in order of value.
 //!
 //! # When to use something else
 //!
@@ -68,7 +68,7 @@ use window::WindowEdge;
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
 /// Returns the column on which an index returns the fewest candidates, and the factor by which it
-/// improves on `current`. Both values are estimated from a sample of rows of both sides. Returns
+/// improves on `current`. Both values are estimated from a sample of rows from both sides. Returns
 /// `current` if either side has no rows.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
@@ -135,8 +135,8 @@ impl<F> fmt::Debug for IndexJoin<F> {
 }
 
 impl<I: WindowIndex> IndexJoin<Ahead<I>> {
-    /// Creates a join of two streams without rows, with bands on `columns` columns. Unless the join
-    /// is `ordered`, the pairs of a row are returned in any order.
+    /// Creates an empty join of two streams, with bands on `columns` columns. Unless the join is
+    /// `ordered`, the pairs of a row are returned in any order.
     pub fn new(
         window: Retention,
         how: How,
@@ -161,8 +161,8 @@ impl<F: Find> IndexJoin<F> {
     }
 
     /// Creates a self-join, which pairs each row with the earlier rows in its window. All rows are
-    /// added as left rows. In each result, the left row is the later one, and right rows have the
-    /// numbers of left rows. `finder` must have been created for one side.
+    /// added as left rows. In each result, the left row is the later one, and right rows are
+    /// identified by their numbers as left rows. `finder` must have been created for one side.
     pub fn of_one_stream(window: Retention, columns: usize, ordered: bool, finder: F) -> Self {
         Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, finder)
     }
@@ -191,8 +191,9 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Converts an empty join to arrival order. The windows contain all kept rows, and time is one
-    /// of the band columns. A row is kept as long as future rows can be `near` it in time.
+    /// Converts an empty join into one that processes rows in arrival order. The windows contain
+    /// all kept rows, and time is one of the band columns. A row is kept as long as future rows can
+    /// be `near` it in time.
     #[must_use]
     pub fn in_arrival_order(mut self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));
@@ -209,13 +210,13 @@ impl<F: Find> IndexJoin<F> {
         self
     }
 
-    /// Returns how often the indexes have merged new rows with the others.
+    /// Returns the number of times that the indexes have merged new rows with the existing rows.
     pub fn merges(&self) -> u64 {
         self.finder.merges()
     }
 
-    /// Makes another column the indexed one, for existing and future rows. After the call, bands
-    /// must be passed in the new order.
+    /// Changes the indexed column, for existing and future rows. After the call, bands must be
+    /// passed in the new order.
     pub fn index_by(&mut self, column: usize) {
         debug_assert!(self.next == self.rows.len(), "rows of the epoch may still match");
         self.rows.logs.iter_mut().for_each(|log| log.columns_mut().swap(0, column));
@@ -224,8 +225,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Returns the rows whose matches were found last, divided into pieces with a certain number of
-    /// pairs.
+    /// Divides the rows whose matches were found last into pieces with a certain number of pairs.
     fn pieces(&self) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let mut pairs = usize::MAX;
@@ -244,7 +244,7 @@ impl<F: Find> IndexJoin<F> {
 }
 
 impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
-    /// The columns of each side must be passed with the indexed one first.
+    /// The indexed column of each side must be passed first.
     fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
         assert!(self.is_done(), "the previous epoch must have ended");
         self.next = 0;

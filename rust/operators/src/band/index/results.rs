@@ -11,7 +11,7 @@ use crate::matches::SHORT;
 use crate::rows::{Extent, Results, RowLog, Side};
 
 impl<F: Find> IndexJoin<F> {
-    /// Returns the pairs of a piece of the epoch that was named last.
+    /// Returns the pairs in a piece of the rows whose matches were found last.
     pub(super) fn pairs(&self, rows: Range<usize>) -> Results {
         let found = || self.found.iter().filter(|found| rows.contains(&found.rows.start));
         debug_assert_eq!(
@@ -32,8 +32,8 @@ impl<F: Find> IndexJoin<F> {
         Results { left, right }
     }
 
-    /// Writes the offsets of the left and right rows of pairs, which must be followed by room for a
-    /// few more.
+    /// Writes the offsets of the left and right rows of pairs. The slices must have room for a few
+    /// additional offsets.
     fn pair(&self, found: &RowMatches, left: &mut [u32], right: &mut [u32]) {
         let firsts =
             [0, 1].map(|side| self.rows.logs.get(side).map_or(0, |log| log.first() as u32));

@@ -13,7 +13,7 @@ pub(super) const SIDES: [Side; 2] = [Side::Left, Side::Right];
 /// The rows of a join: the kept rows, and the rows of the epoch with their probes.
 #[derive(Debug)]
 pub struct Rows {
-    /// `true` if the matches of a row must be returned in the order in which they arrived.
+    /// `true` if the matches of a row must be returned in arrival order.
     pub(super) ordered: bool,
     /// One log per side, or a single one for a self-join.
     pub(super) logs: Vec<RowLog<CodeColumns>>,
@@ -37,13 +37,13 @@ impl Rows {
         self.logs[side].first()..self.logs[side].end()
     }
 
-    /// Returns the kept rows of a side that have these numbers and can match anything, as index
-    /// entries.
+    /// Returns index entries for the kept rows of a side that have these numbers and can match
+    /// anything.
     pub fn entries(&self, side: usize, numbers: Range<u64>) -> Vec<Entry> {
         self.logs[side].entries(numbers)
     }
 
-    /// Returns the index of the side that the rows of a side are compared with.
+    /// Returns the index of the side with which the rows of a side are compared.
     #[inline]
     pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }

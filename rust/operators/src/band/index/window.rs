@@ -3,13 +3,13 @@
 use super::codes::CodeColumns;
 use crate::rows::{Retention, RowLog};
 
-/// The oldest row of a side that is in its window. The edge only moves forward.
+/// The oldest row in the window of a side. The edge only moves forward.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowEdge(pub(super) u64);
 
 impl WindowEdge {
-    /// Moves the edge up to the oldest row of `log` that a row at `now` can match, if `next` is the
-    /// side's next row.
+    /// Moves the edge forward to the oldest row of `log` that a row at `now` can match. `next` is
+    /// the number of the side's next row.
     #[inline]
     pub(super) fn advance(
         &mut self,

@@ -12,13 +12,13 @@ use crate::aggregate::states::words::{StateWords, StoredFunction};
 
 /// The steps of the pass over epochs, for a function and its input.
 pub(in crate::aggregate) trait AddRows: Send + Sync {
-    /// Creates states for `sources` sources, without rows.
+    /// Creates empty states for `sources` sources.
     fn lane(&self, sources: usize) -> Box<dyn Lane>;
 
     /// Returns whether the rows of all sources must be in merged order.
     fn needs_order(&self) -> bool;
 
-    /// Appends tasks that add rows to the partials that `open` has found, source by source.
+    /// Appends tasks that add rows, source by source, to the partials found by `open`.
     fn add<'a>(
         &'a self,
         lane: &'a mut dyn Lane,
@@ -27,7 +27,8 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
     );
 
     /// Returns a task that adds rows of any source, in the given order, to the states of the source
-    /// `at`. The source then has `states` states, and `partial_of` contains the state of each row.
+    /// `at`. Afterwards, that source has `states` states. `partial_of` contains the index of the
+    /// state to which each row is added.
     fn add_in_order<'a>(
         &'a self,
         lane: &'a mut dyn Lane,

@@ -1,10 +1,10 @@
 //! An alternative to slices for turning the rows of an epoch into partials.
 //!
 //! The default method, by slices, is in `add.rs` and `lane.rs`, where each function processes the
-//! rows of a source separately. An alternative method receives the rows of an epoch, and the
-//! partials before it. The method adds each row to its partial, in any order and on any thread, and
-//! returns all partials. The results are the same, provided that the rows of a source are added in
-//! order.
+//! rows of a source separately. An alternative method receives the rows of an epoch and the
+//! partials from before the epoch. The method adds each row to its partial, in any order and on any
+//! thread, and returns all partials. The results are the same, provided that the rows of a source
+//! are added in order.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::driver::{Driver, Stopped};
 
 /// A way to add the rows of an epoch to partials.
 pub trait AddEpoch: Send + Sync {
-    /// Returns the partials after the rows of an epoch, given the partials `open` before it.
+    /// Adds the rows of an epoch to the partials in `open`, and returns the resulting partials.
     fn add(
         &self,
         epoch: &Epoch<'_>,
@@ -30,8 +30,9 @@ pub trait AddEpoch: Send + Sync {
 /// The value that a function adds to a state for each row.
 pub struct Adder<'a> {
     function: &'a dyn AddRows,
-    /// The source that contains the rows of all others in merged order, and the positions of its
-    /// rows. Functions that need this order use only this source, and the others ignore it.
+    /// The source that contains the rows of all other sources in merged order, and the positions of
+    /// its rows. Functions that need merged order use only this source, and the other functions
+    /// ignore it.
     merged: Option<(usize, &'a [Place])>,
 }
 
@@ -67,13 +68,13 @@ impl<'a> Adder<'a> {
 /// The rows of an epoch, and the functions to apply to them.
 #[derive(Debug)]
 pub struct Epoch<'a> {
-    /// The rows of each source. If some functions need merged order, the rows of all sources follow
-    /// in that order.
+    /// The rows of each source. If some functions need merged order, an additional source contains
+    /// all rows in that order.
     pub rows: &'a [Stream<'a>],
     pub(in crate::aggregate) windows: &'a Windows,
     /// One adder per function.
     pub adders: Vec<Adder<'a>>,
-    /// The states of no rows.
+    /// The empty states of the functions.
     pub empty: Vec<u64>,
 }
 

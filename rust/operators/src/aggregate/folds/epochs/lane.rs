@@ -1,4 +1,4 @@
-//! The states of one function: those of partials, of cells, and of the suffixes and prefixes of
+//! The states of one function for partials, for cells, and for the suffixes and prefixes of
 //! windows.
 
 use std::any::Any;
@@ -14,10 +14,11 @@ use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::states::functions::Function;
 use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, StoredFunction};
 
-/// The minimum number of closed slices in a task; fewer are not worth passing to another thread.
+/// The minimum number of closed slices in a task. Fewer slices are not worth passing to another
+/// thread.
 const TASK_SLICES: usize = 8;
 
-/// Independent work.
+/// A task that does not depend on other tasks.
 pub(in crate::aggregate) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// The states of one function of any type.
@@ -43,7 +44,7 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// the former positions.
     fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]);
 
-    /// Calls `visit` with the row of every partial and cell that has chosen one.
+    /// Calls `visit` with the row that each partial or cell has chosen, if any.
     fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Calls `visit` like [`rows`](Self::rows), for some partials of a source, in order.
@@ -53,17 +54,17 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// suffixes and prefixes can contain rows that are no longer in any cell.
     fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// Calls `visit` with the value of every partial and cell that has chosen one.
+    /// Calls `visit` with the value that each partial or cell has chosen, if any.
     fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
 
     /// Calls `visit` like [`values`](Self::values), for the suffixes and prefixes of windows. The
     /// suffixes and prefixes can contain values that are no longer in any cell.
     fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// Creates states without rows for the new partials of each source.
+    /// Creates empty states for the new partials of each source.
     fn make_room(&mut self, open: &[SourcePartials]);
 
-    /// Removes and returns the results of some partials of a source, whose states are reset.
+    /// Returns the results of some partials of a source, and resets their states.
     fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn;
 
     /// Returns the size of a state in bytes.
@@ -72,19 +73,19 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// Returns the number of words per state in a snapshot.
     fn saved_words(&self) -> usize;
 
-    /// Returns the state of a partial as words; [`empty`](Self::empty) returns the state of no
-    /// rows.
+    /// Returns the state of a partial as words; [`empty`](Self::empty) returns the empty state.
     fn words(&self, source: usize, partial: usize) -> StateWords;
     fn empty(&self) -> StateWords;
 
-    /// Replaces the partials of a source with the states of the function that has this number.
+    /// Replaces the states of a source's partials with those in `slices`, for the function with
+    /// this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
     /// Appends the states of all partials, source by source, and then the states of all cells.
     fn save(&self, words: &mut Vec<u64>);
 
-    /// Restores the words that [`save`](Self::save) wrote, given the number of partials per source
-    /// and of cells per slice.
+    /// Restores states from the words that [`save`](Self::save) wrote, given the number of partials
+    /// per source and the number of cells per slice.
     fn restore(
         &mut self,
         partials: &[usize],

@@ -1,11 +1,10 @@
-//! The slices that still receive rows, as partials of each source by slice and key.
+//! The slices that can still receive rows, stored as partials by source, slice and key.
 
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from, number_rows};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// The partials of one source in a slice: their keys, and the states of all functions one after the
-/// other.
+/// The partials of one source in a slice: their keys, and the states of all functions in sequence.
 pub type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 
 /// The partials of each source, by slice.
@@ -88,8 +87,8 @@ impl SourcePartials {
         }
     }
 
-    /// Sorts the partials, which must belong to one slice, by key, and returns their former
-    /// positions.
+    /// Sorts the partials by key, and returns their former positions. All partials must belong to
+    /// one slice.
     pub(in crate::aggregate) fn arrange(&mut self, ranks: &[u32]) -> Vec<usize> {
         debug_assert!(self.runs.len() <= 1, "between epochs, all partials belong to one slice");
         let was = arrange(&mut self.keys[1..], ranks);
@@ -104,7 +103,7 @@ impl SourcePartials {
     }
 }
 
-/// Sorts keys by their distinct ranks, and returns their former positions.
+/// Sorts keys by rank, and returns their former positions. Ranks must be distinct.
 pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usize> {
     let rank = |key: u32| ranks[key as usize];
     let mut was: Vec<usize> = (0..keys.len()).collect();
@@ -113,16 +112,16 @@ pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usiz
     was
 }
 
-/// A slice that receives no more rows.
+/// A slice that can no longer receive rows.
 #[derive(Debug)]
 pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) slice: Slice,
-    /// The sources' runs of partials, in source order.
+    /// The runs of partials, in source order.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,
-    /// The cell of each partial, run after run. `None` if there is a single run, whose partials are
-    /// the cells.
+    /// The cell of each partial, run after run. `None` if there is only one run, because its
+    /// partials are then the cells.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
 
@@ -134,8 +133,8 @@ pub(in crate::aggregate) struct ClosedSlice {
     pub(in crate::aggregate) keys: Vec<u32>,
 }
 
-/// Finds the cells of a slice from the partials of its runs. `slots` must have one slot per key,
-/// and is restored before the function returns.
+/// Finds the cells of a slice from the partials of its runs. `slots` must have one slot per key.
+/// The contents of `slots` are restored before the function returns.
 pub(in crate::aggregate) fn close(
     runs: &[SourceRun],
     open: &[SourcePartials],

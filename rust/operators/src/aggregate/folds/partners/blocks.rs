@@ -12,7 +12,7 @@ pub(in crate::aggregate) struct PartnerBlock<'a> {
     pub(in crate::aggregate) left: Range<usize>,
     /// The partners of the left rows, if a function is folded in panes.
     pub(in crate::aggregate) runs: Option<Runs<'a>>,
-    /// The words that passes have folded.
+    /// The words folded by the passes.
     pub(in crate::aggregate) words: &'a [FoldedWord],
 }
 
@@ -65,7 +65,7 @@ impl<'a, F, T: OutputValue> ResultColumn<'a, F, T> {
     }
 }
 
-/// For each left row, one word of the suffix and of the prefix of its partners.
+/// For each left row, one word of the suffix's state and one word of the prefix's state.
 #[derive(Default)]
 pub(in crate::aggregate) struct FoldedWord {
     pub(super) suffixes: Pages<u64>,

@@ -1,4 +1,4 @@
-//! Functions in the form that panes use: with the same states as for tables, or with smaller ones
+//! Functions in the form that is used for panes. The states are the same as for tables, but smaller
 //! if all rows count.
 
 use std::marker::PhantomData;
@@ -19,13 +19,13 @@ use crate::driver::Stopped;
 
 /// A function over partners, with its input.
 pub(in crate::aggregate) trait OfPartners {
-    /// Returns the function for any run, after folding all right rows.
+    /// Folds all right rows, and returns the function for use with any run.
     fn panes(&self, folding: &mut PaneFold<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
 
     /// Returns the function in terms of words, if its states are words.
     fn in_words(&self) -> Option<WordFunction<'_>>;
 
-    /// Returns the result of the function for each list.
+    /// Returns the function's result for each list.
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
 }
 
@@ -72,7 +72,7 @@ pub(in crate::aggregate) trait InPanes: StoredFunction {
 }
 
 /// A function whose states are stored as words. The first word is 0 if and only if the state is
-/// that of no rows, and the state's own words follow.
+/// empty. The remaining words represent the state itself.
 struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 
 impl<F: StoredFunction, const LEN: usize> AsWords<F, LEN> {
@@ -121,7 +121,7 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
     }
 }
 
-/// A function over values that all count, so that their number is known without counting.
+/// A function over values that all count. The number of values is therefore known without counting.
 struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction

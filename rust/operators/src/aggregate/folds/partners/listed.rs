@@ -12,7 +12,7 @@ use crate::aggregate::output::{OutputColumn, OutputValue, OutputValues};
 use crate::aggregate::states::functions::Function;
 use crate::matches::{Matches, Run};
 
-/// The partners of some left rows, in their order.
+/// The partners of some left rows, in the order in which functions receive them.
 pub(in crate::aggregate) struct Lists<'a> {
     /// The right row at each position. `None` if positions are row numbers.
     rows: Option<RowNumbers<'a>>,
@@ -25,8 +25,8 @@ enum RowNumbers<'a> {
 }
 
 impl<'a> Lists<'a> {
-    /// Lists the partners of some left rows, ordered by time, if times are given, and by number.
-    /// The left rows are positions in `matches`.
+    /// Lists the partners of some left rows, ordered by time (if times are given) and then by
+    /// number. Left rows are specified as positions in `matches`.
     pub(in crate::aggregate) fn new(
         matches: &'a Matches,
         left: Range<usize>,
@@ -51,7 +51,7 @@ impl<'a> Lists<'a> {
         Lists { rows: Some(RowNumbers::Sorted(sorted)), runs }
     }
 
-    /// Returns the right rows of each left row.
+    /// Returns the right rows for each left row.
     pub(in crate::aggregate) fn rows_of_each(
         &self,
     ) -> impl ExactSizeIterator<Item = impl Iterator<Item = u32> + '_> {
@@ -69,14 +69,14 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Returns the number of right rows of each left row.
+    /// Returns the number of right rows for each left row.
     pub(in crate::aggregate) fn lengths(&self) -> OutputColumn {
         let lengths = self.runs.iter().map(|run| run.len() as i64);
         let values = OutputValues::Integers(Pages::collect(lengths));
         OutputColumn { values, missing: Vec::new() }
     }
 
-    /// Returns the value of a function for each left row.
+    /// Returns the function's value for each left row.
     pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
         &self,
         input: &G,

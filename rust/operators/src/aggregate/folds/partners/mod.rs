@@ -8,7 +8,7 @@
 //! | `passes.rs` | suffixes and prefixes of words, if both sides are in time order |
 //! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
 //! | `listed.rs` | partners that are added one by one |
-//! | `functions.rs` | the functions in each of these forms; small states if all rows count |
+//! | `functions.rs` | the functions in each of these forms, with small states if all rows count |
 
 pub(in crate::aggregate) mod blocks;
 pub(in crate::aggregate) mod functions;

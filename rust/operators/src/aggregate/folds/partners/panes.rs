@@ -1,4 +1,4 @@
-//! The suffixes and prefixes of panes, as stored by one function.
+//! The suffixes and prefixes of panes, as stored for one function.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -22,13 +22,13 @@ use crate::interval::{self, PartnerColumns, Partners};
 /// rows fit in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
-/// A function in the form that panes use, with states that can be stored unchanged.
+/// A function in the form that is used for panes. Its states can be stored unchanged.
 pub(super) trait PaneFunction: Send + Sync + 'static {
     type Input: Copy;
     type State: AnyBitPattern + NoUninit + Send + Sync;
     type Output: OutputValue;
 
-    /// The state of no rows.
+    /// The state before any row is added.
     const EMPTY: Self::State;
 
     fn add(state: &mut Self::State, value: Self::Input);
@@ -37,17 +37,17 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
-    /// Returns the result for this number of partners, including those that are not counted.
+    /// Returns the result. `partners` is the number of partners, including those that do not count.
     fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
 }
 
 /// The states of a function. Each column has an additional entry for an empty set of rows.
 struct PaneStates<S> {
-    /// The states from the first row of a pane to each row.
+    /// The state of the rows from the start of a pane to each row.
     prefixes: Pages<S>,
-    /// The states from each row to the last row of its pane.
+    /// The state of the rows from each row to the end of its pane.
     suffixes: Pages<S>,
-    /// The state of each single row, if rows prevail.
+    /// The state of each row on its own, if rows can prevail.
     alone: Option<Pages<S>>,
 }
 
@@ -57,12 +57,12 @@ struct FunctionPanes<P: PaneFunction> {
     function: PhantomData<P>,
 }
 
-/// The right rows that functions fold, and the states that exist so far.
+/// The right rows that functions fold, and the states computed so far.
 pub(in crate::aggregate) struct PaneFold<'a> {
     partners: &'a Partners,
     columns: PartnerColumns<'a>,
     driver: &'a Driver,
-    /// The states and the rows' values, by the functions that share them.
+    /// The computed states and row values. Functions with the same key share an entry.
     states: HashMap<(TypeId, TypeId, Memory), Arc<dyn Any + Send + Sync>>,
 }
 
@@ -75,9 +75,9 @@ impl<'a> PaneFold<'a> {
         PaneFold { partners, columns, driver, states: HashMap::new() }
     }
 
-    /// Folds the right rows; `value` returns the value that a row adds if the row counts. Functions
-    /// of one family share their states if they use the same `memory`, so that these are folded
-    /// once.
+    /// Folds the right rows. `value` returns the value that a row adds, or `None` if the row does
+    /// not count. Functions of one family share their states if they use the same `memory`, so the
+    /// states are computed only once.
     pub(super) fn fold<P: PaneFunction, Family: 'static>(
         &mut self,
         memory: Option<Memory>,
@@ -141,7 +141,7 @@ impl<'a> PaneFold<'a> {
     }
 }
 
-/// Folds rows key by key; `own` returns the state of the row at a position.
+/// Folds rows key by key. `own` returns the state of a single row, given its position.
 fn fold_places<P: PaneFunction>(
     pane_starts: &[u32],
     own: impl Fn(usize) -> P::State + Sync,
@@ -259,8 +259,9 @@ impl RowsOfPanes<'_> {
     }
 }
 
-/// Folds the rows at positions from `first` on, which must consist of whole panes. There is no
-/// branch on whether a pane begins at a position, because that is unpredictable if panes are short.
+/// Folds the rows at positions from `first` on. The rows must form whole panes. The loop does not
+/// branch on whether a pane begins at a position, because such a branch is unpredictable if panes
+/// are short.
 fn fold_part<P: PaneFunction>(
     first: usize,
     pane_starts: &[u32],

@@ -1,9 +1,9 @@
 //! Passes over the rows of both sides in time order.
 //!
-//! A pass goes through a pane with the rows of both sides merged by time. A right row changes the
-//! state of its key. A left row is placed at the end of its interval. The left row copies the state
-//! that its key has there, which is a prefix of the pane. Another pass goes backward, with left
-//! rows at the starts of their intervals, and yields the suffixes.
+//! A pass visits the rows of both sides in a pane, merged by time. A right row changes the state of
+//! its key. A left row is visited at the end of its interval. The left row copies the current state
+//! of its key, which covers a prefix of the pane. Another pass runs backward, visits left rows at
+//! the starts of their intervals, and yields the suffixes.
 //!
 //! ```text
 //!   right rows of a key      a   b     c   d │   e   f           panes
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The cost of a row does not depend on the number of its partners. The rows that a pass reads and
-//! writes are adjacent in memory. Only states are looked up, one per key. No branch depends on
-//! which side the next row is from, because that is unpredictable.
+//! writes are adjacent in memory. Only the states, one per key, need to be looked up. No branch
+//! depends on which side the next row is from, because such a branch would be unpredictable.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -35,21 +35,20 @@ use crate::rows::interval::LeftReach;
 /// The approximate number of rows from both sides in a task.
 const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
-/// The number of right rows whose words are written before they are merged, so that the words stay
-/// in a cache.
+/// The number of right rows whose words are written at a time. The rows are then merged while their
+/// words are still in a cache.
 const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
-/// The maximum number of words that a pass folds; more would not stay in registers.
+/// The maximum number of words that a pass folds. More words would not stay in registers.
 const MOST_WORDS: usize = 3;
 
-/// The number of rows for which states are prefetched in advance if the states do not fit in a
-/// second-level cache.
+/// States are prefetched this many rows in advance if they do not fit in a second-level cache.
 const AHEAD: usize = 16;
 
-/// The size of the states, in bytes, from which they are prefetched.
+/// States are prefetched if their total size is at least this many bytes.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
-/// Sums of larger times and distances can overflow.
+/// Sums of times and distances above this limit can overflow.
 const FAR: u64 = 1 << 61;
 
 /// The rows of both sides, in time order and with keys, and the panes of the right rows.
@@ -59,7 +58,7 @@ pub(in crate::aggregate) struct Passes<'a> {
     key_count: usize,
     /// The distances from a left row's time to the start and the end of its interval.
     ends: (i64, i64),
-    /// The length of intervals and of panes.
+    /// The length of each interval and each pane.
     length: u64,
     /// The first right row of each nonempty pane, followed by the number of right rows.
     borders: Vec<u32>,
@@ -85,14 +84,14 @@ impl<'a> SideRows<'a> {
         self.ts.len()
     }
 
-    /// Returns whether all times are small enough for sums not to overflow.
+    /// Returns whether all times are small enough that sums do not overflow.
     fn are_near(self) -> bool {
         [self.ts.first(), self.ts.last()].into_iter().flatten().all(|ts| ts.unsigned_abs() <= FAR)
     }
 }
 
 /// Panes whose rows one thread folds in one direction, and the left rows whose intervals begin or
-/// end in them.
+/// end in these panes.
 struct PaneTask {
     is_forward: bool,
     panes: Range<usize>,
@@ -101,7 +100,7 @@ struct PaneTask {
 
 impl<'a> Passes<'a> {
     /// Prepares passes over rows in time order. Returns `None` if rows are in another order or have
-    /// no keys, or if intervals are unbounded or can exceed 64 bits.
+    /// no keys, or if intervals are unbounded or can extend beyond the 64-bit range.
     pub(in crate::aggregate) fn new(
         columns: PartnerColumns<'a>,
         driver: &Driver,
@@ -211,7 +210,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Returns whether a left row's position is before a pane that begins at a given time. An
-    /// interval that covers a whole pane is a prefix of the pane, and not a suffix.
+    /// interval that covers a whole pane is treated as a prefix of the pane, not as a suffix.
     fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
         let reach = self.reach(is_forward);
         move |ts| if is_forward { ts + reach < begin } else { ts + reach <= begin }
@@ -220,7 +219,7 @@ impl<'a> Passes<'a> {
     /// Divides the work of one direction into tasks.
     fn cut(&self, is_forward: bool) -> Vec<PaneTask> {
         let (left, right) = (self.left.len(), self.right.len());
-        // The number of right rows that a task has if the rows of both sides are divided evenly.
+        // The number of right rows in a task if the rows of both sides are divided evenly.
         let enough = (TASK as u64 * right as u64 / (left + right).max(1) as u64).max(1) as u32;
         let panes = self.borders.len() - 1;
         let (mut tasks, mut pane, mut first) = (Vec::new(), 0, 0);
@@ -240,10 +239,10 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// The destination of the words of adjacent left rows.
+/// The memory to which the words of adjacent left rows are written.
 type LeftWords<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
 
-/// Splits off and returns the destinations of the first rows.
+/// Splits off and returns the memory for the first rows.
 fn split_off<'a, const WORDS: usize>(
     found: &mut LeftWords<'a, WORDS>,
     rows: usize,
@@ -268,8 +267,9 @@ const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
     ALL[(OPERATIONS >> (2 * word) & 3) as usize]
 }
 
-/// The loop over adjacent rows for some operations. Only this loop is compiled for each group of
-/// operations. The rest of the code runs once per pane or per few thousand rows.
+/// The loop over adjacent rows for a group of operations. This loop is the only code that is
+/// compiled for each group of operations. The rest of the code runs once per pane or per few
+/// thousand rows.
 type Merge<const WORDS: usize> =
     fn(&PassRows<'_, WORDS>, &mut [[u64; WORDS]], LeftWords<'_, WORDS>) -> usize;
 
@@ -280,7 +280,8 @@ struct Directions<const WORDS: usize> {
     backward: Merge<WORDS>,
 }
 
-/// The loops for states that fit in a second-level cache, and those for more states.
+/// The loops for states that fit in a second-level cache, and the loops for a larger number of
+/// states.
 #[derive(Clone, Copy)]
 struct Merges<const WORDS: usize> {
     few: Directions<WORDS>,
@@ -307,7 +308,7 @@ struct PassFold<'a, const WORDS: usize> {
     passes: &'a Passes<'a>,
     words: &'a [&'a Word<'a>],
     merge: Merge<WORDS>,
-    /// The state of no rows.
+    /// The state before any row is added.
     empty: [u64; WORDS],
     /// The state of each key; see [`state_of`]. Between two panes, all states are empty.
     states: &'a mut [[u64; WORDS]],
@@ -343,14 +344,14 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         Ok(())
     }
 
-    /// Writes the state of no rows for all left rows in `found`.
+    /// Writes the empty state for all left rows in `found`.
     fn fill_empty(&self, found: LeftWords<'_, WORDS>) {
         for (found, word) in found.into_iter().zip(self.empty) {
             Slot::fill(found, word);
         }
     }
 
-    /// Resets the states that some right rows have changed.
+    /// Resets the states that these right rows have changed.
     fn make_empty(&mut self, rows: Range<usize>) {
         let empty = self.empty;
         if rows.len() >= self.states.len() {
@@ -360,8 +361,8 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         keys.iter().for_each(|&key| self.states[state_of(key)] = empty);
     }
 
-    /// Folds the right rows of a pane, and writes the states of the left rows whose positions are
-    /// in it.
+    /// Folds the right rows of a pane, and writes the states of the left rows with positions in the
+    /// pane.
     fn fold<const FORWARD: bool>(
         &mut self,
         rows: Range<usize>,

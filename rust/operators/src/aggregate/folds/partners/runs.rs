@@ -8,11 +8,12 @@ use tidegate_structures::memory::gather::prefetch;
 use crate::interval::{self, PartnerColumns, Partners};
 use crate::rows::NO_ROW;
 
-/// The number of left rows for which states are prefetched in advance, since the states of adjacent
-/// rows are far apart in memory.
+/// States are prefetched this many left rows in advance. The states of adjacent rows are far apart
+/// in memory.
 pub(super) const AHEAD: usize = 64;
 
-/// The partners of a left row as indices of states. An index past the last state means no rows.
+/// The partners of a left row as indices of states. An index past the last state represents an
+/// empty set of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunEnds {
     /// The row that prevails before the interval.
@@ -59,8 +60,8 @@ impl<'a> Runs<'a> {
                 if run.len() > 0 {
                     let last = run.end - 1;
                     let start = starts[last as usize];
-                    // A run within one pane contains all rows from its start, all rows to its end,
-                    // or both.
+                    // A run within one pane contains all rows from the start of the pane, all rows
+                    // up to its end, or both.
                     (suffix, prefix) = match start > run.start {
                         true => (run.start, last),
                         false if cursor.covers_start(row, row_at(run.start)) => (none, last),

@@ -14,7 +14,8 @@ use crate::aggregate::states::functions::{
 };
 use crate::aggregate::states::words::Words;
 
-/// The operation that combines a word of a state with that of a new row or of a later state.
+/// The operation that combines a word of a state with the same word of a new row or of a later
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::aggregate) enum Operation {
     /// Adds integers modulo 2^64.
@@ -26,8 +27,8 @@ pub(in crate::aggregate) enum Operation {
 }
 
 impl Operation {
-    /// Returns the word for no rows. Combining this word with the word of any rows changes nothing:
-    /// a sum of floats that begins with 0.0 is never -0.0.
+    /// Returns the word of the empty state. Combining this word with another one leaves the other
+    /// one unchanged: a sum of floats that begins with 0.0 is never -0.0.
     #[inline]
     pub(super) const fn empty(self) -> u64 {
         match self {
@@ -37,8 +38,8 @@ impl Operation {
         }
     }
 
-    /// Returns the word for the rows of both. The result does not depend on the order of the
-    /// arguments, because all NaN values become the same one.
+    /// Returns the word for both groups of rows combined. The result does not depend on the order
+    /// of the arguments, because all NaN values are mapped to the same one.
     #[inline(always)]
     pub(super) fn apply(self, one: u64, other: u64) -> u64 {
         match self {
@@ -49,11 +50,11 @@ impl Operation {
     }
 }
 
-/// The maximum number of words in a function's state, apart from the number of its rows.
+/// The maximum number of words in a function's state, not counting the number of its rows.
 const WORDS: usize = 2;
 
-/// A function whose state consists of the number of rows that count, and of words with their own
-/// operations.
+/// A function whose state consists of a row count and of words, each of which has its own
+/// operation.
 pub(in crate::aggregate) trait OfWords: Function {
     /// The operation of each word.
     const OPERATIONS: &[Operation];
@@ -61,20 +62,20 @@ pub(in crate::aggregate) trait OfWords: Function {
     /// Returns the words that a row adds.
     fn words(value: Self::Input) -> [u64; WORDS];
 
-    /// Returns the state for the words of some rows.
+    /// Returns the state that these words and this number of rows represent.
     fn state(words: [u64; WORDS], rows: u64) -> Self::State;
 }
 
-/// One word of every state, for each right row.
+/// For each right row, one word of its state.
 pub(in crate::aggregate) struct Word<'a> {
     pub(super) operation: Operation,
-    /// Functions of one family have the same words for the same memory.
+    /// Functions of one family have the same words if they read the same memory.
     source: Option<(TypeId, Memory, usize)>,
     pub(super) write: Box<Write<'a>>,
 }
 
 /// Writes the words that adjacent rows add. The last argument is the distance between the words of
-/// two rows.
+/// adjacent rows.
 type Write<'a> = dyn Fn(Range<usize>, &mut [u64], usize) + Sync + 'a;
 
 /// A function, described by the words that it needs.
@@ -84,12 +85,13 @@ pub(in crate::aggregate) struct WordFunction<'a> {
     make: Make,
 }
 
-/// Creates a function from the indices of its words among all words; the number of rows is the last
-/// word.
+/// Creates a function from the indices of its words among all words. The last word is the number of
+/// rows.
 type Make = fn(Vec<usize>) -> Box<dyn OfBlocks>;
 
 impl<'a> WordFunction<'a> {
-    /// The words of a function. Functions of one family have the same words for the same memory.
+    /// The words of a function. Functions of one family have the same words if they read the same
+    /// memory.
     pub(super) fn new<F: OfWords, Family: 'static, G: FunctionInput<F>>(input: &'a G) -> Self {
         let mask = input.mask(0);
         let word = |(at, &operation): (usize, &Operation)| Word {
@@ -124,7 +126,7 @@ impl<'a> WordFunction<'a> {
     }
 }
 
-/// Writes a word for each row; rows that do not count get the word for no rows.
+/// Writes a word for each row. Rows that do not count get the word of the empty state.
 fn write(
     rows: Range<usize>,
     words: &mut [u64],
@@ -199,7 +201,7 @@ impl OfWords for Count {
 
 /// Adds numbers that are represented as words.
 pub(in crate::aggregate) trait Addition: Words {
-    /// The operation. The list is empty for numbers of two words, because the second word takes the
+    /// The operation. The list is empty for two-word numbers, because the second word takes the
     /// carry of the first.
     const OPERATIONS: &[Operation];
 }

@@ -1,4 +1,4 @@
-//! Computes the states of the cells of a part. Rows are added to partials, and the partials of a
+//! Computes the states of the cells in a part. Rows are added to partials, and the partials of a
 //! cell are combined in source order.
 
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::each;
 use crate::aggregate::states::functions::{Function, RowOrder};
 
-/// Returns the states of the cells of a part, for any function over the given input.
+/// Returns the states of the cells in a part, for any function over the given input.
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],
     part: &TimePart,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
-    // A constant condition, so that this branch is compiled only for functions that need merged
+    // The condition is constant, so this branch is compiled only for functions that need merged
     // order.
     if const { matches!(F::ORDER, RowOrder::Merged) } && streams.len() > 1 {
         return in_order::cells::<F, G>(input, streams, part, belongs);

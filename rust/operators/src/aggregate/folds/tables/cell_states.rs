@@ -83,9 +83,9 @@ impl CellStates<Count> for CountedRows<'_> {
 }
 
 impl RowCandidates<'_> {
-    /// The chosen row of each cell. A source's rows arrive in time order, so the row number alone
-    /// decides between two rows. A partial therefore takes 4 bytes instead of 16, and times are
-    /// read only for the rows that partials have chosen.
+    /// Returns the chosen row of each cell. A source's rows arrive in time order, so the row number
+    /// alone decides between two rows. A partial therefore takes 4 bytes instead of 16, and times
+    /// are read only for the rows that partials have chosen.
     fn of_partials<const LAST: bool>(&self, part: &TimePart, of: &Partials<'_>) -> Vec<(i64, u32)> {
         // Row numbers within the source, which are used to look up times.
         let numbers = |_: usize, rows: Range<usize>| rows.start as u32..rows.end as u32;

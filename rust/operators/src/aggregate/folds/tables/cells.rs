@@ -1,4 +1,4 @@
-//! Groups rows into cells by the slice of their time and by their key.
+//! Groups rows into cells by time slice and key.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::driver::{Driver, Stopped};
 /// second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
-/// The distance between the rows whose times are read to find where to cut a source.
+/// The distance between the rows whose times are sampled to decide where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
 /// The partial or cell to which each row of a part belongs.
@@ -27,16 +27,16 @@ pub(in crate::aggregate) enum Belongs<'a> {
     Keys(Dense),
 }
 
-/// The partials of a part and its rows.
+/// The partials and rows of a part.
 ///
 /// A *partial* covers the rows of one source that have the same key and are in the same slice.
-/// Partials are numbered source by source, and cells slice by slice, both from 1. With a single
-/// source, partials and cells are the same.
+/// Partials are numbered source by source, and cells slice by slice, both from 1. If there is only
+/// one source, each partial is also a cell.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Partials<'a> {
     /// The rows of each source.
     rows: Vec<Range<usize>>,
-    /// The partial of each row, source after source. [`NOWHERE`] marks rows that are not in any
+    /// The partial of each row, source by source. [`NOWHERE`] marks rows that are not in any
     /// window.
     partial_of: &'a [u32],
     /// One more than the largest partial number.
@@ -125,7 +125,7 @@ fn cuts(streams: &[Stream<'_>], windows: &Windows) -> Vec<Slice> {
     cuts
 }
 
-/// The last number of each key, for partials and for cells.
+/// The most recent partial number and cell number of each key.
 #[derive(Debug)]
 struct Slots {
     partials: Vec<u32>,
@@ -190,7 +190,8 @@ impl<'a> Builder<'a> {
     fn finish(mut self, rows: Vec<Range<usize>>) -> (TimePart, Partials<'a>) {
         let count = self.keys.len();
         clear(&mut self.slots.partials, &self.keys);
-        // The runs of each source are in time order, so this merges one sorted sequence per source.
+        // The runs of each source are in time order, so this sort merges one sorted sequence per
+        // source.
         self.runs.sort_by_key(|run| run.slice);
         let by_slice = self.runs.chunk_by(|a, b| a.slice == b.slice);
         if self.one_source {

@@ -19,11 +19,11 @@ use crate::aggregate::slices::partials::slice_runs;
 use crate::aggregate::slices::windows::Windows;
 use crate::aggregate::states::functions::{Function, RowOrder};
 
-/// The maximum number of keys whose states stay in a near cache.
+/// The maximum number of keys whose states stay in a fast cache.
 const MOST_KEYS: usize = 1 << 13;
 
-/// The number of unneeded combinations, with states of absent keys, that is acceptable per row. A
-/// combination costs a tenth of adding a row.
+/// The acceptable number of unneeded combinations per row. A combination is unneeded if its key is
+/// absent. A combination costs a tenth as much as adding a row.
 const KEYS_A_ROW: usize = 4;
 
 /// The rows of a part, sorted by slice and then by source.
@@ -47,7 +47,7 @@ struct RowRun {
 }
 
 impl Dense {
-    /// Returns the cells of each source's rows, if finding them by key is the best method.
+    /// Returns the cells of each source's rows, if looking up cells by key is the best method.
     pub(in crate::aggregate) fn new(
         streams: &[Stream<'_>],
         rows: &[Range<usize>],
@@ -69,7 +69,8 @@ impl Dense {
         if !enough(runs.len()) {
             return None;
         }
-        // The runs of each source are in time order, so this merges one sorted sequence per source.
+        // The runs of each source are in time order, so this sort merges one sorted sequence per
+        // source.
         runs.sort_by_key(|run| run.slice);
         let mut part = TimePart { keys: Vec::new(), slices: Vec::new() };
         let mut slices = Vec::new();

@@ -1,5 +1,5 @@
-//! The fold of one function in the pass over tables. All functions fold a part, one after the
-//! other, while the cells of its rows are in the cache.
+//! The fold of one function in the pass over tables. The functions fold a part one after the other,
+//! while the cells of its rows are in the cache.
 
 use std::any::Any;
 
@@ -15,7 +15,7 @@ pub(in crate::aggregate) type PartStates = Box<dyn Any + Send>;
 
 /// The steps of the pass over tables, for a function and its input.
 pub(in crate::aggregate) trait Fold: Sync {
-    /// Returns the states of the cells of a part.
+    /// Returns the states of the cells in a part.
     fn fold(&self, part: &TimePart, belongs: &Belongs<'_>) -> PartStates;
 
     /// Combines the states that [`fold`](Self::fold) returned for each part.

@@ -1,5 +1,5 @@
-//! Functions that need the rows of all sources in merged order, so that partial states of single
-//! sources cannot be combined.
+//! Functions that need the rows of all sources in merged order. For these functions, the partial
+//! states of single sources cannot be combined.
 //!
 //! The rows of a part, which consist of one sorted run per source, are merged and added directly to
 //! cells.
@@ -14,7 +14,7 @@ use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::states::functions::Function;
 
-/// Computes the states of cells like [`cells`](super::add::cells), in merged order.
+/// Computes the states of cells like [`cells`](super::add::cells), but adds rows in merged order.
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],
@@ -36,7 +36,7 @@ pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     }
 }
 
-/// Adds rows, each to its state.
+/// Adds each row to its state.
 type Add<'a, F> = dyn FnMut(Vec<(Place, usize)>, &mut [<F as Function>::State]) + 'a;
 
 fn of_partials<F: Function>(

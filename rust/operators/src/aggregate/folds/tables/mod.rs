@@ -1,10 +1,11 @@
-//! Computes one function over whole tables, first from rows to cells, then from cells to windows.
+//! Computes one function over whole tables, first from rows to cells, and then from cells to
+//! windows.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `part.rs` | a time range and its cells |
-//! | `cells.rs`, `dense.rs` | assigns rows to cells; the variant for few keys |
-//! | `add.rs`, `in_order.rs` | computes the states of cells; the same in merged order |
+//! | `cells.rs`, `dense.rs` | assigns rows to cells; a variant for small numbers of keys |
+//! | `add.rs`, `in_order.rs` | computes the states of cells; does the same in merged order |
 //! | `cell_states.rs` | chooses how to compute the states of cells from a function's input |
 //! | `slide.rs` | turns cells into windows |
 //! | `fold.rs` | runs these steps for a function and its input |

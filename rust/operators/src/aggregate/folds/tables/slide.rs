@@ -1,6 +1,7 @@
-//! Combines cells into windows: each window is two runs of states that meet at a fixed border.
+//! Combines cells into windows: each window consists of two runs of states that meet at a fixed
+//! border.
 //!
-//! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* of the
+//! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* with the
 //! same number of slices. A window then consists of the end of one block and the start of the next:
 //!
 //! ```text
@@ -12,15 +13,15 @@
 //! ```
 //!
 //! All suffixes of a block are computed once, starting from its end, and kept. Slices then move
-//! from the suffix to the prefix one by one. A cell is therefore combined twice, a result costs one
+//! from the suffix to the prefix one by one. A cell is therefore combined twice. A result costs one
 //! combination regardless of the window size, and no function needs an inverse. The method is that
 //! of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
 //! octagonal kernels" (1992), applied to whole columns of keys. The numbers of the slices alone
-//! determine which states are combined and in which order. The bits of floating-point results are
-//! therefore always the same.
+//! determine which states are combined and in which order. Floating-point results are therefore
+//! always bit-identical.
 //!
-//! The windows of a block are computed independently from the cells of two blocks, so threads do
-//! not share any data that is written.
+//! Each block's windows are computed independently, from the cells of two blocks, so threads do not
+//! share any mutable data.
 
 use std::ops::Range;
 
@@ -34,7 +35,8 @@ use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::aggregate::states::functions::Function;
 
-/// The approximate number of rows per page: 2 MiB for a column of 8 bytes, which is one huge page.
+/// The approximate number of rows per page. A column of 8-byte values then takes 2 MiB, which is
+/// one huge page.
 pub(in crate::aggregate) const PAGE_ROWS: usize = 1 << 18;
 
 /// The approximate minimum number of result rows per task.
@@ -86,8 +88,8 @@ impl<'a> CellSlices<'a> {
             .sum()
     }
 
-    /// Returns all windows that contain rows, in tasks of a certain size. Tasks depend only on the
-    /// data, not on the number of threads.
+    /// Returns all windows that contain rows, divided into tasks of a certain size. Tasks depend
+    /// only on the data, not on the number of threads.
     pub(in crate::aggregate) fn tasks(
         &self,
         windows: &Windows,
@@ -115,7 +117,7 @@ impl<'a> CellSlices<'a> {
             let count = (length + stride - 1) / stride;
             let rows = count as u128 * cells.min(key_count) as u128;
             // Each piece folds the cells of both blocks. This cost should be small compared to the
-            // results of the piece.
+            // cost of the piece's results.
             let piece_count =
                 (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
             for number in 0..piece_count {
@@ -170,7 +172,7 @@ impl Scratch {
         self.summary[word / 64] |= 1 << (word % 64);
     }
 
-    /// Removes the keys in ascending order and numbers them.
+    /// Removes the keys, numbers them, and returns them in ascending order.
     fn drain(&mut self) -> Vec<u32> {
         let mut keys = Vec::new();
         for (at, summary) in self.summary.iter_mut().enumerate() {
@@ -331,7 +333,7 @@ impl<'a> Writer<'a> {
         self.apply(&mut steps, block, announce)
     }
 
-    /// Writes the results of further steps, after those that have been written.
+    /// Writes the results of further steps after the existing results.
     fn apply<E>(
         &mut self,
         steps: &mut WindowSteps,
@@ -415,7 +417,7 @@ struct Slider<'a, F: Function> {
     missing: Vec<usize>,
 }
 
-/// The cells of a block, as stored by one function.
+/// The cells of a block, as stored for one function.
 struct BlockCells<'a, F: Function> {
     states: &'a [Vec<F::State>],
     block: &'a CellBlock,

@@ -1,6 +1,6 @@
 //! Checks index-based joins against a loop over all pairs. The tests of the published joins, which
-//! are in another crate, include this file as well. The enclosing module imports the names that it
-//! uses.
+//! are in another crate, include this file as well. The enclosing module imports the names that
+//! this file uses.
 
 use proptest::prelude::*;
 
@@ -12,16 +12,16 @@ use super::{
 /// A row: its time, its side, and its values in two columns, each of which can be missing.
 pub(crate) type Row = (i64, Side, [Option<i64>; 2]);
 
-/// The sort key of result rows: by time, pairs before unmatched rows, then by the positions of the
-/// rows.
+/// The sort key of result rows: first by time, then pairs before unmatched rows, then by the
+/// positions of the rows.
 type Order = (i64, u8, usize, usize);
 
-/// For each column, the lower and upper bound of the right value minus the left value.
+/// For each column, the lower and upper bounds on the right value minus the left value.
 pub(crate) type Within = [(i64, i64); 2];
 
 pub(crate) const NUMBERS: [Side; 2] = [Side::Left, Side::Right];
 
-/// Returns whether two rows match by their values.
+/// Returns whether the values of two rows match.
 fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
     (0..columns).all(|column| {
         let (Some(l), Some(r)) = (l.2[column], r.2[column]) else { return false };
@@ -30,8 +30,8 @@ fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
     })
 }
 
-/// Returns whether an earlier row, the `nth` of its side, is still in the window of a row at `ts`,
-/// which was preceded by `came` rows of that side.
+/// Returns whether an earlier row is still in the window of a row at `ts`. The earlier row is the
+/// `nth` on its side, and `came` rows on that side precede the row at `ts`.
 fn meets(
     window: Retention,
     side: Side,
@@ -162,10 +162,9 @@ pub(crate) struct Manner {
     epochs: Vec<usize>,
     pub(crate) threads: usize,
     ordered: bool,
-    /// The number of epochs after which another join continues with the rows that this one has
-    /// kept.
+    /// The number of epochs after which another join continues with the rows kept by this one.
     restores: usize,
-    /// The number of epochs after which the other of the two columns is indexed.
+    /// The number of epochs after which the join indexes the other of the two columns.
     exchanges: usize,
 }
 
@@ -189,8 +188,8 @@ pub(crate) type Finder<'a> = &'a dyn Fn(usize) -> Box<dyn Find>;
 type Join = IndexJoin<Box<dyn Find>>;
 type Keep<'a> = Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>;
 
-/// Joins an epoch, and returns its results as row numbers, which are offset by each side's entry in
-/// `base`.
+/// Joins an epoch, and returns its results as row numbers. The numbers of each side are offset by
+/// the side's entry in `base`.
 pub(crate) fn epoch<F: Find>(
     join: &mut IndexJoin<F>,
     rows: &[Row],
