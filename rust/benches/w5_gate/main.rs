@@ -3,8 +3,8 @@
 //!
 //! One thread feeds all sources in turn, and each reader has its own thread. The time is measured
 //! from the first push until the last reader has seen the last row. A row counts once, regardless
-//! of the number of readers that see it. The output of every system, or its sum, is compared with
-//! the sorted input before its time counts.
+//! of the number of readers that see it. Before a system's time is used, its output, or the sum of
+//! its output, is compared with the sorted input.
 //!
 //! | name | measurement |
 //! | --- | --- |
@@ -37,10 +37,10 @@ use gates::{Blocks, Rows, block_gate, row_gate};
 use published::scale_gate;
 use workload::Columns;
 
-/// The number of rows in a measurement.
+/// The number of rows per measurement.
 const ROWS: usize = 10_000_000;
 
-/// The number of rows in a measurement of systems that need a lock or a node for each row.
+/// The number of rows per measurement of a system that needs a lock or a node for each row.
 const SLOW_ROWS: usize = 2_000_000;
 
 fn w5(criterion: &mut Criterion) {

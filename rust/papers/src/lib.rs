@@ -1,5 +1,5 @@
 //! Joins, aggregations and data structures as published in papers, for comparison with those of
-//! tidegate. Only calls with an `algorithm` use this crate.
+//! tidegate. This crate is used only by calls with an `algorithm`.
 //!
 //! ```text
 //!  structures             row_gate   hive     time_travel   trees
@@ -13,8 +13,8 @@
 //!
 //! The algorithms implement the traits of `tidegate_operators`:
 //! [`RowJoin`](tidegate_operators::rows::RowJoin), [`Find`](tidegate_operators::band::index::Find)
-//! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller thus uses the same join
-//! for every algorithm.
+//! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller can therefore use the
+//! same join with every algorithm.
 //!
 //! | module | contents |
 //! | --- | --- |

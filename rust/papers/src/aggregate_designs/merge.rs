@@ -35,8 +35,9 @@ impl<Q: QueueEnd> Drop for Input<Q> {
     }
 }
 
-/// Returns stages in which each source adds its rows to a queue, and the rows in merged order. A
-/// row is taken from the queues' first rows when no queue is empty.
+/// Returns one stage per source, which adds the source's rows to a queue, and a function that
+/// returns the rows in merged order. The next row is chosen from the first rows of all queues, once
+/// no queue is empty.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
@@ -138,8 +139,8 @@ impl QueueEnd for End {
     }
 }
 
-/// Returns stages in which each source pushes its rows to a gate, and a reader of all rows in
-/// merged order.
+/// Returns stages in which each source pushes its rows to a gate, and a reader that receives all
+/// rows in merged order.
 pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
     let (sources, mut readers) =
         ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
@@ -151,7 +152,7 @@ pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) 
     (stages.collect(), readers.pop().expect("there is one"))
 }
 
-/// Converts a row of the gate to its source and its number there.
+/// Converts a row from the gate to its source and its number within that source.
 #[inline]
 pub(super) fn numbered(next: Next<Row<'_, u32>>) -> Next<(usize, usize)> {
     match next {

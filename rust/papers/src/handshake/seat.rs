@@ -79,7 +79,7 @@ impl<P: Predicate> Seat<P> {
                 // The caller needs to take the node's results.
                 self.crew.told().ring();
             } else if let Some(next) = self.next.with(Option::take) {
-                // A chain is replaced only when nothing is on its way.
+                // A chain is replaced only when nothing is in flight.
                 WaitingNode { node, entry } = next;
                 (compared, found) = (0, 0);
                 patience.renew();

@@ -33,16 +33,16 @@
 //! other threads continue with indexing. In the blocking merge, all other threads wait instead.
 //!
 //! The paper compares this with the same tasks over a general-purpose concurrent tree, a Bw-tree.
-//! In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree, see [`TaskIndex`].
+//! In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree (see [`TaskIndex`]).
 //! The B+-tree needs no merges, and rows that have left the window are removed one by one:
 //!
-//! 5. *Remove*: the thread removes some rows, of either side, that no task searches for any more.
+//! *Remove*: the thread removes some rows from either side that no task searches for any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
 //! of when it is assigned. These boundaries are computed from its position in the merged order, so
 //! they do not depend on threads. The results of a few tasks are combined, because they are passed
-//! on in pieces. A step is the work of a thread between two points where it may have to wait, so
-//! any scheduler can run it.
+//! on in pieces. A step is the work that a thread does between two points at which it may have to
+//! wait, so any scheduler can run steps.
 //!
 //! Long because it contains every step of a task and of a merge, which depend on each other.
 
@@ -68,9 +68,8 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows as EpochRows}
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// The number of rows of a task. The paper uses eight. With more rows, more memory accesses
-/// overlap. This saves more time than the additional comparisons with rows that are not indexed yet
-/// take.
+/// The number of rows per task. The paper uses eight. With more rows, more memory accesses overlap.
+/// The time saved exceeds the cost of additional comparisons with rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
@@ -80,16 +79,16 @@ const AHEAD: usize = 4;
 const PIECE: usize = if cfg!(test) { 7 } else { index::PIECE };
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// The number of rows of a task whose positions in the indexes are searched for together.
+/// The number of rows of a task that are looked up in the indexes together.
 const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
 /// The number of rows that a thread without a task removes at a time.
 const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// Describes how the tasks of a join are run.
+/// Options for running a join's tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskOptions {
-    /// The number of rows of a task.
+    /// The number of rows per task.
     pub rows: usize,
     /// The index that looks up rows by key.
     pub index: TaskIndex,
@@ -113,14 +112,14 @@ impl Default for TaskOptions {
 /// A row that searches the other side and is indexed.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskRow {
-    /// The row's side, which other rows search for it.
+    /// The row's side, in which other rows search for this row.
     pub side: usize,
     /// The side that the row searches. In a join of a stream with itself, this is the row's own
     /// side.
     pub other: usize,
     /// The row's number within its side, modulo 2^32.
     pub number: u32,
-    /// The row's key, or `None` if the row can match nothing.
+    /// The row's key, or `None` if the row cannot match anything.
     pub key: Option<i64>,
     /// The rows that this row searches for.
     pub probe: Probe,
@@ -131,15 +130,15 @@ pub struct TaskRow {
 struct Side {
     /// The number of the first row.
     first: u32,
-    /// The keys of the rows. The key of a row that can match nothing has no meaning.
+    /// The keys of the rows. The key of a row that cannot match anything has no meaning.
     keys: Vec<i64>,
     /// Marks the rows that can match anything. Empty if all rows can.
     joins: Vec<bool>,
-    /// The rows that are in the index. The edge is the first row that may not be in it.
+    /// The rows that are in the index. The edge is the first row that may not be in the index.
     indexed: Prefix,
 }
 
-/// The state of a join whose rows are processed by threads as tasks.
+/// The state of a join in which threads process rows as tasks.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -173,7 +172,8 @@ pub struct TaskJoin {
     leaving: Vec<LeavingRows>,
     /// The results of each task, after it has completed.
     results: Vec<Lock<Option<Results>>>,
-    /// The approximate number of matches in results, and the number that is enough.
+    /// The approximate number of matches found, and the number at which no more tasks are handed
+    /// out.
     matches: Counter,
     enough: usize,
     output: TryLock<Output>,
@@ -199,7 +199,7 @@ struct Output {
 }
 
 impl TaskJoin {
-    /// Creates a join of `sides` sides, without rows.
+    /// Creates an empty join with `sides` sides.
     pub fn new(sides: usize, options: TaskOptions) -> Self {
         let leave_one_by_one = match options.index {
             TaskIndex::PimTree(_) => 0,
@@ -242,7 +242,8 @@ impl TaskJoin {
         self.rows = rows;
     }
 
-    /// Stops handing out tasks after about `most` matches have been found, until the next call.
+    /// Stops handing out tasks after about `most` matches have been found. The limit applies until
+    /// the next call.
     pub fn limit(&mut self, most: usize) {
         self.matches.set(0);
         self.enough = most;
@@ -261,7 +262,7 @@ impl TaskJoin {
         std::mem::take(&mut self.output.get_mut().pieces)
     }
 
-    /// Returns the matches that have not been taken yet, by row and in the order of their numbers.
+    /// Returns the matches that have not been taken yet, grouped by row and sorted by number.
     pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
         let sorted = |numbers: &[u32], row: &TaskRow| {
             let mut numbers = numbers.to_vec();
@@ -353,8 +354,8 @@ impl TaskJoin {
         side.indexed.mark_all(own.map(|row| row.number.wrapping_sub(side.first) as usize));
     }
 
-    /// Removes rows that have left the window from indexes without merges, at most `most` rows per
-    /// side. Returns whether there were any.
+    /// Removes rows that have left the window from indexes that are not merged, at most `most` rows
+    /// per side. Returns whether there were any.
     fn remove(&self, indexes: &Indexes, most: usize) -> bool {
         let mut removed = false;
         for (leaving, index) in self.leaving.iter().zip(&indexes.trees) {
@@ -464,7 +465,7 @@ impl Find for TaskJoin {
     }
 }
 
-/// Returns the positions of the rows' probes in the indexes, for at most [`LOCATED`] rows.
+/// Returns the positions in the indexes for the probes of at most [`LOCATED`] rows.
 fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
     let mut places = [PimPlace::default(); LOCATED];
     for (side, index) in indexes.trees.iter().enumerate() {
@@ -541,14 +542,14 @@ impl Output {
     }
 }
 
-/// The work of one thread for a join, which is done step by step: see [`step`](Self::step).
+/// The work that one thread does for a join, step by step (see [`step`](Self::step)).
 #[derive(Debug)]
 pub struct Worker<'a> {
     join: &'a TaskJoin,
     nth: usize,
     /// The merge that this thread is performing.
     merge: Option<Merge>,
-    /// The indexes that its task uses.
+    /// The indexes that the worker's task uses.
     indexes: Indexes,
 }
 

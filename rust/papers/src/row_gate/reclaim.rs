@@ -59,7 +59,7 @@ impl<T> GateState<T> {
 
     /// Creates a hold at `node` that is known to the reclaimer.
     ///
-    /// Another hold at `node` or before it must outlast the call.
+    /// Another hold at or before `node` must outlast the call.
     pub(super) fn hold(&self, node: NodePtr<T>, passed: PassedNodes<T>) -> Arc<Hold<T>> {
         let hold = Arc::new(Hold::at(node));
         self.arrivals.push(KnownHandle { hold: hold.clone(), passed });
@@ -102,11 +102,11 @@ impl<T> GateState<T> {
 
     /// Returns the lowest position that any handle holds.
     ///
-    /// A handle may arrive while the others are read, and the one it was created from may then
-    /// move. However, the new handle arrives before the other moves. If the reclaimer has read the
-    /// other's new position, it finds the new handle among the arrivals afterwards, and reads
-    /// again. If it has read the old position, that position is not above the one where the new
-    /// handle begins.
+    /// A handle may arrive while the others are being read, and the handle from which it was
+    /// created may then move. However, the new handle arrives before the original one moves. If the
+    /// reclaimer has read the original handle's new position, it finds the new handle among the
+    /// arrivals afterwards, and reads again. If the reclaimer has read the old position, that
+    /// position is at or before the one where the new handle begins.
     fn lowest(&self, known: &mut Vec<KnownHandle<T>>) -> Key {
         loop {
             known.extend(self.arrivals.take_all());

@@ -15,9 +15,9 @@
 //!    passed the row, and then raises its mark. A thread that sees all marks above a row therefore
 //!    finds all matches of the row ready in SG_out.
 //!
-//! 3. A worker waits for the bell of all workers if it finds no row, or if too many of its matches
-//!    have not been taken. The worker notes the number of rings before it checks, so it misses no
-//!    ring.
+//! 3. A worker waits for the bell that all workers share if it finds no row, or if too many of its
+//!    matches have not been taken. The worker notes the number of rings before it checks, so it
+//!    does not miss a ring.
 //!
 //! 4. There is always something to take: the matches of the slowest worker belong to rows that all
 //!    workers have passed. Workers that wait for room therefore do not wait forever.
@@ -43,10 +43,10 @@ const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 /// may have more matches.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// The time that the taking thread waits before it accepts fewer rows than it requested.
+/// The time that the taking thread waits before it settles for fewer rows than it requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The processing of all items from SG_in by one worker, in order.
+/// Processes all items from SG_in for one worker, in order.
 pub trait Process<T>: Send {
     /// Returns the numbers of the rows that match a row, or `None` for an item that is not a row.
     fn process(&mut self, item: &T) -> Option<Vec<u32>>;
@@ -64,7 +64,7 @@ struct PipeState {
     wanted: HighWater,
     /// The number of rows that each worker has passed.
     passed: Vec<HighWater>,
-    /// The number of matches of each worker that were taken.
+    /// The number of each worker's matches that were taken.
     taken: Vec<HighWater>,
 }
 
@@ -92,10 +92,10 @@ pub struct Exit {
     matches: Reader<Vec<u32>>,
     /// Matches of a row that not all workers have passed.
     next: Option<Matches>,
-    /// The number of matches of each worker that were taken.
+    /// The number of each worker's matches that were taken.
     taken: Vec<u64>,
-    /// The number of rows that all workers had passed at the last check, and how often they had
-    /// rung.
+    /// The number of rows that all workers had passed at the last check, and the number of times
+    /// that the bell had rung.
     passed: u64,
     heard: u64,
     shared: Arc<PipeState>,
@@ -112,9 +112,9 @@ struct Matches {
 /// The matches of some rows that all workers have found.
 #[derive(Debug, Default)]
 pub struct WorkerMatches {
-    /// Rows that have matches, and the ends of their matches in `numbers`.
+    /// The rows that have matches, each with the end of its matches in `numbers`.
     pub rows: Vec<(u64, usize)>,
-    /// The numbers of the matching rows. For each row, they are in any order.
+    /// The numbers of the matching rows. The numbers for each row are in no particular order.
     pub numbers: Vec<u32>,
 }
 
@@ -167,7 +167,7 @@ impl<T: Send + Sync> Entry<T> {
         self.rows
     }
 
-    /// Adds the next row. Workers may see it once they are [called](Self::call).
+    /// Adds the next row. Workers notice the row at the latest once they are [called](Self::call).
     pub fn put(&mut self, side: Side, row: T) {
         self.sources[side as usize].push(self.rows as i64, row).expect(IN_ORDER);
         self.rows += 1;
@@ -246,8 +246,9 @@ impl Exit {
     }
 
     /// Waits until all workers have passed the first `wanted` rows. After a while, this method
-    /// accepts fewer rows, as long as there are some beyond the first `from`. It also stops waiting
-    /// if `is_paused` returns `true`. Returns the number of rows that all workers have passed.
+    /// settles for fewer rows, as long as some of them are beyond the first `from`. It also stops
+    /// waiting if `is_paused` returns `true`. Returns the number of rows that all workers have
+    /// passed.
     ///
     /// # Panics
     ///
@@ -321,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a function that says whether far more time has passed than a test needs.
+    /// Returns a function that reports whether far more time has passed than a test needs.
     fn patience() -> impl Fn() -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         move || Instant::now() > until
@@ -365,7 +366,7 @@ mod tests {
         drop(parts);
     }
 
-    /// Finds as many matches for a row as its value says.
+    /// Finds as many matches for a row as the row's value says.
     struct Count;
 
     impl Process<u32> for Count {

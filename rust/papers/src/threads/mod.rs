@@ -1,8 +1,8 @@
 //! The threads of published algorithms: tasks that take turns, and threads that keep running
 //! between calls.
 //!
-//! The driver of the operators starts all of them. tidegate's own operators use none of this: their
-//! threads work on independent parts of a call.
+//! The driver of the operators starts all of these threads. The threads of tidegate's own operators
+//! need none of this, because they work on independent parts of a call.
 //!
 //! | file | contents |
 //! | --- | --- |
