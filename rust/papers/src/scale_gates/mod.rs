@@ -91,13 +91,19 @@ const FILTER_PAIRS: usize = 1 << 12;
 /// use tidegate_operators::rows::{How, Retention, RowJoin, Side};
 /// use tidegate_sync::Stop;
 ///
-/// let window = Retention::Time { left: 10, right: 10 }; let mut join = GatedScaleJoin::new(window,
-/// How::Inner, 2, true, Vec::new(), false)?; let driver = Driver::new(1, Stop::default()); // Two
-/// epochs are in flight. join.begin(&driver, vec![1, 2], vec![Side::Left, Side::Right], Some(&[]));
-/// join.begin(&driver, vec![30, 31], vec![Side::Left, Side::Right], Some(&[])); let mut pairs =
-/// (Vec::new(), Vec::new()); while !join.is_done() { let found = join.advance(&driver,
-/// None).expect("the driver is not stopped").into_results(); pairs.0.extend(found.left);
-/// pairs.1.extend(found.right); } assert_eq!(pairs, (vec![0, 1], vec![0, 1]));
+/// let window = Retention::Time { left: 10, right: 10 };
+/// let mut join = GatedScaleJoin::new(window, How::Inner, 2, true, Vec::new(), false)?;
+/// let driver = Driver::new(1, Stop::default());
+/// // Two epochs are in flight.
+/// join.begin(&driver, vec![1, 2], vec![Side::Left, Side::Right], Some(&[]));
+/// join.begin(&driver, vec![30, 31], vec![Side::Left, Side::Right], Some(&[]));
+/// let mut pairs = (Vec::new(), Vec::new());
+/// while !join.is_done() {
+///     let found = join.advance(&driver, None).expect("the driver is not stopped").into_results();
+///     pairs.0.extend(found.left);
+///     pairs.1.extend(found.right);
+/// }
+/// assert_eq!(pairs, (vec![0, 1], vec![0, 1]));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct GatedScaleJoin {
