@@ -22,8 +22,8 @@ struct Plan {
     rate: f64,
     /// The length of both windows, in seconds.
     window: f64,
-    /// The time span, in seconds, of the rows that are fed before the measurement, so that the
-    /// windows are full and sliding.
+    /// The time span, in seconds, of the rows that are fed before the measurement. These rows fill
+    /// the windows and make them slide.
     past: f64,
     /// The duration of the measurement, in seconds.
     seconds: f64,

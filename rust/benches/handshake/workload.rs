@@ -40,7 +40,7 @@ impl Test {
     }
 }
 
-/// Rows that alternate between the two sides.
+/// The input rows, which alternate between the two sides.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) sides: Vec<Side>,

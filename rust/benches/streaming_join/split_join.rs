@@ -8,7 +8,7 @@ use tidegate_papers::split_join::split_join;
 
 use crate::{System, rest};
 
-/// Creates a SplitJoin that matches rows at most `reach` apart, with one join core per thread.
+/// Creates a SplitJoin that matches rows at most `reach` apart and has one join core per thread.
 pub(crate) fn split_trees(reach: i64, driver: &Driver) -> System {
     let window = Retention::Time { left: reach.unsigned_abs(), right: reach.unsigned_abs() };
     let limit = |order| Constraint::Difference { order, than: 0 };

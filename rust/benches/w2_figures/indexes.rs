@@ -61,7 +61,7 @@ pub(crate) fn round_robin() {
     }
 }
 
-/// Chains by length.
+/// Measures chains of trees by length.
 pub(crate) fn chain() {
     for length in [2, 4, 8, 16] {
         uniform(
@@ -95,7 +95,7 @@ pub(crate) fn merge_ratio() {
     }
 }
 
-/// The cost of each step.
+/// Measures the cost of each step.
 pub(crate) fn steps() {
     for (series, indexes) in compared() {
         uniform("steps", series, 0.0, indexes);
@@ -115,7 +115,7 @@ pub(crate) fn matches() {
     }
 }
 
-/// Measures drifting values. Their mean moves by a fraction of the range while the window is
+/// Measures the indexes with values whose mean moves by a fraction of the range while the window is
 /// renewed.
 pub(crate) fn drift() {
     for part in [0.0, 0.0125, 0.025, 0.05, 0.1] {
@@ -132,7 +132,7 @@ pub(crate) fn window() {
     of_windows(&[12, 14, 16, 18, 20]);
 }
 
-/// Windows of 2^23 rows.
+/// Measures windows of 2^23 rows.
 pub(crate) fn large() {
     of_windows(&[23]);
 }

@@ -3,14 +3,14 @@
 //!
 //! One thread feeds all sources in turn, and each reader has its own thread. The time is measured
 //! from the first push until the last reader has seen the last row. A row counts once, regardless
-//! of the number of readers that see it. Before a system's time is used, its output, or the sum of
-//! its output, is compared with the sorted input.
+//! of the number of readers that see it. The time of a system is used only after the system's
+//! output, or the sum of the output, has been compared with the sorted input.
 //!
 //! | name | measurement |
 //! | --- | --- |
 //! | rows/n | `ScaleGate`, n readers: each row is pushed and read, and its value is added |
 //! | shared/2 | T-Gate: two readers share the rows of `ScaleGate` |
-//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows are pushed, and blocks are read: only the merge |
+//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows are pushed, and blocks are read; measures only the merge |
 //! | blocks_looked_up/n | like `blocks/n`, but each row's value is looked up by its id and added |
 //! | blocks_helped/1 | like `blocks/1`, but the feeding thread merges after it has fed all rows |
 //! | published/n | ScaleGate as published in its paper |

@@ -24,7 +24,7 @@ struct Node {
 }
 
 impl Node {
-    /// Allocates a node. It is freed together with the gate.
+    /// Allocates a node that is freed together with the gate.
     fn allocate(ts: i64, source: usize, value: i64) -> *mut Node {
         let next = [(); LEVELS].map(|()| AtomicPtr::new(ptr::null_mut()));
         Box::into_raw(Box::new(Node { ts, source, value, next }))

@@ -11,7 +11,7 @@ pub enum IndexKind {
     /// A PIM-Tree.
     PimTree {
         /// The number of rows in the subindexes at which they are merged, as a fraction of the rows
-        /// in the window. It must be above 0 and at most 1.
+        /// in the window. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
         /// The depth of the subindexes. `None` means the least depth at which each subindex has
         /// about one leaf of rows.
@@ -20,7 +20,7 @@ pub enum IndexKind {
     /// An IM-Tree.
     ImTree {
         /// The number of rows in the B+-tree at which it is merged, as a fraction of the rows in
-        /// the window. It must be above 0 and at most 1.
+        /// the window. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
     },
     /// A B+-tree.

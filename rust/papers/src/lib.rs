@@ -23,7 +23,7 @@
 //! | [`baselines`] | the joins that ScaleJoin is compared with: three-step procedure, CellJoin |
 //! | [`handshake`] | handshake joins: a chain of nodes through which windows flow |
 //! | [`split_join`] | SplitJoin between two trees |
-//! | [`trees`] | indexes of sliding windows, PIM-Tree among them |
+//! | [`trees`] | indexes of sliding windows, including the PIM-Tree |
 //! | [`index_kind`] | these indexes by name |
 //! | [`index_tasks`] | threads that take tasks of a few rows and share one tree per side |
 //! | [`tree_partitions`] | threads that each have their own trees |
@@ -32,7 +32,7 @@
 //! | [`hive`] | windows that threads update together |
 //! | [`aggregate_designs`] | multiway aggregation, with several ways to merge rows and update windows |
 //! | `pieces` | memory that grows while other threads read it |
-//! | `stages` | stages that run concurrently, each on the output of another |
+//! | `stages` | stages that run concurrently, each processing the output of another |
 //! | [`threads`] | tasks that take turns, and threads that keep running between calls |
 //!
 //! ```

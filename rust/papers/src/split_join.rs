@@ -30,7 +30,7 @@
 //! 1. All rows arrive through one queue, in merged order, as SplitJoin's strict order requires. The
 //!    operator's own gate has already merged several physical streams.
 //!
-//! 2. Results have to be in the order of the rows. At the end of the storage tree, the results
+//! 2. Results have to be in the same order as the rows. At the end of the storage tree, the results
 //!    between two punctuations are sorted by row. The precision determines how many results are
 //!    sorted together.
 //!

@@ -21,7 +21,7 @@ pub(super) enum Did {
     Last,
 }
 
-/// A part of a pipeline. It does a little work in each turn, and is dropped after its last turn.
+/// A part of a pipeline, which does a little work in each turn and is dropped after its last turn.
 pub(super) type Stage<'a> = Box<dyn FnMut() -> Did + Send + 'a>;
 
 /// Runs stages until all of them are finished. If there are enough threads, each stage in `own` has

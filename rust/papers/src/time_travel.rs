@@ -1,5 +1,5 @@
-//! Lists of rows sorted by time, one per key. One thread adds rows while any number of threads
-//! read.
+//! Lists of rows sorted by time, one per key. One thread adds rows to these lists while any number
+//! of threads read them.
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
 //! Processors in OpenMLDB" (ICDE 2023). This is the time-travel data structure of Scale-OIJ, in
@@ -22,17 +22,17 @@
 //!   it to the load that finds it. A reader therefore sees each node with its time, its row and its
 //!   successor.
 //! - T2. The writer links a row at level 0 first, and then at the higher levels, so a path down
-//!   from any level ends at an existing row. A new highest level is linked to the one below before
-//!   it becomes the first.
+//!   from any level ends at an existing row. A new highest level is linked to the level below
+//!   before the head of the list refers to it.
 //! - T3. Each level is sorted by time at every moment. A new row is inserted before all rows with
 //!   the same time. A reader that has already passed the position of the new row does not see the
 //!   row; other readers do.
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
-//!   [`recycle`](TimeTravel::recycle) is called, at which time there are no readers. A reader among
-//!   such rows therefore continues to the end of the list.
-//! A row that is in its list when a reader starts, and that is not cut off during the search, is
-//! found exactly once, at its position. A row that is inserted during the search is found once or
-//! not at all. The searching thread must select the rows it needs by their numbers.
+//!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader among such
+//!   rows therefore continues to the end of the list. A row that is in its list when a reader
+//!   starts, and that is not cut off during the search, is found exactly once, at its position. A
+//!   row that is inserted during the search is found once or not at all. The searching thread must
+//!   select the rows it needs by their numbers.
 //!
 //! # Departures
 //!
@@ -108,7 +108,7 @@ struct Own {
     random: u64,
     /// Nodes from this number onwards have never been used.
     next: u32,
-    /// Nodes to which nothing leads.
+    /// Nodes that are not linked.
     spare: Vec<u32>,
     /// Nodes that were cut off, and that readers may still be reading.
     cut: Vec<u32>,

@@ -26,7 +26,7 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// The number of rows that are searched for together, both initially and at most.
+/// The initial and the maximum number of rows that are searched for together.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 

@@ -26,7 +26,7 @@ pub(super) trait QueueEnd: Send + Sized {
     fn pop(&mut self);
 }
 
-/// The source's end of a queue. Dropping it ends the source.
+/// The source's end of a queue. Dropping this end also ends the source.
 struct Input<Q: QueueEnd>(Q);
 
 impl<Q: QueueEnd> Drop for Input<Q> {

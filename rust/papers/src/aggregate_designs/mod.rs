@@ -4,7 +4,7 @@
 //! ```text
 //!           add            merge                    update                         output
 //! MQ        per source ──▶ queues, looked at one ─▶ by one thread ───────────────▶ ┐
-//! MQ-LF     the same with queues without locks                                     │
+//! MQ-LF     the same, with lock-free queues                                         │
 //! TuMLSC    per source ──▶ T-Gate ────────────────▶ by one thread ───────────────▶ ├─▶ cells
 //! TuMLMC    per source ──▶ T-Gate ────────────────▶ by many, in the W-Hive ──────▶ │
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
@@ -12,9 +12,10 @@
 //!
 //! The designs exist for comparison: each row passes individually through data structures that
 //! threads share. All stages of a design run at the same time. Sources add rows while other stages
-//! merge rows and update windows. Windows are taken out of the hive while others are still being
-//! updated. The aggregates of an epoch's rows are stored where the default algorithm stores them.
-//! Windows, snapshots and results therefore equal those of [`StreamingAggregate`].
+//! merge rows and update windows. Finished windows are taken out of the hive while other windows
+//! are still being updated. The aggregates of an epoch's rows are stored where the default
+//! algorithm stores them. Windows, snapshots and results therefore equal those of
+//! [`StreamingAggregate`].
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -33,7 +34,7 @@
 //!   rows.
 //! - The T-Gate is replaced by its successor, ScaleGate.
 //! - Each epoch has its own gate, queues and hive, and the sources end after the epoch's rows.
-//!   Stages therefore wait for each other once per epoch. At that point, other threads can inspect
+//!   Stages therefore wait for each other at the end of each epoch, when other threads can inspect
 //!   the operator.
 //! - Stages take turns on the operator's threads, because there may be fewer threads than stages.
 //!   If there are two threads, the stage that updates all windows runs on its own thread.

@@ -45,7 +45,7 @@ impl Window {
         Window((0..sources).map(|_| OnceLink::default()).collect())
     }
 
-    /// Returns the part for a source. It is created by the only thread that updates it.
+    /// Returns the part for a source. The only thread that updates this part also creates it.
     #[inline]
     fn part(&self, source: usize, empty: &[u64]) -> &StatePart {
         let link = &self.0[source];

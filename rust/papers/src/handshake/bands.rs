@@ -239,7 +239,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
 mod tests {
     use super::*;
 
-    /// Returns columns of numbers below 40. They match numbers that differ by at most `within`.
+    /// Returns columns of numbers below 40, which match numbers that differ by at most `within`.
     fn numbers(rows: usize, columns: usize, within: u32, seed: usize) -> NumberRows<u32> {
         let column = |nth: usize| {
             let value = |row: usize| 100 + ((row + seed) * (7 + 4 * nth) * (row + 3) % 40) as u32;

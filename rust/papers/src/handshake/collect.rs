@@ -28,7 +28,7 @@ pub struct Collector {
 pub(super) struct Inlet {
     pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
-    /// The number of results taken. The node reads it.
+    /// The number of results taken, which the node reads.
     pub(super) mark: Arc<HighWater>,
 }
 
@@ -106,8 +106,8 @@ impl Collector {
     }
 }
 
-/// The number of positions in merged order whose results are sorted together, as a power of two.
-/// This number is small enough that the results can be sorted within a cache.
+/// The results of 2^SHIFT positions in merged order are sorted together. There are few enough of
+/// them to be sorted within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
 /// Emits results in order, once no earlier results can be found.

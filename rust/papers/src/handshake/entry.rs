@@ -18,7 +18,7 @@ use tidegate_operators::rows::Side;
 /// compare several new rows with each part of its window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// The approximate number of pairs that the rows of one burst are allowed to find. Enough memory is
+/// The approximate limit on the number of pairs that the rows of one burst find. Enough memory is
 /// reserved for the pairs of all bursts in the chain.
 const BURST_PAIRS: u64 = 1 << 18;
 
@@ -119,8 +119,8 @@ pub(super) struct FeedEntry<P: Predicate> {
     /// The number of punctuations to send after the rows.
     punctuations: usize,
     has_ended: bool,
-    /// Positions in merged order. Each is stored with the first row of each side that results from
-    /// this position onwards can contain.
+    /// Positions in merged order. Each position is stored with the first row of each side that
+    /// results from there onwards can contain.
     firsts: VecDeque<(u64, [u64; 2])>,
     /// The number of handled rows that the caller is waiting for, and the last number for which the
     /// caller was woken.
@@ -197,7 +197,8 @@ impl<P: Predicate> FeedEntry<P> {
         [Side::Left, Side::Right].map(|side| self.feed.tracker.span(side))
     }
 
-    /// Records which rows later results can contain. Returns whether these rows have changed.
+    /// Records which rows later results can contain. Returns whether the recorded rows have
+    /// changed.
     fn note_firsts(&mut self) -> bool {
         let firsts = self.spans().map(|span| span.first);
         let is_new = self.firsts.back().is_none_or(|(_, last)| *last != firsts);

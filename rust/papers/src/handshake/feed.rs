@@ -107,8 +107,8 @@ impl<P: Predicate> Feed<P> {
         self.send_left(right);
     }
 
-    /// Feeds messages without rows. Once they have passed through the chain, so has everything that
-    /// was fed before them.
+    /// Feeds messages without rows. Once these messages have passed through the chain, so has
+    /// everything that was fed before them.
     ///
     /// # Panics
     ///

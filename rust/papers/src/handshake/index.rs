@@ -81,8 +81,8 @@ impl Index {
         match &mut self.rows {
             IndexRows::Hash { last, .. } => {
                 for (value, name) in values.iter().zip(self.first..) {
-                    // If a younger row with the value exists, the link to this row remains, but
-                    // searches stop before it.
+                    // If a newer row has the same value, the link to this row remains, but searches
+                    // stop before reaching it.
                     if last.get(value) == Some(&name) {
                         last.remove(value);
                     }

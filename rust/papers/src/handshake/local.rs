@@ -52,8 +52,8 @@ pub(super) struct LocalWindow<C> {
     /// an ordered index is used only while it pays off.
     kind: Option<SearchStructure>,
     index: Option<Index>,
-    /// The number of rows added so far, and the number of rows at which the next check is made
-    /// whether an index pays off.
+    /// The number of rows added so far, and the number at which the node next checks whether an
+    /// index pays off.
     added: usize,
     next_try: usize,
 }
@@ -144,7 +144,7 @@ impl<C: Columns> LocalWindow<C> {
     }
 
     /// Returns the rows numbered below `limit` that new rows of the other side can meet. The range
-    /// may also include some rows that not all of the new rows can meet.
+    /// may also include rows that only some of the new rows can meet.
     pub(super) fn in_reach(
         &self,
         first: &WindowPlace,

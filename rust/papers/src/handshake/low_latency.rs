@@ -48,7 +48,8 @@ impl LowLatency {
                 let finder = &core.finder;
                 core.left_window.insert(&chunk, |columns| finder.left_values(columns));
             }
-            // Lines 11 and 12, immediately. The README says why they do not pass through the queue.
+            // Lines 11 and 12, immediately. README.md explains why they do not pass through the
+            // queue.
             if core.is_last() {
                 self.ended = chunk.end();
             }

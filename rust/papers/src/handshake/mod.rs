@@ -127,8 +127,8 @@ pub struct Chain<P: Predicate> {
 }
 
 impl<P: Predicate> Chain<P> {
-    /// Creates a chain of `nodes` nodes. The number must be between 1 and [`MAX_NODES`]. Unless
-    /// `ordered` is true, results are returned in the order in which they are found.
+    /// Creates a chain of `nodes` nodes. The number of nodes must be between 1 and [`MAX_NODES`].
+    /// Unless `ordered` is true, results are returned in the order in which they are found.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,

@@ -14,7 +14,7 @@ use super::predicate::{Columns, Predicate};
 use super::{HandshakeAlgorithm, MOST_WAITING};
 use crate::threads::Turn;
 
-/// A node. Only one thread at a time steps it.
+/// A node of the chain, which is stepped by only one thread at a time.
 #[derive(Debug)]
 pub struct Node<P: Predicate> {
     pub(super) core: Core<P>,
@@ -69,7 +69,7 @@ pub(super) struct Outlet {
     pub(super) to: Sender<Vec<ResultPair>>,
     /// The number of results that were sent.
     pub(super) sent: u64,
-    /// The number of results that were taken. The collector raises it.
+    /// The number of results that were taken. The collector raises this mark.
     pub(super) taken: Arc<HighWater>,
 }
 
@@ -202,7 +202,7 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results, and then does the work that was waiting for this. Returns `false` if the
+    /// Sends the results, and then does the work that had to wait for them. Returns `false` if the
     /// results cannot be sent yet; in that case, the node handles no further messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;

@@ -15,7 +15,7 @@ use super::tests::{Near, Row, three_steps};
 use super::{Chain, HandshakeAlgorithm, ResultPair};
 use tidegate_operators::rows::{Retention, Side};
 
-/// A step, in which a node receives the next message of left rows or of right rows.
+/// A step in which a node receives the next message of left rows or of right rows.
 type Step = (usize, Side);
 
 /// Calls `each` with every order of the steps, for the given number of messages from the left and

@@ -1,4 +1,4 @@
-//! A handshake join that compares rows by their numbers. It turns the pairs that the chain finds
+//! A handshake join that compares rows by their numbers, and turns the pairs that the chain finds
 //! into the results of any kind of join.
 //!
 //! Pairs are returned in the merged order of their later rows. Rows are therefore marked as

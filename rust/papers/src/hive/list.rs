@@ -208,7 +208,7 @@ impl<T> Cursor<T> {
 }
 
 /// Returns the last node on a level, from `node` onwards, that begins before `start`. Also returns
-/// the node to which the found node linked at that moment.
+/// the target that this node's link had when the node was found.
 ///
 /// # Safety
 ///
@@ -280,7 +280,7 @@ fn height(start: i64) -> usize {
     (1 + (mixed >> 32).trailing_zeros() as usize / 2).min(LEVELS)
 }
 
-/// Nodes that were handed out, in order. Each is kept until no thread accesses it any more.
+/// Nodes that were handed out, in order. Each node is kept until no thread accesses it any more.
 pub(super) struct Garbage<T> {
     nodes: VecDeque<OwnedNode<T>>,
 }

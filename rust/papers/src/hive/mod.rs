@@ -41,7 +41,8 @@ use list::{Cursor, Garbage, List};
 pub use tidegate_structures::gate::Next;
 use trie::Trie;
 
-/// Marks a handle that can move to another thread but not be used by two threads at the same time.
+/// Marks a handle that can be moved to another thread but cannot be used by two threads at the same
+/// time.
 type NotSync = PhantomData<Cell<()>>;
 
 /// Creates hives; see the module documentation.
@@ -103,8 +104,8 @@ struct HiveState<V, N> {
 #[derive(Debug)]
 struct WriterPlace {
     /// The writer updates no window that begins before this promise: the paper's `written`. Only
-    /// the writer changes the promise, which never decreases. It is `i64::MAX` once the writer has
-    /// been dropped.
+    /// the writer changes the promise, which never decreases. The promise is `i64::MAX` once the
+    /// writer has been dropped.
     promise: CachePadded<AtomicI64>,
     /// The writer accesses no winset that begins before this hold. Only the writer changes the
     /// hold, which never decreases.
@@ -120,8 +121,8 @@ impl Default for WriterPlace {
     }
 }
 
-/// A handle that updates windows. Dropping the handle also promises that there will be no more
-/// updates.
+/// A handle that updates windows. Dropping the handle promises that no more windows will be
+/// updated.
 pub struct HiveWriter<V, N> {
     cursor: Cursor<Trie<V>>,
     place: Arc<WriterPlace>,

@@ -1,5 +1,5 @@
-//! The rows of an index. Any thread can remove them one by one, as soon as no task searches for
-//! them.
+//! The rows of an index that are removed one by one. Any thread can remove a row as soon as no task
+//! searches for it.
 //!
 //! ```text
 //! rows of a side   │ removed │ being removed │ may leave │ a task may search for them │

@@ -27,14 +27,16 @@
 //! 4. *Propagate*: any thread can take the results of completed tasks, in order.
 //!
 //! When many rows have been inserted into an index, a thread merges it. First, the thread waits
-//! until the active tasks have finished, while no new ones start. In the first phase, it builds the
-//! new tree, and other threads continue without indexing. The thread then lets the tasks finish
-//! again and exchanges the trees. In the second phase, it inserts the rows that were left out, and
-//! other threads continue with indexing. In the blocking merge, all other threads wait instead.
+//! until the active tasks have finished; in the meantime, no new tasks start. In the first phase,
+//! it builds the new tree, and other threads continue without indexing. The thread then lets the
+//! tasks finish again and exchanges the trees. In the second phase, it inserts the rows that were
+//! left out, and other threads continue with indexing. In the blocking merge, all other threads
+//! wait instead.
 //!
-//! The paper compares this with the same tasks over a general-purpose concurrent tree, a Bw-tree.
-//! In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree (see [`TaskIndex`]).
-//! The B+-tree needs no merges, and rows that have left the window are removed one by one:
+//! The paper compares this design with the same tasks over a general-purpose concurrent tree, a
+//! Bw-tree. In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree (see
+//! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
+//! by one:
 //!
 //! *Remove*: the thread removes some rows from either side that no task searches for any more.
 //!
@@ -42,7 +44,7 @@
 //! of when it is assigned. These boundaries are computed from its position in the merged order, so
 //! they do not depend on threads. The results of a few tasks are combined, because they are passed
 //! on in pieces. A step is the work that a thread does between two points at which it may have to
-//! wait, so any scheduler can run steps.
+//! wait, so tasks can be run by any scheduler.
 //!
 //! Long because it contains every step of a task and of a merge, which depend on each other.
 
@@ -79,7 +81,7 @@ const AHEAD: usize = 4;
 const PIECE: usize = if cfg!(test) { 7 } else { index::PIECE };
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// The number of rows of a task that are looked up in the indexes together.
+/// The number of a task's rows that are looked up in the indexes together.
 const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
 /// The number of rows that a thread without a task removes at a time.
@@ -355,7 +357,7 @@ impl TaskJoin {
     }
 
     /// Removes rows that have left the window from indexes that are not merged, at most `most` rows
-    /// per side. Returns whether there were any.
+    /// per side. Returns whether any rows were removed.
     fn remove(&self, indexes: &Indexes, most: usize) -> bool {
         let mut removed = false;
         for (leaving, index) in self.leaving.iter().zip(&indexes.trees) {

@@ -34,8 +34,8 @@ pub(super) struct Node<T> {
     payload: RaceCell<MaybeUninit<T>>,
     /// The number of levels of the node, from 1 to `LEVELS`.
     height: u8,
-    /// The next node on level 0. Sources write it. Once the link is set, it only ever changes to an
-    /// earlier node.
+    /// The next node on level 0. The sources write this link. Once the link is set, it only ever
+    /// changes to an earlier node.
     next: Link<T>,
     /// The links of levels `1..height`, in the same segment.
     tower: *const Link<T>,
@@ -252,13 +252,13 @@ impl<T> Drop for Segment<T> {
     }
 }
 
-/// The end of a source's chain of segments at which nodes are handed out. The source owns it.
+/// The end of a source's chain of segments at which nodes are handed out. The source owns this end.
 pub(super) struct ChainEnd<T> {
     segment: *mut Segment<T>,
     used_links: usize,
 }
 
-/// The other end of the chain, at which segments are freed. The reclaimer owns it.
+/// The other end of the chain, at which segments are freed. The reclaimer owns this end.
 pub(super) struct PassedNodes<T> {
     oldest: *mut Segment<T>,
 }

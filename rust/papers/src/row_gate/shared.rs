@@ -24,8 +24,8 @@ use tidegate_structures::gate::Next;
 /// Each row of the stream goes to one reader of the group. Each reader receives its rows in merged
 /// order.
 pub struct SharedReader<T: Send + Sync> {
-    /// The underlying reader. It is at the row that it won last, or at a later position of the
-    /// group.
+    /// The underlying reader, which is at the row it won last or at a later position that the group
+    /// has reached.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }

@@ -12,9 +12,9 @@ use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
-/// A dropped source counts as this many nodes when it is decided whether to check for memory to
-/// free. The number is large enough that the source's rows are freed eventually, and small enough
-/// that 60 000 sources are not each checked 60 000 times.
+/// A dropped source counts as this many nodes towards the next check for memory to free. The number
+/// is large enough that the source's rows are freed eventually, and small enough that 60 000
+/// sources are not each checked 60 000 times.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// The position of a source in the list.
@@ -71,7 +71,7 @@ impl<T> Clone for ListPlace<T> {
 
 impl<T> Copy for ListPlace<T> {}
 
-/// A feeder of the gate. Dropping it closes it.
+/// A feeder of the gate. Dropping a source closes it.
 ///
 /// A source can move to another thread, but two threads cannot use it at the same time, because it
 /// has a single position in the list.
@@ -230,7 +230,7 @@ impl<T: Send + Sync> Source<T> {
 
     /// Gives up the fingers on the upper levels, because they prevent memory from being freed.
     ///
-    /// The source's next row is linked on all levels, and the fingers start there again.
+    /// The source's next row is linked on all levels, and all fingers restart from there.
     #[cold]
     fn let_go(&mut self) {
         self.place.levels = 1;

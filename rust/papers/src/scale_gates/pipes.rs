@@ -60,7 +60,7 @@ struct PipeState {
     /// The bells. Workers share one bell, which rings when there are more rows or room for matches.
     /// The taking thread's bell rings when rows have been passed.
     crew: Arc<Crew>,
-    /// The number of rows that the taking thread waits for. The taking thread raises it.
+    /// The number of rows that the taking thread waits for. The taking thread raises this mark.
     wanted: HighWater,
     /// The number of rows that each worker has passed.
     passed: Vec<HighWater>,
@@ -167,7 +167,8 @@ impl<T: Send + Sync> Entry<T> {
         self.rows
     }
 
-    /// Adds the next row. Workers notice the row at the latest once they are [called](Self::call).
+    /// Adds the next row. Workers notice the row once they are [called](Self::call), if not
+    /// earlier.
     pub fn put(&mut self, side: Side, row: T) {
         self.sources[side as usize].push(self.rows as i64, row).expect(IN_ORDER);
         self.rows += 1;

@@ -34,7 +34,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Creates a piece from rows of both sides. Before them, `first` other rows were added.
+    /// Creates a piece from rows of both sides that were added after `first` other rows.
     pub(super) fn new(
         first: u64,
         firsts: [u64; 2],

@@ -12,8 +12,9 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{KeyedEpoch, keep_filtered};
 use tidegate_operators::rows::{Filter, FilterError, NO_KEY, Reach, Side};
 
-/// The number of rows that a joiner stores and searches for per turn. The number is large enough
-/// that turns cost little, and small enough that other joiners soon find the rows.
+/// The number of rows that a joiner processes per turn, both when it stores rows and when it
+/// searches for matches. The number is large enough that turns cost little, and small enough that
+/// other joiners soon find the rows.
 const BATCH: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// The number of pairs that a joiner finds before it waits until they are taken.
@@ -372,8 +373,8 @@ impl Keys {
 }
 
 impl Work {
-    /// Returns where the rows from `row` onwards begin in `rows`, and where their matches begin in
-    /// `numbers`.
+    /// Returns the position in `rows` at which the rows from `row` onwards begin, and the position
+    /// of their matches in `numbers`.
     fn begin(&self, row: usize) -> (usize, usize) {
         let at = self.rows.partition_point(|&(other, _)| (other as usize) < row);
         (at, at.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize))

@@ -2,9 +2,9 @@
 //! list sorted by time, and searches the lists of the whole team.
 //!
 //! ```text
-//!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each looks into all lists
+//!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each searches all lists
 //!  row of key 7 ──┤                                 ├─ of the team, as they were ─▶ in order
-//!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row came
+//!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row arrived
 //! ```
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
@@ -42,7 +42,7 @@
 //!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
 //!    the window. In tidegate, this corresponds to the aggregate of a left row's partners
 //!    ([`aggregate::partners`](tidegate_operators::aggregate)), which is computed in separate
-//!    passes. This join returns pairs instead.
+//!    passes. The join in this module returns pairs instead.
 //!
 //! # Trade-offs
 //!
@@ -55,7 +55,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `joiner.rs` | one joiner's lists, and its work on an epoch |
-//! | `schedule.rs` | which joiners share a key |
+//! | `schedule.rs` | the schedule that decides which joiners share a key |
 
 mod joiner;
 mod schedule;
@@ -115,7 +115,8 @@ pub struct ScaleOij {
     logs: [RowLog<Chunks>; 2],
     joiners: Vec<Joiner>,
     schedule: Schedule,
-    /// The number of rows that have arrived so far. It is used to assign rows to joiners at random.
+    /// The number of rows that have arrived so far, which is used to assign rows to joiners at
+    /// random.
     come: u64,
     epoch: KeyedEpoch,
     /// The low bits of the number of each side's first row in the epoch.
@@ -155,8 +156,8 @@ impl ScaleOij {
         }
     }
 
-    /// Returns each joiner's work on the epoch. It is run by one thread per joiner, or in turns by
-    /// fewer threads.
+    /// Returns each joiner's work on the epoch. The work is run by one thread per joiner, or in
+    /// turns by fewer threads.
     pub fn works<'a>(
         &'a mut self,
         driver: &Driver,
@@ -301,7 +302,8 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for joiner in &mut self.joiners {
             match now[0] {
-                // Rows of keys without new rows are cut off with all others of their age.
+                // If a key has no new rows, its old rows are cut off with all others of the same
+                // age.
                 Some(_) => joiner.recycle(),
                 None => joiner.clear(),
             }

@@ -1,7 +1,7 @@
 //! The dynamic balanced schedule, which determines the joiners that share the rows of a key.
 //!
 //! Keys are divided into partitions by their numbers. Each partition has a team of joiners. A team
-//! begins with one joiner, and the joiners are assigned in turn. Rows are counted per partition,
+//! begins with one joiner, and these joiners are chosen in turn. Rows are counted per partition,
 //! and older rows gradually count less. At intervals, the joiner with the least work is added to
 //! the team of a partition of the busiest joiner, as long as this makes the loads more even.
 //! Joiners never leave a team, so the team keeps all rows of its partition.

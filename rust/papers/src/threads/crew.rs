@@ -1,9 +1,9 @@
 //! The signals between threads that keep running between calls and the thread that takes their
 //! results.
 //!
-//! A thread of the crew that has nothing to do waits for a bell. This is either the thread's own
-//! bell or one that all threads share. The taking thread waits for another bell, which the crew
-//! rings. All threads end together, either when their owner ends them or when one panics.
+//! A thread of the crew that has nothing to do waits for a bell: either its own bell or one that
+//! all threads share. The taking thread waits for another bell, which the crew rings. All threads
+//! end together, either when their owner ends them or when one panics.
 
 use std::any::Any;
 use std::fmt;
