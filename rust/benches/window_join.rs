@@ -19,7 +19,7 @@ const WINDOW: usize = 200_000;
 /// The maximum distance between matching numbers.
 const WITHIN: i64 = 10;
 
-/// Numbers from 0 to 9 999. The sequence is always the same.
+/// Numbers from 0 to 9 999. Every run generates the same sequence.
 struct Random(u64);
 
 impl Random {

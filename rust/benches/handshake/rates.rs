@@ -48,7 +48,7 @@ impl Run {
         Run { join, driver, rows, fed: 0 }
     }
 
-    /// Feeds the next rows of both sides.
+    /// Feeds the next rows of both sides to the join.
     fn feed(&mut self, rows: usize, mut each: impl FnMut([u64; 2], Results)) {
         let upto = self.fed + rows;
         while self.fed < upto {
@@ -107,7 +107,7 @@ pub(crate) fn check(pairs: usize) {
 
 /// The figures measured for a variant with full windows.
 pub(crate) struct Rate {
-    /// The number of rows of both sides per second.
+    /// The number of rows per second, counting both sides.
     pub(crate) rows: f64,
     /// The number of comparisons per second.
     pub(crate) comparisons: f64,

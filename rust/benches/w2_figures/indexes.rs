@@ -1,4 +1,4 @@
-//! Measures the indexes alone, on one thread.
+//! Measures only the indexes, on one thread.
 
 use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};

@@ -22,8 +22,8 @@ pub(crate) enum Values {
     Uniform,
     /// Normally distributed, with an eighth of the range as the standard deviation.
     Gaussian,
-    /// Gaussian with a moving mean. The mean moves by this fraction of the range while the window
-    /// is renewed once. A tenth is the fastest drift in the paper's Figure 13.
+    /// Gaussian with a moving mean. The mean moves by this fraction of the range each time the
+    /// window is renewed. A tenth is the fastest drift in the paper's Figure 13.
     Drifting(f64),
 }
 

@@ -144,7 +144,7 @@ fn help_out(helper: &mut Option<BlockReader<Slice>>) {
     }
 }
 
-/// Checks that both gates return the sorted rows.
+/// Checks that both gates return the rows in sorted order.
 pub(crate) fn check(columns: &Columns) {
     let expected = columns.merged();
     let (mut sources, mut readers) = BlockGate::new::<Slice>(columns.ts.len(), 1).unwrap();

@@ -138,7 +138,7 @@ fn level_insert(mut from: *mut Node, node: *mut Node, ts: i64, level: usize) {
     }
 }
 
-/// Pushes each row, reads it, and adds its value. Each source pushes one additional row at the
+/// Pushes and reads every row, and adds up the values. Each source pushes one additional row at the
 /// beginning and one at the end. No row can then overtake its first real row, and its last real row
 /// is not held back.
 pub(crate) fn scale_gate(columns: &Columns, readers: usize) -> Duration {

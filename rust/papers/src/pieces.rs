@@ -37,7 +37,7 @@ impl<T: Default> Pieces<T> {
         self.0.get(piece)?.get()?.get(at)
     }
 
-    /// Returns the value with this number. If necessary, allocates memory for it and its
+    /// Returns the value with this number. If necessary, allocates memory for the value and its
     /// neighbours.
     pub(super) fn get_or_make(&self, number: u32) -> &T {
         let (piece, at) = place(number);

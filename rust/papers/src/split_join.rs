@@ -222,7 +222,7 @@ fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a>
     })
 }
 
-/// Creates a join core, which sends the matches of each row, and punctuations after them.
+/// Creates a join core, which sends the matches of each row and passes on punctuations after them.
 fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     mut rows: In<T>,
     out: Out<F>,

@@ -3,7 +3,7 @@
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
 //! Processors in OpenMLDB" (ICDE 2023). This is the time-travel data structure of Scale-OIJ, in
-//! which each key has a skip list of its rows, the newest first.
+//! which each key has a skip list of its rows, newest first.
 //!
 //! ```text
 //!         level 1   head ───────────────▶ 19 ──────────────▶ ·
@@ -28,8 +28,8 @@
 //!   the same time. A reader that has already passed the position of the new row does not see the
 //!   row; other readers do.
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
-//!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader among such
-//!   rows therefore continues to the end of the list. A row that is in its list when a reader
+//!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader that is at
+//!   such a row therefore continues to the end of the list. A row that is in its list when a reader
 //!   starts, and that is not cut off during the search, is found exactly once, at its position. A
 //!   row that is inserted during the search is found once or not at all. The searching thread must
 //!   select the rows it needs by their numbers.

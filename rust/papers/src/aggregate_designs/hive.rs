@@ -56,7 +56,7 @@ fn taken(
     Ok(winsets.partials(sources))
 }
 
-/// Each thread updates the windows of some keys, while `stages` fill the gate.
+/// Each thread updates the windows of some keys while `stages` fill the gate.
 pub(super) fn by_key<'a>(
     epoch: &'a Epoch<'_>,
     open: &OpenPartials,

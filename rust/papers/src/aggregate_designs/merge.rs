@@ -99,8 +99,8 @@ impl QueueEnd for LockedQueue {
 
 /// A list to which one thread appends and from which another removes, without waiting for each
 /// other: the queue of Michael and Scott, "Simple, fast, and practical non-blocking and blocking
-/// concurrent queue algorithms" (1996), with one thread at each end. Each end is at the entry that
-/// was added or removed last.
+/// concurrent queue algorithms" (1996), with one thread at each end. Each end refers to the entry
+/// that was added or removed last.
 pub(super) struct End(Arc<QueueLink>);
 
 struct QueueLink {

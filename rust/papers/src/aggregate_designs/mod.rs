@@ -4,7 +4,7 @@
 //! ```text
 //!           add            merge                    update                         output
 //! MQ        per source ──▶ queues, looked at one ─▶ by one thread ───────────────▶ ┐
-//! MQ-LF     the same, with lock-free queues                                         │
+//! MQ-LF     the same, with lock-free queues                                        │
 //! TuMLSC    per source ──▶ T-Gate ────────────────▶ by one thread ───────────────▶ ├─▶ cells
 //! TuMLMC    per source ──▶ T-Gate ────────────────▶ by many, in the W-Hive ──────▶ │
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘

@@ -10,7 +10,8 @@ use crate::stages::{Stage, run, taking};
 use tidegate_operators::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, StateWords};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// The states of all functions for one source, key and slice. One thread at a time writes them.
+/// The states of all functions for one source, key and slice. Only one thread at a time writes
+/// these states.
 struct StatePart(Box<[AtomicI64]>);
 
 impl StatePart {

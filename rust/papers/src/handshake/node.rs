@@ -39,16 +39,16 @@ pub(super) struct Core<P: Predicate> {
     /// first node raises.
     arrived: [Arc<ArrivalMarks>; 2],
     outlet: Outlet,
-    /// True if a message has ended here.
+    /// True if a message has ended at this node.
     has_arrived: bool,
     pub(super) finder: Finder<P>,
     pub(super) left_window: LocalWindow<P::Left>,
     pub(super) right_window: LocalWindow<P::Right>,
     /// Right rows that were passed on but may not have arrived at the left neighbour yet.
     pub(super) forwarded: VecDeque<Arc<Chunk<P::Right>>>,
-    /// Right rows numbered below this have arrived here.
+    /// Right rows numbered below this have arrived at this node.
     pub(super) right_arrived: u64,
-    /// The work to be done after the results so far have been sent.
+    /// The work to do after the results found so far have been sent.
     pub(super) then: Then<P::Left, P::Right>,
 }
 
@@ -157,7 +157,7 @@ impl<P: Predicate> Node<P> {
         true
     }
 
-    /// Returns whether messages have ended here since the last call.
+    /// Returns whether messages have ended at this node since the last call.
     pub(super) fn take_arrived(&mut self) -> bool {
         std::mem::take(&mut self.core.has_arrived)
     }

@@ -40,8 +40,8 @@ pub trait Predicate: Debug + Send + Sync {
     /// The columns of right rows.
     type Right: Columns;
 
-    /// Appends every matching pair of these rows, in any order. The range of new rows is short, and
-    /// the other range is part of a window.
+    /// Appends every matching pair of the given rows, in any order. The range of new rows is short,
+    /// and the other range is part of a window.
     fn pairs(
         &self,
         left: &Self::Left,
@@ -59,13 +59,13 @@ pub trait Predicate: Debug + Send + Sync {
 
 /// Looks up kept rows by one of their values. Finds every matching pair, and possibly others.
 pub trait Lookup<L, R>: Send + Sync {
-    /// Returns the data structure that nodes use.
+    /// Returns the data structure that nodes use to look up rows.
     fn kind(&self) -> SearchStructure;
 
-    /// Returns the values of left rows.
+    /// Returns the values by which left rows are looked up.
     fn left_values<'a>(&self, left: &'a L) -> &'a [i64];
 
-    /// Returns the values of right rows.
+    /// Returns the values by which right rows are looked up.
     fn right_values<'a>(&self, right: &'a R) -> &'a [i64];
 
     /// Returns the least and the greatest value that a left row can have to match a right row, or

@@ -18,8 +18,8 @@ use tidegate_operators::rows::{Retention, Side};
 /// A step in which a node receives the next message of left rows or of right rows.
 type Step = (usize, Side);
 
-/// Calls `each` with every order of the steps, for the given number of messages from the left and
-/// from the right.
+/// Calls `each` with every order of steps for the given number of messages from the left and from
+/// the right.
 fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&[Step])) {
     struct Search<'a, F> {
         nodes: usize,

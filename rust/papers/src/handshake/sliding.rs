@@ -44,7 +44,7 @@ pub struct SlidingHandshake<T: Rank> {
     extent: Extent,
     logs: [TimeLog; 2],
     /// The conditions that are compared, without any rows. Rows can be looked up by the first
-    /// condition, which is an equality if any condition is one, and a band otherwise.
+    /// condition. This is an equality if there is one, and a band otherwise.
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,

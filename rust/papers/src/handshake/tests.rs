@@ -2,7 +2,7 @@
 //! rows in the same order for random predicates, windows, rates, cuts and chains.
 //!
 //! In tests, a burst has three rows and each call returns few results, so that boundaries are
-//! reached often. These tests do not cover every order of the nodes' steps: `schedules.rs` does,
+//! reached often. These tests do not cover every order of the nodes' steps; `schedules.rs` does so
 //! for small cases.
 
 use std::ops::Range;

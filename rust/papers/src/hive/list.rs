@@ -99,7 +99,8 @@ impl<T> List<T> {
         Cursor { at: [head; LEVELS] }
     }
 
-    /// Keeps the nodes that the reader has not freed until the list is dropped.
+    /// Takes over the nodes that the reader has not freed, and keeps them until the list is
+    /// dropped.
     pub(super) fn leave(&self, garbage: &mut Garbage<T>) {
         self.left.push(std::mem::take(&mut garbage.nodes));
     }
@@ -125,8 +126,8 @@ impl<T> Drop for List<T> {
     }
 }
 
-/// A position in the list: on each level, a node that begins before everything its owner will
-/// search for.
+/// A position in the list: on each level, a node that begins before everything that the cursor's
+/// owner will search for.
 pub(super) struct Cursor<T> {
     at: [*mut Node<T>; LEVELS],
 }
@@ -212,8 +213,8 @@ impl<T> Cursor<T> {
 ///
 /// # Safety
 ///
-/// `node` is on the level and begins before `start`. Neither it nor later nodes are freed during
-/// the call.
+/// `node` is on the level and begins before `start`. Neither `node` nor later nodes are freed
+/// during the call.
 #[inline]
 unsafe fn last_before<T>(
     mut node: *mut Node<T>,

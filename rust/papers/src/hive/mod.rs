@@ -94,7 +94,8 @@ impl Hive {
     }
 }
 
-/// The state that all handles share. It is dropped with the last handle, together with the list.
+/// The state that all handles share. The state is dropped with the last handle, together with the
+/// list.
 struct HiveState<V, N> {
     list: List<Trie<V>>,
     new: N,

@@ -13,7 +13,7 @@
 //! after at most eight nodes, and only whole keys are compared. The trie replaces Michael's hash
 //! table, which the paper uses: that table has a fixed number of buckets, while the keys of a
 //! winset are not known in advance. The trie is that of Bagwell, "Ideal hash trees" (2001), made
-//! concurrent as by Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient
+//! concurrent as in Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient
 //! non-blocking snapshots" (2012), without the parts for removals and snapshots.
 
 use std::fmt;
@@ -60,7 +60,8 @@ impl<V> Node<V> {
     }
 }
 
-/// Returns a pointer to a node, whose lowest bit distinguishes it from a pointer to an entry.
+/// Returns a tagged pointer to a node. The lowest bit distinguishes the pointer from one to an
+/// entry.
 fn tagged<V>(node: *mut Node<V>) -> *mut SlotTarget<V> {
     node.cast::<SlotTarget<V>>().map_addr(|address| address | 1)
 }

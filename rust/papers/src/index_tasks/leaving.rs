@@ -51,8 +51,8 @@ impl LeavingRows {
         self.upto.raise((from + gone) as u64);
     }
 
-    /// Returns at most `most` rows for this thread to remove. Returns `None` if there are none, or
-    /// if another thread is taking some.
+    /// Returns at most `most` rows for this thread to remove. Returns `None` if there are no such
+    /// rows, or if another thread is taking some.
     pub(super) fn take(&self, most: usize) -> Option<Range<usize>> {
         // The mark also guarantees that the tasks which inserted the rows have finished.
         let upto = self.upto.get() as usize;
@@ -69,7 +69,7 @@ impl LeavingRows {
     }
 
     /// Returns whether threads have taken all rows that can be removed. The result is `false` if
-    /// another thread is taking some.
+    /// another thread is taking some rows.
     pub(super) fn is_through(&self) -> bool {
         let upto = self.upto.get() as usize;
         self.taken.try_with(|taken| *taken >= upto).unwrap_or(false)

@@ -14,7 +14,7 @@ pub struct MergeOptions {
     /// An index is merged when the ratio of inserted rows to rows in the immutable part reaches
     /// this value.
     pub merge_ratio: f64,
-    /// The depth of an index's subindexes. If it is `None`, the index chooses the depth.
+    /// The depth of an index's subindexes. If the depth is `None`, the index chooses one.
     pub insertion_depth: Option<usize>,
     /// True if all threads wait until a merge is finished.
     pub is_blocking: bool,
@@ -37,7 +37,7 @@ pub(super) struct Merge {
 
 #[derive(Debug)]
 enum Stage {
-    /// Active tasks finish. Once they have finished, no thread inserts rows.
+    /// Active tasks finish. Once all active tasks have finished, no thread inserts rows.
     Drain { old: Arc<SharedPimTree> },
     /// First phase: the new tree is built. Rows from `since` onwards are not in the old tree.
     Make { old: Arc<SharedPimTree>, first: u32, since: usize },

@@ -26,12 +26,12 @@
 //!
 //! 4. *Propagate*: any thread can take the results of completed tasks, in order.
 //!
-//! When many rows have been inserted into an index, a thread merges it. First, the thread waits
-//! until the active tasks have finished; in the meantime, no new tasks start. In the first phase,
-//! it builds the new tree, and other threads continue without indexing. The thread then lets the
-//! tasks finish again and exchanges the trees. In the second phase, it inserts the rows that were
-//! left out, and other threads continue with indexing. In the blocking merge, all other threads
-//! wait instead.
+//! When many rows have been inserted into an index, a thread merges the index. First, the thread
+//! waits until the active tasks have finished; in the meantime, no new tasks start. In the first
+//! phase, the thread builds the new tree, and other threads continue without indexing. The thread
+//! then lets the tasks finish again and exchanges the trees. In the second phase, the thread
+//! inserts the rows that were left out, and other threads continue with indexing. In the blocking
+//! merge, all other threads wait instead.
 //!
 //! The paper compares this design with the same tasks over a general-purpose concurrent tree, a
 //! Bw-tree. In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree (see
@@ -41,10 +41,10 @@
 //! *Remove*: the thread removes some rows from either side that no task searches for any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
-//! of when it is assigned. These boundaries are computed from its position in the merged order, so
-//! they do not depend on threads. The results of a few tasks are combined, because they are passed
-//! on in pieces. A step is the work that a thread does between two points at which it may have to
-//! wait, so tasks can be run by any scheduler.
+//! of when it is assigned. These boundaries are computed from the row's position in the merged
+//! order, so they do not depend on threads. The results of a few tasks are combined, because they
+//! are passed on in pieces. A step is the work that a thread does between two points at which it
+//! may have to wait, so tasks can be run by any scheduler.
 //!
 //! Long because it contains every step of a task and of a merge, which depend on each other.
 
@@ -170,7 +170,7 @@ pub struct TaskJoin {
     queue: Lock<Queue>,
     rows: Vec<TaskRow>,
     sides: Vec<Side>,
-    /// The rows of each side's index, if they are removed one by one.
+    /// The rows of each side's index, if rows are removed one by one.
     leaving: Vec<LeavingRows>,
     /// The results of each task, after it has completed.
     results: Vec<Lock<Option<Results>>>,
@@ -340,7 +340,8 @@ impl TaskJoin {
         }
     }
 
-    /// Inserts those of the given rows that belong to a side into its index, and marks them.
+    /// Inserts those of the given rows that belong to a side into the side's index, and marks the
+    /// rows.
     fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
         let rows = &self.rows[rows];
         for rows in rows.chunks(LOCATED) {
@@ -374,7 +375,7 @@ impl TaskJoin {
         removed
     }
 
-    /// Replaces the index of a side by one that contains these rows.
+    /// Replaces a side's index with one that contains these rows.
     fn set_index(&mut self, side: usize, index: SharedIndex, entries: Vec<Entry>) {
         self.queue.with(|queue| {
             queue.sides[side].index = index;
@@ -406,7 +407,7 @@ impl TaskJoin {
     }
 
     /// Returns whether all tasks that were handed out have completed and all rows that have left
-    /// have been removed.
+    /// the window have been removed.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
             && self.leaving.iter().all(LeavingRows::is_through)
@@ -556,7 +557,7 @@ pub struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Runs a task or a part of a merge, if there is one.
+    /// Runs a task or part of a merge, if there is any work.
     pub fn step(&mut self) -> Turn {
         let join = self.join;
         if let Some(merge) = self.merge.take() {

@@ -17,11 +17,12 @@ pub(super) struct GateState<T> {
     arrivals: Stack<KnownHandle<T>>,
     /// The known handles. The thread that holds the lock is the reclaimer.
     known: TryLock<Vec<KnownHandle<T>>>,
-    /// The number of nodes for which memory was allocated since the last check. Sources write it.
+    /// The number of nodes for which memory was allocated since the last check. Sources write this
+    /// counter.
     taken: Counter,
-    /// The number of handles at the last check. The reclaimer writes it.
+    /// The number of handles at the last check. The reclaimer writes this counter.
     handles: Counter,
-    /// The number of the next source. Sources write it.
+    /// The number of the next source. Sources write this counter.
     next_source: Counter,
     pub(super) budget: Budget,
 }
@@ -71,8 +72,8 @@ impl<T> GateState<T> {
         self.next_source.add(1)
     }
 
-    /// Records that memory for `nodes` nodes was allocated or may be freed, and frees some if it is
-    /// time for a check.
+    /// Records that memory for `nodes` nodes was allocated or may be freed, and frees some memory
+    /// if a check is due.
     pub(super) fn took(&self, nodes: usize) {
         let taken = self.taken.add(nodes) + nodes;
         if taken >= NODES_BETWEEN.max(4 * self.handles.get()) {

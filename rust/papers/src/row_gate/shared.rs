@@ -138,7 +138,7 @@ impl<T: Send + Sync, H> fmt::Debug for KeyedReader<T, H> {
     }
 }
 
-/// Returns the part of `parts` to which a hash belongs, using Lemire's reduction by the upper bits.
+/// Returns which of `parts` parts a hash belongs to, using Lemire's reduction on the upper bits.
 fn part_of(hash: u64, parts: usize) -> usize {
     ((u128::from(hash) * parts as u128) >> 64) as usize
 }

@@ -73,8 +73,8 @@ impl<T> Copy for ListPlace<T> {}
 
 /// A feeder of the gate. Dropping a source closes it.
 ///
-/// A source can move to another thread, but two threads cannot use it at the same time, because it
-/// has a single position in the list.
+/// A source can be moved to another thread, but two threads cannot use it at the same time, because
+/// it has a single position in the list.
 pub struct Source<T: Send + Sync> {
     shared: Arc<GateState<T>>,
     number: u16,
@@ -157,8 +157,8 @@ impl<T: Send + Sync> Source<T> {
     /// Promises that no later row has a smaller `ts`. If an earlier promise was higher, it remains
     /// in effect.
     ///
-    /// A source without new rows holds back the rows of all others. With this promise, the others
-    /// need not wait for its rows before `ts`.
+    /// A source without new rows holds back the rows of all other sources. With this promise, those
+    /// rows need not wait for rows of this source before `ts`.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.

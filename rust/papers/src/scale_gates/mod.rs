@@ -31,9 +31,9 @@
 //! 1. SG_in has two sources, one per side, because the operator's own gate has already merged the
 //!    rows of several physical streams. A row's position in the merged order is its time.
 //!
-//! 2. A row leaves the window before the next row is compared with it, instead of afterwards. In
-//!    the paper's order of steps, a row may also meet rows that are just outside its window
-//!    (section III).
+//! 2. A row leaves the window before the next row is compared with the window, instead of
+//!    afterwards. In the paper's order of steps, a row may also meet rows that are just outside its
+//!    window (section III).
 //!
 //! 3. A thread that finds no matches for some rows promises SG_out that it has passed them. In the
 //!    paper, the matches of other threads wait until this thread finds a match.

@@ -39,8 +39,8 @@ use tidegate_operators::rows::Side;
 /// The number of rows after which workers are woken, and after which a worker reports its progress.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// The maximum number of matches that a worker finds before it waits until they are taken. One row
-/// may have more matches.
+/// The maximum number of matches that a worker finds before it waits until they are taken. A single
+/// row may have more matches than this.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
 /// The time that the taking thread waits before it settles for fewer rows than it requested.
@@ -247,13 +247,13 @@ impl Exit {
     }
 
     /// Waits until all workers have passed the first `wanted` rows. After a while, this method
-    /// settles for fewer rows, as long as some of them are beyond the first `from`. It also stops
-    /// waiting if `is_paused` returns `true`. Returns the number of rows that all workers have
-    /// passed.
+    /// settles for fewer rows, as long as some of them are beyond the first `from`. The method also
+    /// stops waiting if `is_paused` returns `true`. Returns the number of rows that all workers
+    /// have passed.
     ///
     /// # Panics
     ///
-    /// Panics if a worker has panicked, with the payload of its panic.
+    /// If a worker has panicked, panics with the payload of that panic.
     pub fn wait(&mut self, from: u64, wanted: u64, is_paused: impl Fn() -> bool) -> u64 {
         self.shared.wanted.raise(wanted);
         // Settles for fewer rows if some are known to have been passed, or if a worker has rung. A

@@ -15,7 +15,7 @@ use tidegate_operators::rows::{Extent, Side};
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Rows that were added together, and the numbers by which they are compared. All threads read
-/// them, and no thread changes them.
+/// these rows, and no thread changes them.
 #[derive(Debug)]
 pub(super) struct Piece {
     /// The number of the first row, counting both sides together.
@@ -58,7 +58,7 @@ impl Piece {
         self.first + self.ts.len() as u64
     }
 
-    /// Returns the number of a row among the rows of its side.
+    /// Returns a row's number within its side.
     pub(super) fn number(&self, nth: usize) -> u64 {
         self.firsts[self.sides[nth] as usize] + u64::from(self.places[nth])
     }
@@ -159,8 +159,7 @@ impl Processor {
         half.gone = half.gone.max((stored.saturating_sub(half.moved) as usize).min(half.len));
     }
 
-    /// Removes rows of a side that no row of the other side can match if it arrives at `ts` or
-    /// later.
+    /// Removes a side's rows that cannot match any row arriving on the other side at `ts` or later.
     fn leave(&mut self, side: Side, ts: i64) {
         match self.extent {
             Extent::Time(reach) => {

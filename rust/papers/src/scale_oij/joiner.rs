@@ -22,7 +22,7 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The rows that were assigned to one joiner, and its work.
 ///
-/// Each row changes some of the fields. The alignment prevents two joiners from sharing a cache
+/// Some of the fields change with each row. The alignment prevents two joiners from sharing a cache
 /// line, or a pair of lines that processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]

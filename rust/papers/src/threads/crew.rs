@@ -3,7 +3,7 @@
 //!
 //! A thread of the crew that has nothing to do waits for a bell: either its own bell or one that
 //! all threads share. The taking thread waits for another bell, which the crew rings. All threads
-//! end together, either when their owner ends them or when one panics.
+//! end together, either when their owner ends them or when one of them panics.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Tasks that wait for each other, on the threads of a driver.
+//! Runs tasks that wait for each other on the threads of a driver.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
