@@ -70,8 +70,8 @@ pub(crate) struct Windows {
     /// Half the width of the band.
     within: i64,
     values: Values,
-    /// The values through which the windows cycle. They are generated in advance, so that
-    /// generating values is not measured.
+    /// The values through which the windows cycle. The values are generated in advance, so that
+    /// their generation is not measured.
     made: Vec<f64>,
     found: Vec<u32>,
     ends: Vec<u32>,

@@ -17,7 +17,7 @@
 //! | mutex_heap | a binary heap behind a mutex, with the same readiness rule; one reader, which removes the rows |
 //! | skip_list | crossbeam's skip list, where readiness is checked over all sources; one reader, which removes the rows |
 //! | binary_heap | sequential merge of whole columns with `std`'s heap |
-//! | loser_tree | sequential merge of whole columns with a tree of losers |
+//! | loser_tree | sequential merge of whole columns with a loser tree |
 //! | sort | all rows are concatenated and sorted, as in a system without a merge |
 //!
 //! `cargo bench -p tidegate-benches --bench w5_gate -- latency` prints the table of `latency.rs`

@@ -128,7 +128,7 @@ pub(crate) fn binary_heap(columns: &Columns) -> Duration {
     took
 }
 
-/// Merges whole columns with a tree of losers.
+/// Merges whole columns with a loser tree.
 pub(crate) fn loser_tree(columns: &Columns) -> Duration {
     let started = Instant::now();
     let k = columns.ts.len();

@@ -2,10 +2,10 @@
 //! thread compares rows. In CellJoin, the window is divided again for each row, into one piece per
 //! thread.
 //!
-//! Both reuse the join of [`window::scale`](tidegate_operators::window::scale), but divide the
-//! windows among its threads differently. The three-step procedure is from Kang, Naughton and
-//! Viglas, "Evaluating Window Joins over Unbounded Streams". CellJoin is from Gedik, Bordawekar and
-//! Yu, "CellJoin: a parallel stream join operator for the cell processor".
+//! Both procedures reuse the join of [`window::scale`](tidegate_operators::window::scale), but
+//! divide the windows among its threads differently. The three-step procedure is from Kang,
+//! Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams". CellJoin is from Gedik,
+//! Bordawekar and Yu, "CellJoin: a parallel stream join operator for the cell processor".
 
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};

@@ -167,7 +167,7 @@ impl Find for TreePartitions {
             let each = (found.numbers.len() / sought.len()).max(1);
             self.together = (2 * self.together).min(MATCHES / each).clamp(1, MOST_ROWS);
             all.push(found);
-            // No later row searches for rows before the windows of the last ones.
+            // Later rows do not search for rows that precede the windows of the last rows.
             for other in 0..self.indexed.len() {
                 let last = sought.iter().rfind(|row| row.other == other);
                 let first = last.map(|row| row.probe.from);

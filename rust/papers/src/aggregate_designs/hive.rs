@@ -1,4 +1,4 @@
-//! Windows in the W-Hive, which many threads update.
+//! Windows in the W-Hive, which are updated by many threads.
 
 use crate::hive::{Hive, HiveReader, HiveWriter};
 use crate::row_gate::{Reader, Row};

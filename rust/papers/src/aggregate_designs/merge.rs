@@ -18,7 +18,7 @@ pub(super) enum QueueEntry {
     End,
 }
 
-/// One of the two ends of a queue. Each end is used by one thread.
+/// One of the two ends of a queue. Each end is used by a single thread.
 pub(super) trait QueueEnd: Send + Sized {
     fn ends() -> (Self, Self);
     fn push(&mut self, entry: QueueEntry);

@@ -1,4 +1,4 @@
-//! Windows by slice and key. A single thread updates them.
+//! Windows by slice and key, which are updated by a single thread.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -110,7 +110,7 @@ impl Collector {
 /// them to be sorted within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
-/// Emits results in order, once no earlier results can be found.
+/// Emits results in order, as soon as no earlier results can be found.
 #[derive(Debug, Default)]
 struct Sorter {
     /// Results by position, in buckets. The first bucket is number `first`.

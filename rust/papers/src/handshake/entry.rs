@@ -18,7 +18,7 @@ use tidegate_operators::rows::Side;
 /// compare several new rows with each part of its window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// The approximate limit on the number of pairs that the rows of one burst find. Enough memory is
+/// The approximate limit on the number of pairs found by the rows of one burst. Enough memory is
 /// reserved for the pairs of all bursts in the chain.
 const BURST_PAIRS: u64 = 1 << 18;
 

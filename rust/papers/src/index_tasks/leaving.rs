@@ -16,7 +16,7 @@ use tidegate_sync::{HighWater, TryLock};
 #[derive(Debug)]
 pub(super) struct LeavingRows {
     rows: VecDeque<Entry>,
-    /// The number of rows that can be removed, because no active or future task searches for them.
+    /// The number of rows that can be removed because no active or future task searches for them.
     upto: HighWater,
     /// The number of rows that threads are removing or have removed.
     taken: TryLock<usize>,

@@ -118,7 +118,7 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Returns the number of the source, by which rows with equal `ts` are sorted.
+    /// Returns the number of the source. Rows with equal `ts` are sorted by this number.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -158,7 +158,7 @@ impl<T: Send + Sync> Source<T> {
     /// in effect.
     ///
     /// A source without new rows holds back the rows of all other sources. With this promise, those
-    /// rows need not wait for rows of this source before `ts`.
+    /// rows do not have to wait for rows of this source before `ts`.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.

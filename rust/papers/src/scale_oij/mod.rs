@@ -259,7 +259,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         if let Some(error) = self.joiners.iter_mut().find_map(Joiner::take_failure) {
             return Err(JoinError::Filter(error));
         }
-        // 2. The results of rows that have all been searched for are combined.
+        // 2. The results of rows for which all searches have finished are combined.
         let upto = self.joiners.iter().map(|joiner| joiner.next(rows)).min().unwrap_or(rows);
         self.next = upto;
         let is_outer = self.logs.iter().any(RowLog::is_outer);
