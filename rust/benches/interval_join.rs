@@ -1,4 +1,5 @@
-//! The batch interval join over plain columns: finds the matches, and lists the pairs.
+//! Measures the batch interval join over plain columns, which finds the matches and lists the
+//! pairs.
 //!
 //! The input is workload W1 without its payload: a million rows per side in time order, uniform
 //! keys, and 4 matches per left row.
@@ -16,7 +17,7 @@ use tidegate_sync::Stop;
 
 const ROWS: usize = 1_000_000;
 
-/// The mean time between two rows.
+/// The mean time between consecutive rows.
 const STEP: u64 = 1_000;
 
 struct Table {

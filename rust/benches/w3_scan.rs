@@ -1,7 +1,9 @@
-//! W3, the inner loop alone: pairs compared per second while the window's columns are in a cache.
+//! Measures only the inner loop of W3: the number of pairs compared per second while the window's
+//! columns are in a cache.
 //!
-//! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 is in both. With
-//! 8-bit codes, one pair in 28 000 is in both, and with bitmaps of 128 buckets, one pair in 10 000.
+//! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 satisfies both. With
+//! 8-bit codes, one pair in 28 000 satisfies both, and with bitmaps of 128 buckets, one pair in 10
+//! 000 does.
 
 use std::array;
 use std::hint::black_box;
@@ -11,13 +13,13 @@ use tidegate_structures::instructions::{available, instructions};
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two_by};
 
-/// The number of rows of the window.
+/// The number of rows in the window.
 const ROWS: usize = 8192;
 
 /// The number of new rows, four of which are compared at a time.
 const NEW_ROWS: usize = 256;
 
-/// Numbers from 0 to 9 999. The sequence is always the same.
+/// Numbers from 0 to 9 999. Every run generates the same sequence.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,7 +30,8 @@ impl Numbers {
     }
 }
 
-/// Returns a column, and a band around a number for each new row. Numbers are divided by `unit`.
+/// Returns a column of numbers, and a band around a number for each new row. Numbers are divided by
+/// `unit`.
 fn band<T: Lane + TryFrom<u64>>(numbers: &mut Numbers, unit: u64) -> (Vec<T>, Vec<Span<T>>) {
     let value = |number: u64| T::try_from(number).unwrap_or_default();
     let column = (0..ROWS).map(|_| value(numbers.next() / unit)).collect();

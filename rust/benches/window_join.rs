@@ -1,7 +1,8 @@
-//! The window join that compares every pair, with full windows: workload W3 without its payload.
+//! Measures the window join that compares every pair, with full windows, on workload W3 without its
+//! payload.
 //!
-//! The condition consists of two bands, each containing 21 of 10 000 numbers, over the last 200 000
-//! rows of each side. The throughput is the number of pairs compared.
+//! The condition consists of two bands that each contain 21 of 10 000 numbers. Each window contains
+//! the last 200 000 rows of its side. The throughput is the number of pairs compared.
 
 use std::hint::black_box;
 
@@ -12,13 +13,13 @@ use tidegate_operators::rows::{How, Retention, RowJoin, Side};
 use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use tidegate_sync::Stop;
 
-/// The number of rows of each side in its window.
+/// The number of rows in each side's window.
 const WINDOW: usize = 200_000;
 
 /// The maximum distance between matching numbers.
 const WITHIN: i64 = 10;
 
-/// Numbers from 0 to 9 999. The sequence is always the same.
+/// Numbers from 0 to 9 999. Every run generates the same sequence.
 struct Random(u64);
 
 impl Random {
@@ -43,7 +44,7 @@ fn band(random: &mut Random) -> Term {
         .expect("whole numbers support this comparison")
 }
 
-/// Joins `rows` more rows of each side, and returns the number of matching pairs.
+/// Joins `rows` more rows from each side, and returns the number of matching pairs.
 fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize) -> usize {
     let sides =
         (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();

@@ -1,8 +1,8 @@
-//! Figures 17, 18, 20 and 21 and Table 2 of the paper. The number of nodes varies, and all nodes
-//! run on two threads.
+//! Figures 17, 18, 20 and 21 and Table 2 of the paper. The number of nodes varies, but there are
+//! always two threads.
 //!
-//! Each point is a line of JSON. Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB
-//! 2014), section 6.
+//! Each point is printed as a line of JSON. Roy, Teubner and Gemulla, "Low-Latency Handshake Join"
+//! (PVLDB 2014), section 6.
 
 use crate::{latency, option, rates};
 

@@ -18,12 +18,12 @@ const BURST: usize = 64;
 
 /// The parameters of a measurement.
 struct Plan {
-    /// The number of rows of both sides per second.
+    /// The number of rows per second, counting both sides.
     rate: f64,
     /// The length of both windows, in seconds.
     window: f64,
-    /// The time span of the rows that are fed beforehand, in seconds, so that the windows are full
-    /// and sliding.
+    /// The time span, in seconds, of the rows that are fed before the measurement. These rows fill
+    /// the windows and make them slide.
     past: f64,
     /// The duration of the measurement, in seconds.
     seconds: f64,
@@ -41,7 +41,8 @@ impl Plan {
     }
 }
 
-/// Returns the sorted latencies in nanoseconds, and the maximum number of results that waited.
+/// Returns the sorted latencies in nanoseconds, and the maximum number of results that were waiting
+/// at the same time.
 fn measure(
     plan: &Plan,
     algorithm: HandshakeAlgorithm,
@@ -129,8 +130,8 @@ pub(crate) struct Latency {
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a variant at the given number of rows of both sides per second. The options set the
-/// windows and the duration.
+/// Measures a variant at the given rate, in rows per second over both sides. Command-line options
+/// set the length of the windows and the duration.
 pub(crate) fn latency(
     (_, algorithm, ordered): (&str, HandshakeAlgorithm, bool),
     rate: f64,

@@ -7,11 +7,11 @@
 //! cargo bench -p tidegate-benches --bench handshake -- figures > points.json    # both, by the number of nodes
 //! ```
 //!
-//! Rates are measured after the windows have been filled. Latencies are measured from the arrival
-//! of a pair's later row until the pair is returned, in a steady state: earlier rows fill the
-//! windows first. `--nodes`, `--rows`, `--rate` (rows per second and side), `--window` and
-//! `--seconds` change the measurement. The pairs of all variants are compared before anything is
-//! measured.
+//! Rates are measured after the windows have been filled. A latency is the time from the arrival of
+//! a pair's later row until the pair is returned. Latencies are measured in a steady state, after
+//! earlier rows have filled the windows. `--nodes`, `--rows`, `--rate` (rows per second and side),
+//! `--window` and `--seconds` change the measurement. Before anything is measured, the pairs of all
+//! variants are checked against a nested loop.
 
 mod figures;
 mod latency;

@@ -13,11 +13,11 @@ use tidegate_sync::Stop;
 use crate::option;
 use crate::workload::{Rows, Test};
 
-/// The number of rows of an epoch.
+/// The number of rows per epoch.
 const EPOCH: usize = 4096;
 
-/// A variant: its name, the condition, the algorithm, and whether results are ordered, which
-/// requires punctuations.
+/// A variant: its name, its condition, its algorithm, and whether its results are ordered. Ordered
+/// results require punctuations.
 pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 
 pub(crate) const FORMS: [Form; 7] = [
@@ -48,7 +48,7 @@ impl Run {
         Run { join, driver, rows, fed: 0 }
     }
 
-    /// Feeds the next rows of both sides.
+    /// Feeds the next rows of both sides to the join.
     fn feed(&mut self, rows: usize, mut each: impl FnMut([u64; 2], Results)) {
         let upto = self.fed + rows;
         while self.fed < upto {
@@ -105,13 +105,13 @@ pub(crate) fn check(pairs: usize) {
     }
 }
 
-/// The measurements of a variant with full windows.
+/// The figures measured for a variant with full windows.
 pub(crate) struct Rate {
-    /// The number of rows of both sides per second.
+    /// The number of rows per second, counting both sides.
     pub(crate) rows: f64,
     /// The number of comparisons per second.
     pub(crate) comparisons: f64,
-    /// The ratio between the least and the most work of a node.
+    /// The ratio of the work of the least busy node to that of the busiest node.
     pub(crate) balance: f64,
     pub(crate) most_waiting: usize,
 }

@@ -1,5 +1,5 @@
 //! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`. Values are
-//! uniform in 1..10 000, and the second ones are floats.
+//! uniformly distributed in 1..10 000, and `y` and `b` are floats.
 
 use tidegate_operators::rows::Side;
 use tidegate_papers::handshake::{BandPredicate, NumberColumn, NumberRows, SearchStructure};
@@ -8,16 +8,16 @@ use tidegate_structures::simd::scan::Span;
 /// The maximum distance between matching values.
 const BAND: i32 = 10;
 
-/// The way in which the condition on `x` is tested.
+/// Determines how the condition on `x` is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// The band, where all rows are compared.
+    /// Tests the band by comparing all rows.
     Scan,
-    /// The band, where rows are looked up in the order of `x`.
+    /// Tests the band by looking up rows in the order of `x`.
     Ordered,
-    /// `r.x = s.a` instead of the band, where all rows are compared.
+    /// Tests `r.x = s.a` instead of the band, by comparing all rows.
     EqualScan,
-    /// `r.x = s.a` instead of the band, where rows are looked up by hash.
+    /// Tests `r.x = s.a` instead of the band, by looking up rows by hash.
     Hash,
 }
 
@@ -40,7 +40,7 @@ impl Test {
     }
 }
 
-/// Rows that alternate between both sides.
+/// The input rows, which alternate between the two sides.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) sides: Vec<Side>,
@@ -74,8 +74,8 @@ impl Rows {
     }
 }
 
-/// Returns the two values of each row as unsigned integers with the same order. The floats are
-/// whole numbers, so it does not matter on which side of a condition the constant is added.
+/// Returns the two values of each row as unsigned integers that sort in the same order. The floats
+/// are whole numbers, so the constant can be added on either side of a condition.
 fn columns(points: &[(i32, i32)], test: Test) -> NumberRows<u32> {
     let whole = |value: i32| (value ^ i32::MIN) as u32;
     let float = |value: i32| {

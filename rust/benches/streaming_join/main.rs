@@ -1,8 +1,8 @@
-//! Finds the pairs of the online interval join, without Arrow, using the modes of PPOIJ and the
-//! joins with which its paper compares them.
+//! Measures the online interval join without Arrow: the modes of PPOIJ, and the joins with which
+//! its paper compares them.
 //!
-//! The input is workload W1s without payload: a million rows per side, uniform keys, and 4 matches
-//! per left row, in epochs of 20,000 rows.
+//! The input is workload W1s without its payload: a million rows per side, uniform keys, and 4
+//! matches per left row, in epochs of 20,000 rows.
 //!
 //! ```text
 //! cargo bench -p tidegate-benches --bench streaming_join
@@ -24,22 +24,22 @@ use workload::{Epoch, Workload};
 const THREADS: usize = 2;
 const RUNS: usize = 7;
 
-/// Processes an epoch, and returns the number of pairs found.
+/// Processes an epoch and returns the number of pairs found.
 type System = Box<dyn FnMut(&Epoch) -> usize>;
 
-/// Returns the interval in which rows at most `reach` apart match.
+/// Returns the interval that matches rows at most `reach` apart.
 fn near(reach: i64) -> Interval {
     Interval { lower: Some(-reach), upper: Some(reach), closed: Closed::Both }
 }
 
-/// Creates the join with a pattern of PPOIJ.
+/// Creates an interval join that uses a pattern of PPOIJ.
 fn pattern(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
     let threads = driver.threads();
     let join = StreamingJoin::new(&near(reach), How::Inner, parallelism, threads, true);
     in_order(Box::new(join), driver)
 }
 
-/// A join that returns its pairs in order.
+/// Creates a system from a join that returns its pairs in order.
 fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     let driver = driver.clone();
     Box::new(move |epoch| {
@@ -53,7 +53,8 @@ fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     })
 }
 
-/// Takes the results of an epoch that has begun, and drops old rows. Returns the number of pairs.
+/// Takes the results of an epoch that has already begun, and then drops old rows. Returns the
+/// number of pairs.
 fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
     let mut pairs = 0;
     while !join.is_done() {
@@ -69,7 +70,7 @@ fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch
     pairs
 }
 
-/// Runs a system, and returns the number of pairs and the time in seconds.
+/// Runs a system and returns the number of pairs and the time in seconds.
 fn measure(mut system: System, workload: &Workload) -> (usize, f64) {
     let started = Instant::now();
     let pairs = workload.epochs.iter().map(&mut system).sum();

@@ -1,5 +1,5 @@
-//! SplitJoin with its trees, as an interval join. Keys are numbers that have to be equal, and each
-//! join core compares a row with all rows of its window.
+//! Runs SplitJoin, with its trees, as an interval join. Keys are numbers that are compared for
+//! equality. Each join core compares every row with all rows in its window.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
@@ -8,7 +8,7 @@ use tidegate_papers::split_join::split_join;
 
 use crate::{System, rest};
 
-/// Creates a SplitJoin of rows that are at most `reach` apart, with one join core per thread.
+/// Creates a SplitJoin that matches rows at most `reach` apart and has one join core per thread.
 pub(crate) fn split_trees(reach: i64, driver: &Driver) -> System {
     let window = Retention::Time { left: reach.unsigned_abs(), right: reach.unsigned_abs() };
     let limit = |order| Constraint::Difference { order, than: 0 };

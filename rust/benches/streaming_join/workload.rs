@@ -1,18 +1,18 @@
-//! Rows of both sides in merged order, in epochs.
+//! The input: rows of both sides in merged order, divided into epochs.
 
 use tidegate_operators::rows::Side;
 
 const ROWS: usize = 2_000_000;
 const EPOCH_ROWS: usize = 20_000;
 
-/// The mean time between two rows of a side.
+/// The mean time between consecutive rows on one side.
 const STEP: u64 = 1_000;
 
 /// Rows in the form that [`RowJoin::begin`](tidegate_operators::rows::RowJoin::begin) accepts.
 pub(crate) struct Epoch {
     pub(crate) ts: Vec<i64>,
     pub(crate) sides: Vec<Side>,
-    /// The keys of each side's rows.
+    /// The keys of the rows on each side.
     pub(crate) keys: [Vec<u32>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! Measures the indexes alone, on one thread.
+//! Measures only the indexes, on one thread.
 
 use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
@@ -6,7 +6,7 @@ use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
 use crate::Point;
 use crate::workload::{MATCHES, MERGE_RATIO, Values, Windows};
 
-/// The number of rows of a window, if the figure does not vary it, and the number of measured rows.
+/// The number of rows per window, unless the figure varies it, and the number of measured rows.
 const WINDOW: usize = 1 << 16;
 const ROWS: usize = 1 << 19;
 
@@ -17,7 +17,7 @@ fn pair<I: WindowIndex + 'static>(make: impl Fn() -> I) -> Pair {
     [Box::new(make()), Box::new(make())]
 }
 
-/// The indexes that the figures compare, with the same parameters as in `w2_index`.
+/// Returns the indexes that the figures compare, with the same parameters as in `w2_index`.
 fn compared() -> [(&'static str, Pair); 4] {
     [
         ("buckets", pair(BucketIndex::new)),
@@ -27,7 +27,7 @@ fn compared() -> [(&'static str, Pair); 4] {
     ]
 }
 
-/// Prints the rate of an index, the nanoseconds per row of each step, and the bytes per row.
+/// Prints an index's rate, its nanoseconds per row for each step, and its bytes per row.
 fn point(figure: &str, series: &str, x: f64, windows: &mut Windows, rows: (usize, usize)) {
     let (window, measured) = rows;
     windows.slide(measured);
@@ -54,14 +54,14 @@ fn uniform(figure: &str, series: &str, x: f64, indexes: Pair) {
     );
 }
 
-/// B+-trees into which rows are inserted in turn.
+/// Measures B+-trees into which rows are inserted in turn.
 pub(crate) fn round_robin() {
     for trees in [1, 2, 4, 8, 16] {
         uniform("round-robin", "B+-trees in turns", trees as f64, pair(|| RoundRobin::new(trees)));
     }
 }
 
-/// Chains by length.
+/// Measures chains of trees by length.
 pub(crate) fn chain() {
     for length in [2, 4, 8, 16] {
         uniform(
@@ -79,14 +79,14 @@ pub(crate) fn chain() {
     }
 }
 
-/// The PIM-Tree by insertion depth, which is limited by the depth of the tree.
+/// Measures the PIM-Tree by insertion depth, up to the depth of the tree.
 pub(crate) fn depth() {
     for depth in 0..=4 {
         uniform("depth", "PIM-Tree", depth as f64, pair(|| PimTree::new(MERGE_RATIO, Some(depth))));
     }
 }
 
-/// Trees that merge, by merge ratio.
+/// Measures merging trees by merge ratio.
 pub(crate) fn merge_ratio() {
     for exponent in -7..=0 {
         let ratio = f64::from(exponent).exp2();
@@ -95,7 +95,7 @@ pub(crate) fn merge_ratio() {
     }
 }
 
-/// The cost of each step.
+/// Measures the cost of each step.
 pub(crate) fn steps() {
     for (series, indexes) in compared() {
         uniform("steps", series, 0.0, indexes);
@@ -104,7 +104,7 @@ pub(crate) fn steps() {
     uniform("steps", "IB-chain", 0.0, pair(|| ChainedIndex::new(Archive::Immutable, 2)));
 }
 
-/// The indexes by the number of matches per row.
+/// Measures the indexes by the number of matches per row.
 pub(crate) fn matches() {
     for exponent in (-4..=10).step_by(2) {
         let matches = f64::from(exponent).exp2();
@@ -115,7 +115,8 @@ pub(crate) fn matches() {
     }
 }
 
-/// Values whose mean moves by part of their range while the window is renewed.
+/// Measures the indexes with values whose mean moves by a fraction of the range while the window is
+/// renewed.
 pub(crate) fn drift() {
     for part in [0.0, 0.0125, 0.025, 0.05, 0.1] {
         for (series, indexes) in compared() {
@@ -126,12 +127,12 @@ pub(crate) fn drift() {
     }
 }
 
-/// The indexes by the number of rows in a window.
+/// Measures the indexes by the number of rows in a window.
 pub(crate) fn window() {
     of_windows(&[12, 14, 16, 18, 20]);
 }
 
-/// Windows of 2^23 rows.
+/// Measures windows of 2^23 rows.
 pub(crate) fn large() {
     of_windows(&[23]);
 }

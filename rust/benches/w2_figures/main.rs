@@ -1,8 +1,9 @@
-//! Figures 8 to 13 of the paper, one after the other: band joins over sliding windows of `w` rows.
+//! Measures the points of the paper's Figures 8 to 13, one figure after another: band joins over
+//! sliding windows of `w` rows.
 //!
-//! Figures for one thread measure the indexes alone, as in `w2_index`. Figures for tasks measure
-//! the whole index-based window join, except its result rows. Each point is a line of JSON with the
-//! figure, the series, `x`, and the measured value.
+//! The figures for one thread measure only the indexes, as in `w2_index`. The figures for tasks
+//! measure the whole index-based window join, except for its result rows. Each point is printed as
+//! a line of JSON with the figure, the series, `x`, and the measured value.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_figures > points.json              # all figures

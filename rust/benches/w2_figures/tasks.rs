@@ -1,5 +1,5 @@
-//! Measures the index-based window join, by tasks and with rows that are inserted into the indexes
-//! ahead.
+//! Measures the index-based window join, both with tasks and with rows that are inserted into the
+//! indexes ahead of time.
 
 use std::time::Instant;
 
@@ -16,12 +16,12 @@ use crate::Point;
 const WINDOW: usize = 1 << 16;
 const ROWS: usize = 1 << 18;
 
-/// The number of rows of both sides that arrive together.
+/// The number of rows that arrive together, counting both sides.
 const MANY: usize = 1 << 14;
 
 type Join = IndexJoin<Box<dyn Find>>;
 
-/// A join whose windows slide over values in any order.
+/// A join whose windows slide over values in no particular order.
 struct Load {
     join: Join,
     driver: Driver,
@@ -36,7 +36,8 @@ impl Load {
         load
     }
 
-    /// Joins `rows` rows of both sides, `together` of them at a time. Returns the time in seconds.
+    /// Joins a total of `rows` rows from both sides, `together` of them at a time. Returns the time
+    /// in seconds.
     fn run(&mut self, rows: usize, together: usize) -> f64 {
         let pieces: Vec<_> = (0..rows / together).map(|_| self.piece(together)).collect();
         let start = Instant::now();
@@ -60,7 +61,7 @@ impl Load {
         start.elapsed().as_secs_f64()
     }
 
-    /// Returns alternating rows of R and S: times, sides and the bands of both.
+    /// Returns alternating rows of R and S: their times, their sides, and the bands of both sides.
     fn piece(&mut self, rows: usize) -> (Vec<i64>, Vec<Side>, Codes, Codes) {
         let ts: Vec<i64> = (self.came..self.came + rows as i64).collect();
         self.came += rows as i64;
@@ -107,8 +108,8 @@ fn ahead(index: impl Fn() -> Box<dyn WindowIndex>) -> Join {
     join(Ahead::new(2, index))
 }
 
-/// Measures rates by the number of rows per task. For task sizes at which each thread has one task,
-/// also measures latencies. Then measures both kinds of merge by the number of threads.
+/// Measures rates by the number of rows per task. Also measures latencies for task sizes at which
+/// each thread has one task. Then measures both kinds of merge by the number of threads.
 pub(crate) fn tasks() {
     let by_tasks = |options: TaskOptions| join(TaskJoin::new(2, options));
     for threads in [1, 2] {

@@ -1,10 +1,10 @@
-//! W2 without its results: only the indexes of both windows of a band join.
+//! Measures W2 without its results: only the indexes of the two windows of a band join.
 //!
-//! Rows of R and S alternate. Each row is searched for in the other side's window of `w` rows,
-//! where it matches two rows on average. The row is then inserted into its own window, from which
-//! the oldest row is removed. The indexes insert up to 1,024 rows of both sides together, and then
-//! receive all their probes. The rate is the number of rows of both sides per second, measured with
-//! full windows.
+//! Rows of R and S alternate. Each row is looked up in the other side's window of `w` rows, where
+//! it matches two rows on average. The row is then inserted into its own window, from which the
+//! oldest row is removed. Up to 1,024 rows, counting both sides, are inserted into the indexes
+//! together and then looked up together. The rate is the number of rows per second, counting both
+//! sides, and is measured with full windows.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_index -- 'w=2^20/uniform'

@@ -1,4 +1,4 @@
-//! Ordered sets of other crates, used in place of an index.
+//! Ordered sets from other crates, used in place of an index.
 
 use std::collections::BTreeSet;
 

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use tidegate_structures::index::{Entry, Probe, WindowIndex};
 
-/// The maximum number of rows of both sides that are inserted, and then searched for, together.
+/// The maximum number of rows, counting both sides, that are inserted together and then looked up
+/// together.
 const BATCH: usize = 1024;
 
-/// The fraction of a window at which the PIM-Tree merges.
+/// The fraction of a window at which the PIM-Tree is merged.
 pub(crate) const MERGE_RATIO: f64 = 0.25;
 
-/// The number of matches of a row.
+/// The average number of matches per row.
 pub(crate) const MATCHES: f64 = 2.0;
 
 /// The distribution of values.
@@ -19,10 +20,10 @@ pub(crate) const MATCHES: f64 = 2.0;
 pub(crate) enum Values {
     /// Uniform over 32 bits.
     Uniform,
-    /// Around a mean, with an eighth of the range as standard deviation.
+    /// Normally distributed, with an eighth of the range as the standard deviation.
     Gaussian,
-    /// Gaussian with a moving mean. The mean moves by this fraction of the range while the window
-    /// is renewed once. A tenth is the fastest drift of the paper's Figure 13.
+    /// Gaussian with a moving mean. The mean moves by this fraction of the range each time the
+    /// window is renewed. A tenth is the fastest drift in the paper's Figure 13.
     Drifting(f64),
 }
 
@@ -54,7 +55,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns a normally distributed number, by the Box-Muller method.
+    /// Returns a normally distributed number, using the Box-Muller method.
     fn gaussian(&mut self) -> f64 {
         (-2.0 * (1.0 - self.part()).ln()).sqrt() * (std::f64::consts::TAU * self.part()).cos()
     }
@@ -63,18 +64,18 @@ impl Random {
 /// The windows of both sides.
 pub(crate) struct Windows {
     pub(crate) indexes: [Box<dyn WindowIndex>; 2],
-    /// The keys of each window's rows, in a ring, and the number of rows that have arrived.
+    /// The keys of each window's rows in a ring buffer, and the number of rows that have arrived.
     keys: [Vec<i64>; 2],
     came: usize,
     /// Half the width of the band.
     within: i64,
     values: Values,
-    /// The values are generated in advance, so that this is not measured. The windows cycle through
-    /// them.
+    /// The values through which the windows cycle. The values are generated in advance, so that
+    /// their generation is not measured.
     made: Vec<f64>,
     found: Vec<u32>,
     ends: Vec<u32>,
-    /// The time taken by inserting, finding and removing.
+    /// The time spent on inserting, finding and removing rows.
     pub(crate) took: [Duration; 3],
 }
 
@@ -131,7 +132,8 @@ impl Windows {
         (value + shift) as i64
     }
 
-    /// Slides the windows by `rows` rows of both sides together, and returns the number of matches.
+    /// Slides the windows by a total of `rows` rows from both sides, and returns the number of
+    /// matches.
     pub(crate) fn slide(&mut self, rows: usize) -> usize {
         let mut matches = 0;
         let mut left = rows / 2;

@@ -1,4 +1,4 @@
-//! Measures both gates. One thread feeds them, and each reader has its own thread.
+//! Measures both gates. One thread feeds a gate, and each reader has its own thread.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tidegate_structures::gate::{BlockGate, BlockReader, Next, Rejection};
 
 use crate::workload::{Columns, RUN, Slice};
 
-/// The way in which readers divide the rows.
+/// Determines how the rows are divided among the readers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Each reader receives all rows.
@@ -17,7 +17,7 @@ pub(crate) enum Rows {
     Shared,
 }
 
-/// Pushes each row, reads it, and adds its value.
+/// Pushes and reads every row, and adds up the values.
 pub(crate) fn row_gate(columns: &Columns, readers: usize, rows: Rows) -> Duration {
     let (mut sources, mut gate) =
         ScaleGate::with_memory_limit::<i64>(columns.ts.len(), readers, 8 << 20).unwrap();
@@ -63,7 +63,7 @@ fn value(next: Next<Row<'_, i64>>) -> Next<i64> {
     }
 }
 
-/// Returns the sum of the values that `next` returns until the end.
+/// Returns the sum of all values that `next` returns.
 fn sum(mut next: impl FnMut() -> Next<i64>) -> i64 {
     let mut sum = 0i64;
     loop {
@@ -75,12 +75,12 @@ fn sum(mut next: impl FnMut() -> Next<i64>) -> i64 {
     }
 }
 
-/// The work that is done with blocks.
+/// Determines what is done with the blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocks {
     /// The blocks are counted.
     Merged,
-    /// Each row's value is looked up by its id and added.
+    /// Each row's value is looked up by its id and added to a sum.
     LookedUp,
     /// The blocks are counted, and the feeding thread also merges.
     Helped,
@@ -144,7 +144,7 @@ fn help_out(helper: &mut Option<BlockReader<Slice>>) {
     }
 }
 
-/// Checks that both gates return the sorted rows.
+/// Checks that both gates return the rows in sorted order.
 pub(crate) fn check(columns: &Columns) {
     let expected = columns.merged();
     let (mut sources, mut readers) = BlockGate::new::<Slice>(columns.ts.len(), 1).unwrap();

@@ -1,11 +1,11 @@
-//! W5: the time from the push of a row until a reader receives it, at half of each gate's peak
-//! rate.
+//! Measures the latency in W5: the time from the push of a row until a reader receives it, at half
+//! of each gate's peak rate.
 //!
-//! First, each gate is fed as fast as it accepts rows, which determines the peak rate. Then one
-//! thread feeds rows on schedule, and another thread reads. A feeding thread that is late does not
-//! wait. Sources take turns of one row in the row gate, and of runs of 1 024 rows in the block
-//! gate, so a row also waits until the other sources have moved past it. The benchmark needs two
-//! idle cores.
+//! First, each gate is fed as fast as it accepts rows, to determine its peak rate. Then one thread
+//! feeds rows on schedule, and another thread reads. If the feeding thread is behind schedule, it
+//! does not wait. Sources take turns: they push one row at a time to the row gate, and runs of 1
+//! 024 rows to the block gate. The latency of a row therefore includes the time until the other
+//! sources have moved past it. The benchmark needs two idle cores.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next
 
 use crate::workload::Columns;
 
-/// The number of rows in a measurement of the row gate, and in one of the block gate.
+/// The number of rows measured with the row gate, and the number measured with the block gate.
 const ROWS: usize = 4_000_000;
 const BLOCK_ROWS: usize = 40_000_000;
 
-/// The number of rows of a run.
+/// The number of rows per run.
 const RUN: usize = 1024;
 
-/// One in this many rows of a source is measured.
+/// One in this many rows from each source is measured.
 const SAMPLED: usize = 16;
 
 /// The memory limit of the gates.
@@ -53,7 +53,7 @@ impl Pace {
     }
 }
 
-/// Repeats the push of `row` until there is room.
+/// Retries the push of `row` until there is room.
 fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     while let Err(rejected) = push(row) {
         assert!(matches!(rejected, Rejection::Full { .. }), "W5's rows are sorted");
@@ -62,7 +62,7 @@ fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     }
 }
 
-/// Pushes rows with the time of their push, or 0 if it is not measured.
+/// Pushes rows whose payload is the time of the push, or 0 if a row is not measured.
 fn feed_rows(columns: &Columns, mut sources: Vec<Source<u64>>, pace: Pace) {
     for at in 0..columns.ts[0].len() {
         pace.wait(at * sources.len());
@@ -85,7 +85,7 @@ fn read_rows(mut reader: Reader<u64>, pace: Pace) -> Vec<u64> {
     }
 }
 
-/// A run with the time of its push.
+/// A run and the time at which it was pushed.
 struct StampedRun {
     ts: &'static [i64],
     pushed: u64,
@@ -122,7 +122,7 @@ fn read_blocks(mut reader: BlockReader<StampedRun>, pace: Pace) -> Vec<u64> {
     }
 }
 
-/// Returns the push times of some of the rows.
+/// Returns the push times of the sampled rows.
 fn pushes(block: &Block<StampedRun>) -> impl Iterator<Item = u64> {
     let runs: Vec<_> = block.runs().map(|run| (run.first, run.run.pushed)).collect();
     let ids = block.ids().iter().step_by(SAMPLED);

@@ -3,21 +3,21 @@
 //!
 //! One thread feeds all sources in turn, and each reader has its own thread. The time is measured
 //! from the first push until the last reader has seen the last row. A row counts once, regardless
-//! of the number of readers that see it. The output of every system, or its sum, is compared with
-//! the sorted input before its time counts.
+//! of the number of readers that see it. The time of a system is used only after the system's
+//! output, or the sum of the output, has been compared with the sorted input.
 //!
 //! | name | measurement |
 //! | --- | --- |
 //! | rows/n | `ScaleGate`, n readers: each row is pushed and read, and its value is added |
 //! | shared/2 | T-Gate: two readers share the rows of `ScaleGate` |
-//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows are pushed, and blocks are read: only the merge |
+//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows are pushed, and blocks are read; measures only the merge |
 //! | blocks_looked_up/n | like `blocks/n`, but each row's value is looked up by its id and added |
 //! | blocks_helped/1 | like `blocks/1`, but the feeding thread merges after it has fed all rows |
 //! | published/n | ScaleGate as published in its paper |
 //! | mutex_heap | a binary heap behind a mutex, with the same readiness rule; one reader, which removes the rows |
 //! | skip_list | crossbeam's skip list, where readiness is checked over all sources; one reader, which removes the rows |
 //! | binary_heap | sequential merge of whole columns with `std`'s heap |
-//! | loser_tree | sequential merge of whole columns with a tree of losers |
+//! | loser_tree | sequential merge of whole columns with a loser tree |
 //! | sort | all rows are concatenated and sorted, as in a system without a merge |
 //!
 //! `cargo bench -p tidegate-benches --bench w5_gate -- latency` prints the table of `latency.rs`
@@ -37,10 +37,10 @@ use gates::{Blocks, Rows, block_gate, row_gate};
 use published::scale_gate;
 use workload::Columns;
 
-/// The number of rows in a measurement.
+/// The number of rows per measurement.
 const ROWS: usize = 10_000_000;
 
-/// The number of rows in a measurement of systems that need a lock or a node for each row.
+/// The number of rows per measurement of a system that needs a lock or a node for each row.
 const SLOW_ROWS: usize = 2_000_000;
 
 fn w5(criterion: &mut Criterion) {

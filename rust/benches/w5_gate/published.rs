@@ -1,7 +1,8 @@
-//! ScaleGate as published: ScaleJoin, Algorithm 2, line by line, for comparison.
+//! ScaleGate as published, for comparison: Algorithm 2 of ScaleJoin, line by line.
 //!
 //! Only times are compared. `written` contains each source's last row, which is held back until the
-//! next one. Nothing is freed before the end, because the paper relies on a garbage collector.
+//! source pushes another one. Nothing is freed before the end, because the paper relies on a
+//! garbage collector.
 
 use std::ptr;
 use std::thread;
@@ -12,7 +13,7 @@ use tidegate_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::workload::Columns;
 
-/// The number of levels, which is the same as in tidegate's row gate.
+/// The number of levels, the same as in tidegate's row gate.
 const LEVELS: usize = 6;
 
 struct Node {
@@ -23,7 +24,7 @@ struct Node {
 }
 
 impl Node {
-    /// Allocates a node, which is freed with the gate.
+    /// Allocates a node that is freed together with the gate.
     fn allocate(ts: i64, source: usize, value: i64) -> *mut Node {
         let next = [(); LEVELS].map(|()| AtomicPtr::new(ptr::null_mut()));
         Box::into_raw(Box::new(Node { ts, source, value, next }))
@@ -73,7 +74,7 @@ impl Drop for Gate {
     }
 }
 
-/// Lines 38 to 44: returns the row after `head`, if its source has written another row since.
+/// Lines 38 to 44: returns the row after `head` if its source has written another row since then.
 fn get_next_ready_tuple(gate: &Gate, head: &mut *mut Node) -> Option<i64> {
     // SAFETY: nodes live as long as the gate.
     let next = unsafe { &**head }.next[0].load(Ordering::Acquire);
@@ -137,8 +138,9 @@ fn level_insert(mut from: *mut Node, node: *mut Node, ts: i64, level: usize) {
     }
 }
 
-/// Pushes each row, reads it, and adds its value. A source begins and ends with an additional row,
-/// so that no row overtakes its first row and its last row is not held back.
+/// Pushes and reads every row, and adds up the values. Each source pushes one additional row at the
+/// beginning and one at the end. No row can then overtake its first real row, and its last real row
+/// is not held back.
 pub(crate) fn scale_gate(columns: &Columns, readers: usize) -> Duration {
     let gate = Gate::new(columns.ts.len());
     let mut sources: Vec<_> = (0..columns.ts.len()).map(|number| gate.source(number)).collect();

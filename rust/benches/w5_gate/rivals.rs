@@ -15,7 +15,7 @@ use tidegate_sync::atomic::{AtomicI64, Ordering};
 
 use crate::workload::Columns;
 
-/// A binary heap behind a mutex. Every source's last time is under the same lock.
+/// A binary heap behind a mutex. The same lock protects the last time of every source.
 pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
     struct State {
         heap: BinaryHeap<Reverse<(i64, u64, i64)>>,
@@ -71,7 +71,7 @@ pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
     started.elapsed()
 }
 
-/// Merges with crossbeam's skip list. A row is ready if all sources' last times allow it.
+/// Merges with crossbeam's skip list. A row is ready when the last times of all sources allow it.
 pub(crate) fn skip_list(columns: &Columns) -> Duration {
     let k = columns.ts.len();
     let set = SkipSet::<(i64, u64, i64)>::new();
@@ -128,7 +128,7 @@ pub(crate) fn binary_heap(columns: &Columns) -> Duration {
     took
 }
 
-/// Merges whole columns with a tree of losers.
+/// Merges whole columns with a loser tree.
 pub(crate) fn loser_tree(columns: &Columns) -> Duration {
     let started = Instant::now();
     let k = columns.ts.len();

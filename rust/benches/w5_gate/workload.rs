@@ -8,7 +8,7 @@ pub(crate) const RUN: usize = 8192;
 /// The number of rows in a turn if rows are pushed one by one.
 pub(crate) const TURN: usize = 16;
 
-/// A run of W5: times and values, which are slices of columns that do not move.
+/// A run of W5. Its times and values are slices of columns that do not move.
 pub(crate) struct Slice {
     pub(crate) ts: &'static [i64],
     pub(crate) values: &'static [i64],
@@ -29,7 +29,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Creates `k` columns of random times within 1 000 s, and as many values.
+    /// Creates `k` columns of random times within 1 000 s, with one value for each time.
     pub(crate) fn new(k: usize, rows: usize) -> Self {
         let mut state = 42u64;
         let mut random = move || {
@@ -67,7 +67,8 @@ impl Columns {
         rows
     }
 
-    /// Calls `push(source, ts, value)` for every row. The sources take turns of [`TURN`] rows.
+    /// Calls `push(source, ts, value)` for every row. The sources take turns, and each pushes
+    /// [`TURN`] rows per turn.
     pub(crate) fn feed(&self, mut push: impl FnMut(usize, i64, i64)) {
         let longest = self.ts[0].len();
         for turn in (0..longest).step_by(TURN) {

@@ -1,10 +1,11 @@
-//! The joins of sliding windows with which ScaleJoin is compared. In one, a single thread compares
-//! rows. In the other, each row's window is divided again into one piece per thread.
+//! The sliding-window joins with which ScaleJoin is compared. In the three-step procedure, a single
+//! thread compares rows. In CellJoin, the window is divided again for each row, into one piece per
+//! thread.
 //!
-//! Both are the join of [`window::scale`](tidegate_operators::window::scale), but divide the
-//! windows differently among its threads. The three-step procedure is from Kang, Naughton and
-//! Viglas, "Evaluating Window Joins over Unbounded Streams". CellJoin is from Gedik, Bordawekar and
-//! Yu, "CellJoin: a parallel stream join operator for the cell processor".
+//! Both procedures reuse the join of [`window::scale`](tidegate_operators::window::scale), but
+//! divide the windows among its threads differently. The three-step procedure is from Kang,
+//! Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams". CellJoin is from Gedik,
+//! Bordawekar and Yu, "CellJoin: a parallel stream join operator for the cell processor".
 
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};

@@ -1,26 +1,26 @@
-//! The indexes of a paper by name, for the index-based join that inserts rows ahead
+//! Named indexes from a paper, for the index-based join that inserts rows ahead of time
 //! ([`Ahead`](tidegate_operators::band::index::Ahead)).
 
 use tidegate_structures::index::{BPlusTree, WindowIndex};
 
 use crate::trees::{Archive, ChainedIndex, ImTree, PimTree};
 
-/// An index of the rows of a window, as an alternative to tidegate's bucket index.
+/// An index of the rows in a window, used in place of tidegate's bucket index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IndexKind {
     /// A PIM-Tree.
     PimTree {
-        /// The number of rows in the subindexes at which they are merged, relative to the number of
-        /// rows in the window: above 0, and at most 1.
+        /// The number of rows in the subindexes at which they are merged, as a fraction of the rows
+        /// in the window. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
-        /// The depth of the subindexes. `None` means the least depth at which each has about one
-        /// leaf of rows.
+        /// The depth of the subindexes. `None` means the least depth at which each subindex has
+        /// about one leaf of rows.
         insertion_depth: Option<usize>,
     },
     /// An IM-Tree.
     ImTree {
-        /// The number of rows in the B+-tree at which it is merged, relative to the number of rows
-        /// in the window: above 0, and at most 1.
+        /// The number of rows in the B+-tree at which it is merged, as a fraction of the rows in
+        /// the window. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
     },
     /// A B+-tree.
@@ -37,9 +37,9 @@ impl IndexKind {
         IndexKind::PimTree { merge_ratio: 1.0 / 4.0, insertion_depth: None };
     /// An IM-Tree with the merge ratio that was fastest in measurements.
     pub const IM_TREE: IndexKind = IndexKind::ImTree { merge_ratio: 1.0 / 8.0 };
-    /// The shortest chain of B+-trees, whose searches are the fastest.
+    /// The shortest chain of B+-trees, which is the fastest to search.
     pub const B_CHAIN: IndexKind = IndexKind::BChain(2);
-    /// The shortest chain with immutable trees, whose searches are the fastest.
+    /// The shortest chain with immutable trees, which is the fastest to search.
     pub const IB_CHAIN: IndexKind = IndexKind::IbChain(2);
 
     /// Creates an index without rows.

@@ -1,5 +1,5 @@
 //! Joins, aggregations and data structures as published in papers, for comparison with those of
-//! tidegate. Only calls with an `algorithm` use this crate.
+//! tidegate. This crate is used only by calls with an `algorithm`.
 //!
 //! ```text
 //!  structures             row_gate   hive     time_travel   trees
@@ -13,8 +13,8 @@
 //!
 //! The algorithms implement the traits of `tidegate_operators`:
 //! [`RowJoin`](tidegate_operators::rows::RowJoin), [`Find`](tidegate_operators::band::index::Find)
-//! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller thus uses the same join
-//! for every algorithm.
+//! and [`WindowIndex`](tidegate_structures::index::WindowIndex). A caller can therefore use the
+//! same join with every algorithm.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -23,7 +23,7 @@
 //! | [`baselines`] | the joins that ScaleJoin is compared with: three-step procedure, CellJoin |
 //! | [`handshake`] | handshake joins: a chain of nodes through which windows flow |
 //! | [`split_join`] | SplitJoin between two trees |
-//! | [`trees`] | indexes of sliding windows, PIM-Tree among them |
+//! | [`trees`] | indexes of sliding windows, including the PIM-Tree |
 //! | [`index_kind`] | these indexes by name |
 //! | [`index_tasks`] | threads that take tasks of a few rows and share one tree per side |
 //! | [`tree_partitions`] | threads that each have their own trees |
@@ -32,7 +32,7 @@
 //! | [`hive`] | windows that threads update together |
 //! | [`aggregate_designs`] | multiway aggregation, with several ways to merge rows and update windows |
 //! | `pieces` | memory that grows while other threads read it |
-//! | `stages` | stages that run concurrently, each on the output of another |
+//! | `stages` | stages that run concurrently, each processing the output of another |
 //! | [`threads`] | tasks that take turns, and threads that keep running between calls |
 //!
 //! ```

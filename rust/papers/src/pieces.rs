@@ -1,13 +1,14 @@
-//! Values by number, to which memory is added while other threads read them.
+//! Numbered values in memory that grows while other threads read it.
 
 use std::sync::OnceLock;
 
 use tidegate_structures::memory;
 
-/// The number of values in the first piece of memory. Each further piece has twice as many.
+/// The number of values in the first piece of memory. Each subsequent piece holds twice as many
+/// values.
 const FIRST: usize = if cfg!(any(test, loom)) { 4 } else { 16 };
 
-/// The number of pieces, which hold values for all numbers below 2^31.
+/// The number of pieces. Together, the pieces hold values for all numbers below 2^31.
 const PIECES: usize = 27;
 
 /// Values by number. Values never move.
@@ -29,14 +30,15 @@ fn place(number: u32) -> (usize, usize) {
 }
 
 impl<T: Default> Pieces<T> {
-    /// Returns the value with a number, if memory has been allocated for it.
+    /// Returns the value with this number, if memory has been allocated for it.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         let (piece, at) = place(number);
         self.0.get(piece)?.get()?.get(at)
     }
 
-    /// Returns the value with a number. If necessary, allocates memory for it and its neighbours.
+    /// Returns the value with this number. If necessary, allocates memory for the value and its
+    /// neighbours.
     pub(super) fn get_or_make(&self, number: u32) -> &T {
         let (piece, at) = place(number);
         assert!(piece < PIECES, "a window has fewer than 2^31 rows");

@@ -18,20 +18,21 @@
 //! stores the row if its own counters say that it is its turn. No core waits for another. Each node
 //! of a tree has a queue to each of its neighbours and is independent of all other nodes.
 //!
-//! The order of the results has a *precision*. The distribution tree sends a *punctuation* through
-//! all join cores after every [`PRECISION`] rows. A node of the storage tree passes on its
-//! children's results as they arrive. When a child has sent a punctuation, the node waits for the
-//! other child's punctuation, and passes one on. Results between two punctuations are therefore in
-//! any order, but no result crosses a punctuation.
+//! The order of the results has a *precision*, which limits how far results can be out of order.
+//! The distribution tree sends a *punctuation* through all join cores after every [`PRECISION`]
+//! rows. A node of the storage tree passes on its children's results as they arrive. When a child
+//! has sent a punctuation, the node waits for the other child's punctuation, and then passes on a
+//! single one. Results between two punctuations are therefore in any order, but no result crosses a
+//! punctuation.
 //!
 //! # Departures
 //!
 //! 1. All rows arrive through one queue, in merged order, as SplitJoin's strict order requires. The
 //!    operator's own gate has already merged several physical streams.
 //!
-//! 2. Results have to be in the order of the rows. At the end of the storage tree, the results
-//!    between two punctuations are sorted by row. The precision determines how many are sorted
-//!    together.
+//! 2. Results have to be in the same order as the rows. At the end of the storage tree, the results
+//!    between two punctuations are sorted by row. The precision determines how many results are
+//!    sorted together.
 //!
 //! 3. The rows of an epoch pass through both trees, and all threads stop when the last row has
 //!    passed.
@@ -73,7 +74,7 @@ const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 #[derive(Debug)]
 enum TreeMessage<T> {
     Item(T),
-    /// All items before it have been passed on.
+    /// All items before this punctuation have been passed on.
     Punctuation,
     /// No message follows.
     End,
@@ -221,7 +222,7 @@ fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a>
     })
 }
 
-/// Creates a join core, which sends the matches of each row, and punctuations after them.
+/// Creates a join core, which sends the matches of each row and passes on punctuations after them.
 fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     mut rows: In<T>,
     out: Out<F>,
@@ -320,7 +321,8 @@ impl<T> NeighbourOutlet<T> {
         NeighbourOutlet { queue, waiting: None, has_ended: false }
     }
 
-    /// Returns whether a message can be sent, that is, whether none waits for room.
+    /// Returns whether a message can be sent, that is, whether no other message is waiting for
+    /// room.
     fn is_free(&mut self) -> bool {
         if let Some(waiting) = self.waiting.take() {
             self.waiting = self.queue.send(waiting).err();
@@ -357,8 +359,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends all rows through both trees, where each core answers with the results of `answer`.
-    /// Returns the output, divided at punctuations.
+    /// Sends all rows through both trees. Each core answers with the results of `answer`. Returns
+    /// the output, divided at punctuations.
     fn through(
         rows: usize,
         cores: usize,

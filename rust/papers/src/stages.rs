@@ -1,4 +1,4 @@
-//! Stages that run at the same time, where each stage processes the output of another.
+//! Stages that run at the same time. Each stage processes the output of another.
 
 use tidegate_structures::gate::Next;
 use tidegate_sync::Counter;
@@ -15,13 +15,13 @@ const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 pub(super) enum Did {
     /// The stage has done some of its work.
     Some,
-    /// The stage can do nothing until another stage has done something.
+    /// The stage cannot continue until another stage has made progress.
     Nothing,
-    /// The stage has done the last of its work.
+    /// The stage has finished its work.
     Last,
 }
 
-/// A part of a pipeline, which does a little work in each turn, and is dropped after its last turn.
+/// A part of a pipeline, which does a little work in each turn and is dropped after its last turn.
 pub(super) type Stage<'a> = Box<dyn FnMut() -> Did + Send + 'a>;
 
 /// Runs stages until all of them are finished. If there are enough threads, each stage in `own` has
@@ -44,7 +44,7 @@ pub(super) fn run(
     take_turns(driver, shares.into_iter().map(|stages| turns(stages, &running)).collect())
 }
 
-/// Gives each stage a turn, repeatedly.
+/// Repeatedly gives each stage a turn.
 fn turns<'a>(mut stages: Vec<Stage<'a>>, running: &'a Counter) -> impl FnMut() -> Turn + Send + 'a {
     move || {
         let mut worked = false;
@@ -64,7 +64,7 @@ fn turns<'a>(mut stages: Vec<Stage<'a>>, running: &'a Counter) -> impl FnMut() -
     }
 }
 
-/// A stage that passes on the items of a source, in order.
+/// Returns a stage that passes on the items of a source, in order.
 pub(super) fn feeding<'a, T>(
     mut items: impl Iterator<Item = T> + Send + 'a,
     mut put: impl FnMut(T) + Send + 'a,
@@ -80,7 +80,7 @@ pub(super) fn feeding<'a, T>(
     })
 }
 
-/// A stage that takes the items that are ready.
+/// Returns a stage that takes items as they become ready.
 pub(super) fn taking<'a, T>(
     mut next: impl FnMut() -> Next<T> + Send + 'a,
     mut take: impl FnMut(T) + Send + 'a,

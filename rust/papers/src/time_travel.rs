@@ -1,9 +1,9 @@
-//! Lists of rows sorted by time, one per key, to which one thread adds rows while any number of
-//! threads read.
+//! Lists of rows sorted by time, one per key. One thread adds rows to these lists while any number
+//! of threads read them.
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
 //! Processors in OpenMLDB" (ICDE 2023). This is the time-travel data structure of Scale-OIJ, in
-//! which each key has a skip list of its rows, the newest first.
+//! which each key has a skip list of its rows, newest first.
 //!
 //! ```text
 //!         level 1   head ───────────────▶ 19 ──────────────▶ ·
@@ -18,17 +18,18 @@
 //! All fields that readers access are atomics, and there is only one writer. No step needs a lock
 //! or a compare-and-swap.
 //!
-//! - T1. A node is completely written before the store that links it, which releases it to the load
-//!   that finds it. A reader therefore sees each node with its time, its row and its successor.
+//! - T1. A node is completely written before it is linked. The store that links the node releases
+//!   it to the load that finds it. A reader therefore sees each node with its time, its row and its
+//!   successor.
 //! - T2. The writer links a row at level 0 first, and then at the higher levels, so a path down
-//!   from any level ends at an existing row. A new highest level is linked to the one below before
-//!   it becomes the first.
+//!   from any level ends at an existing row. A new highest level is linked to the level below
+//!   before the head of the list refers to it.
 //! - T3. Each level is sorted by time at every moment. A new row is inserted before all rows with
-//!   the same time. A reader that has passed the position of the new row does not see the row, and
-//!   other readers do.
+//!   the same time. A reader that has already passed the position of the new row does not see the
+//!   row; other readers do.
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
-//!   [`recycle`](TimeTravel::recycle) is called, at which time there are no readers. A reader among
-//!   such rows therefore continues to the end of the list.
+//!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader that is at
+//!   such a row therefore continues to the end of the list.
 //!
 //! A row that is in its list when a reader starts, and that is not cut off during the search, is
 //! found exactly once, at its position. A row that is inserted during the search is found once or
@@ -39,13 +40,13 @@
 //! 1. Keys are dense numbers, so a table of heads replaces a skip list of keys.
 //!
 //! 2. In the published code, a search may be led past matching rows if a row is inserted in
-//!    between; a comment there says so. In this implementation, a step decides by the link that it
-//!    has read, and follows no other link.
+//!    between, as a comment there says. In this implementation, each step uses only the link that
+//!    it has read to decide where to go.
 //!
 //! # Trade-offs
 //!
-//! A row needs 16 bytes, and a third of that for the higher levels. The rows of a key are scattered
-//! across the writer's memory, so each step is likely to wait for memory.
+//! A row needs 16 bytes, plus a third of that for the higher levels. The rows of a key are
+//! scattered across the writer's memory, so each step is likely to wait for memory.
 
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
@@ -57,10 +58,10 @@ const NONE: u32 = u32::MAX;
 /// One in this many rows is also in the level above. The number is a power of two.
 const BRANCHING: u32 = if cfg!(any(test, loom)) { 2 } else { 4 };
 
-/// The maximum number of levels of a list.
+/// The maximum number of levels in a list.
 const LEVELS: usize = if cfg!(loom) { 2 } else { 12 };
 
-/// The rows of one thread, by key and time: see [`split`](Self::split).
+/// The rows of one thread, by key and time (see [`split`](Self::split)).
 ///
 /// ```
 /// use tidegate_papers::time_travel::TimeTravel;
@@ -83,7 +84,7 @@ pub struct TimeTravel {
     own: Own,
 }
 
-/// Adds rows, and cuts old ones off. A [`TimeTravel`] has one writer at a time.
+/// Adds rows and cuts off old ones. A [`TimeTravel`] has one writer at a time.
 #[derive(Debug)]
 pub struct ListWriter<'a> {
     shared: &'a ListState,
@@ -94,7 +95,7 @@ pub struct ListWriter<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct ListReader<'a>(&'a ListState);
 
-/// Written by the writer, and read by all threads.
+/// State that the writer writes and all threads read.
 #[derive(Debug, Default)]
 struct ListState {
     heads: Pieces<KeyHead>,
@@ -104,18 +105,18 @@ struct ListState {
 /// State that only the writer uses.
 #[derive(Debug)]
 struct Own {
-    /// The state of the generator of row heights.
+    /// The state of the random number generator for row heights.
     random: u64,
     /// Nodes from this number onwards have never been used.
     next: u32,
-    /// Nodes to which nothing leads.
+    /// Nodes that are not linked.
     spare: Vec<u32>,
     /// Nodes that were cut off, and that readers may still be reading.
     cut: Vec<u32>,
 }
 
-/// The node before the first row of a key, at its highest level. A key that never had a row has no
-/// such node.
+/// The node before the first row of a key, at its highest level. A key that has never had a row has
+/// no such node.
 #[derive(Debug)]
 struct KeyHead(AtomicU32);
 
@@ -124,7 +125,7 @@ struct KeyHead(AtomicU32);
 struct Node {
     /// The time of the row. For a node before all rows, the number of levels below it.
     ts: AtomicI64,
-    /// The next node: an older row, or an earlier one with the same time.
+    /// The next node: an older row, or one with the same time that was inserted earlier.
     older: AtomicU32,
     /// The same row in the level below. At level 0, the number of the row.
     below: AtomicU32,
@@ -173,7 +174,7 @@ impl Node {
         self.older.store(older, Ordering::Release);
     }
 
-    /// Writes a node to which nothing leads yet.
+    /// Writes a node that is not linked yet.
     fn write(&self, ts: i64, older: u32, below: u32) {
         // Relaxed: the store that links the node releases these.
         self.ts.store(ts, Ordering::Relaxed);
@@ -201,8 +202,8 @@ impl ListState {
         self.nodes.get(number).expect("a linked node exists")
     }
 
-    /// Descends from a key's highest level past all rows for which `passes` returns `true`, which
-    /// are newer than all others. Reports each level, the last node passed there, and its
+    /// Descends from a key's highest level past all rows for which `passes` returns `true`. These
+    /// rows are newer than all others. Reports each level, the last node passed there, and its
     /// successor.
     #[inline]
     fn go_down(
@@ -283,7 +284,7 @@ impl ListWriter<'_> {
         (top.expect("a row has a level"), levels)
     }
 
-    /// Cuts off the rows of a key before `ts`, and returns whether other rows remain.
+    /// Cuts off a key's rows before `ts`, and returns whether other rows remain.
     pub fn cut(&mut self, key: u32, ts: i64) -> bool {
         let Some(top) = self.shared.top(key) else { return false };
         let (shared, cut) = (self.shared, &mut self.own.cut);
@@ -302,7 +303,7 @@ impl ListWriter<'_> {
         self.has_rows(top)
     }
 
-    /// Returns whether the list with this highest level has rows.
+    /// Returns whether the list with this highest level has any rows.
     fn has_rows(&self, mut top: u32) -> bool {
         while self.shared.node(top).ts() > 0 {
             top = self.shared.node(top).below();
@@ -342,7 +343,7 @@ impl Own {
         (1 + (bits.trailing_zeros() / BRANCHING.ilog2()) as usize).min(LEVELS)
     }
 
-    /// Returns the number of a node to which nothing leads.
+    /// Returns the number of a node that is not linked.
     fn take(&mut self, shared: &ListState) -> u32 {
         self.spare.pop().unwrap_or_else(|| {
             let number = self.next;

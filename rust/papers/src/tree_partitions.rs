@@ -6,16 +6,16 @@
 //!                └─▶ thread 1: trees of rows 1, 3, 5 .. ─▶ matches of every row ─┘
 //! ```
 //!
-//! Low-latency handshake join, SplitJoin and BiStream assign rows to cores in turn, and send every
-//! row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore
-//! CPU", section 2.2.3, give each core a tree of its rows, and compare their join with this one
-//! (Figure 8a). No tree is shared, so there are no locks. However, each search is repeated by every
-//! thread, in trees that are hardly shallower.
+//! The low-latency handshake join, SplitJoin and BiStream assign rows to cores in turn, and send
+//! every row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+//! Multicore CPU", section 2.2.3, give each core a tree of its rows, and compare their join with
+//! this one (Figure 8a). No tree is shared, so there are no locks. However, each search is repeated
+//! by every thread, in trees that are only slightly shallower.
 //!
 //! # Departures
 //!
 //! 1. Threads search for a group of rows at a time and synchronize after each group. A group
-//!    contains few rows at first, and more while the rows have few matches.
+//!    contains few rows at first, and more as long as the rows have few matches.
 //!
 //! 2. The caller sorts the matches of all threads.
 
@@ -26,14 +26,14 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// The number of rows that are searched for together, at first and at most.
+/// The initial and the maximum number of rows that are searched for together.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The number of matches after which the remaining rows are left for the next call.
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// The approximate number of matches of rows that are searched for together.
+/// The approximate number of matches for the rows that are searched for together.
 const MATCHES: usize = if cfg!(test) { 20 } else { 1 << 16 };
 
 /// Trees of rows, each used by one thread.
@@ -64,7 +64,7 @@ struct RowSearch {
 }
 
 impl TreePartitions {
-    /// Creates a join of `sides` sides and the given number of threads, without rows.
+    /// Creates an empty join with `sides` sides and the given number of threads.
     pub fn new(sides: usize, threads: usize) -> Self {
         let partition = |_| Partition {
             trees: vec![BPlusTree::new(); sides],
@@ -78,7 +78,7 @@ impl TreePartitions {
         }
     }
 
-    /// Makes every partition insert its own of the given rows, and search for all of them.
+    /// Makes every partition insert its share of the given rows, and search for all of them.
     fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);
@@ -167,7 +167,7 @@ impl Find for TreePartitions {
             let each = (found.numbers.len() / sought.len()).max(1);
             self.together = (2 * self.together).min(MATCHES / each).clamp(1, MOST_ROWS);
             all.push(found);
-            // No later row searches for rows before the windows of the last ones.
+            // Later rows do not search for rows that precede the windows of the last rows.
             for other in 0..self.indexed.len() {
                 let last = sought.iter().rfind(|row| row.other == other);
                 let first = last.map(|row| row.probe.from);

@@ -1,4 +1,4 @@
-//! Windows that many threads update, in the W-Hive.
+//! Windows in the W-Hive, which are updated by many threads.
 
 use crate::hive::{Hive, HiveReader, HiveWriter};
 use crate::row_gate::{Reader, Row};
@@ -9,7 +9,7 @@ use crate::stages::{Stage, feeding, run, taking};
 use tidegate_operators::aggregate::{Epoch, OpenPartials, Slice};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// Handles to windows that threads share.
+/// Handles to the windows that the threads share.
 type HiveHandles<'a> = (Vec<Writer<'a>>, HiveReader<Window, New<'a>>);
 type Writer<'a> = HiveWriter<Window, New<'a>>;
 type New<'a> = Box<dyn Fn() -> Window + Send + Sync + 'a>;
@@ -22,7 +22,8 @@ fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> HiveHa
     (writers, reader)
 }
 
-/// Updates the window of each row. No row is in an earlier slice than the previous row.
+/// Updates the window of each row. Each row is in the same slice as the previous row, or in a later
+/// one.
 fn updating<'a>(
     epoch: &'a Epoch<'_>,
     mut writer: Writer<'a>,
@@ -38,8 +39,8 @@ fn updating<'a>(
     }
 }
 
-/// Runs stages that update a hive. Another stage takes out the windows that no writer updates any
-/// more.
+/// Runs stages that update a hive. Another stage takes out the windows that writers have finished
+/// updating.
 fn taken(
     mut windows: HiveReader<Window, New<'_>>,
     stages: Vec<Stage<'_>>,
@@ -55,7 +56,7 @@ fn taken(
     Ok(winsets.partials(sources))
 }
 
-/// Each thread updates the windows of some keys, while `stages` fill the gate.
+/// Each thread updates the windows of some keys while `stages` fill the gate.
 pub(super) fn by_key<'a>(
     epoch: &'a Epoch<'_>,
     open: &OpenPartials,

@@ -18,7 +18,7 @@ pub(super) enum QueueEntry {
     End,
 }
 
-/// One of the two ends of a queue. Each end is used by one thread.
+/// One of the two ends of a queue. Each end is used by a single thread.
 pub(super) trait QueueEnd: Send + Sized {
     fn ends() -> (Self, Self);
     fn push(&mut self, entry: QueueEntry);
@@ -26,7 +26,7 @@ pub(super) trait QueueEnd: Send + Sized {
     fn pop(&mut self);
 }
 
-/// The source's end of a queue. Dropping it ends the source.
+/// The source's end of a queue. Dropping this end also ends the source.
 struct Input<Q: QueueEnd>(Q);
 
 impl<Q: QueueEnd> Drop for Input<Q> {
@@ -35,8 +35,9 @@ impl<Q: QueueEnd> Drop for Input<Q> {
     }
 }
 
-/// Returns stages in which each source adds its rows to a queue, and the rows in merged order. A
-/// row is taken from the queues' first rows when no queue is empty.
+/// Returns one stage per source, which adds the source's rows to a queue, and a function that
+/// returns the rows in merged order. The next row is chosen from the first rows of all queues, once
+/// no queue is empty.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
@@ -98,8 +99,8 @@ impl QueueEnd for LockedQueue {
 
 /// A list to which one thread appends and from which another removes, without waiting for each
 /// other: the queue of Michael and Scott, "Simple, fast, and practical non-blocking and blocking
-/// concurrent queue algorithms" (1996), with one thread at each end. Each end is at the entry that
-/// was added or removed last.
+/// concurrent queue algorithms" (1996), with one thread at each end. Each end refers to the entry
+/// that was added or removed last.
 pub(super) struct End(Arc<QueueLink>);
 
 struct QueueLink {
@@ -138,8 +139,8 @@ impl QueueEnd for End {
     }
 }
 
-/// Returns stages in which each source pushes its rows to a gate, and a reader of all rows in
-/// merged order.
+/// Returns stages in which each source pushes its rows to a gate, and a reader that receives all
+/// rows in merged order.
 pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
     let (sources, mut readers) =
         ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
@@ -151,7 +152,7 @@ pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) 
     (stages.collect(), readers.pop().expect("there is one"))
 }
 
-/// Converts a row of the gate to its source and its number there.
+/// Converts a row from the gate to its source and its number within that source.
 #[inline]
 pub(super) fn numbered(next: Next<Row<'_, u32>>) -> Next<(usize, usize)> {
     match next {

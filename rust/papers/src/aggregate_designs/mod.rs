@@ -1,20 +1,21 @@
-//! The designs of the multiway aggregation paper, which differ in the threads that merge rows and
+//! The designs of the multiway aggregation paper. They differ in which threads merge rows and
 //! update windows.
 //!
 //! ```text
 //!           add            merge                    update                         output
 //! MQ        per source ──▶ queues, looked at one ─▶ by one thread ───────────────▶ ┐
-//! MQ-LF     the same with queues without locks                                     │
+//! MQ-LF     the same, with lock-free queues                                        │
 //! TuMLSC    per source ──▶ T-Gate ────────────────▶ by one thread ───────────────▶ ├─▶ cells
 //! TuMLMC    per source ──▶ T-Gate ────────────────▶ by many, in the W-Hive ──────▶ │
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
 //! ```
 //!
 //! The designs exist for comparison: each row passes individually through data structures that
-//! threads share. All stages of a design run at the same time: sources add rows while other stages
-//! merge and update, and windows are taken out of the hive while others are written. The aggregates
-//! of an epoch's rows are stored where the default algorithm stores them. Windows, snapshots and
-//! results therefore equal those of [`StreamingAggregate`].
+//! threads share. All stages of a design run at the same time. Sources add rows while other stages
+//! merge rows and update windows. Finished windows are taken out of the hive while other windows
+//! are still being updated. The aggregates of an epoch's rows are stored where the default
+//! algorithm stores them. Windows, snapshots and results therefore equal those of
+//! [`StreamingAggregate`].
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -26,16 +27,17 @@
 //! streaming multiway aggregation through concurrent algorithmic designs and new abstract data
 //! types", section 5:
 //!
-//! - A winset belongs to a slice instead of a window, because windows consist of slices everywhere
-//!   in tidegate.
+//! A winset belongs to a slice instead of a window, because all windows in tidegate consist of
+//!   slices.
 //! - A window has a separate part for each source, so the data alone determines the order in which
 //!   floats are added. WiML is therefore also correct for functions that depend on the order of
 //!   rows.
 //! - The T-Gate is replaced by its successor, ScaleGate.
-//! - Each epoch has its own gate, queues and hive, whose sources end with its rows. Stages
-//!   therefore wait for each other once per epoch, when other threads can inspect the operator.
-//! - Stages take turns on the operator's threads, which may be fewer than the stages. If there are
-//!   two threads, the stage that updates all windows has its own thread.
+//! - Each epoch has its own gate, queues and hive, and the sources end after the epoch's rows.
+//!   Stages therefore wait for each other at the end of each epoch, when other threads can inspect
+//!   the operator.
+//! - Stages take turns on the operator's threads, because there may be fewer threads than stages.
+//!   If there are two threads, the stage that updates all windows runs on its own thread.
 
 mod hive;
 mod merge;
@@ -49,19 +51,19 @@ use tidegate_operators::aggregate::{
 use tidegate_operators::driver::{Driver, Stopped};
 use winsets::updated;
 
-/// Determines how rows become the states of slices. All designs return the results of the algorithm
-/// by slices.
+/// Determines how rows are aggregated into the states of slices. All designs return the same
+/// results as the slice-based algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiwayDesign {
-    /// Each source has a queue with a lock; one thread merges and updates.
+    /// Each source has a queue with a lock; one thread merges rows and updates windows.
     MultiQueue,
-    /// Each source has a lock-free queue; one thread merges and updates.
+    /// Each source has a lock-free queue; one thread merges rows and updates windows.
     LockFreeMultiQueue,
-    /// A gate merges; one thread updates.
+    /// A gate merges rows; one thread updates windows.
     MergedSingleConsumer,
-    /// A gate merges; many threads update, each for some of the keys.
+    /// A gate merges rows; each of many threads updates the windows of some keys.
     MergedMultipleConsumer,
-    /// There is no merge; each source updates.
+    /// Rows are not merged; each source updates windows.
     WindowMerged,
 }
 
@@ -91,8 +93,8 @@ impl AddEpoch for MultiwayDesign {
     }
 }
 
-/// Creates windows of rows from the given number of sources, using a design: see
-/// [`StreamingAggregate::new`].
+/// Creates a streaming aggregation of rows from the given number of sources, using one of the
+/// paper's designs (see [`StreamingAggregate::new`]).
 pub fn streaming_aggregate_by(
     design: MultiwayDesign,
     windows: Windows,
@@ -102,8 +104,8 @@ pub fn streaming_aggregate_by(
     StreamingAggregate::new(windows, sources, aggregates).adding_by(Box::new(design))
 }
 
-/// Aggregates rows like [`aggregate`](tidegate_operators::aggregate::aggregate), using a design of
-/// the paper.
+/// Aggregates rows like [`aggregate`](tidegate_operators::aggregate::aggregate), but uses one of
+/// the paper's designs.
 ///
 /// ```
 /// use tidegate_operators::aggregate::{Aggregate, OutputValues, Page, Stream, Windows};

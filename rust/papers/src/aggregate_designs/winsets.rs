@@ -1,4 +1,4 @@
-//! Windows by slice and key, which one thread updates.
+//! Windows by slice and key, which are updated by a single thread.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,8 @@ use crate::stages::{Stage, run, taking};
 use tidegate_operators::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, StateWords};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// The states of all functions for one source, key and slice. One thread at a time writes them.
+/// The states of all functions for one source, key and slice. Only one thread at a time writes
+/// these states.
 struct StatePart(Box<[AtomicI64]>);
 
 impl StatePart {
@@ -45,7 +46,7 @@ impl Window {
         Window((0..sources).map(|_| OnceLink::default()).collect())
     }
 
-    /// Returns the part of a source, which is created by the only thread that updates it.
+    /// Returns the part for a source. The only thread that updates this part also creates it.
     #[inline]
     fn part(&self, source: usize, empty: &[u64]) -> &StatePart {
         let link = &self.0[source];
@@ -66,7 +67,7 @@ impl Window {
     }
 }
 
-/// Adds partial results of earlier epochs to the windows that `window` returns.
+/// Adds partial results from earlier epochs to the windows that `window` returns.
 pub(super) fn seed(partials: &OpenPartials, mut window: impl FnMut(Slice, u32, &dyn Fn(&Window))) {
     for (source, slices) in partials.iter().enumerate() {
         for (slice, keys) in slices {
@@ -88,7 +89,7 @@ impl Winsets {
         self.0.entry(slice).or_default().entry(key).or_insert_with(|| Window::new(sources))
     }
 
-    /// Adds the windows of a slice that has none.
+    /// Adds the windows of a slice that does not have any windows yet.
     pub(super) fn insert(&mut self, slice: Slice, windows: impl Iterator<Item = (u32, Window)>) {
         self.0.insert(slice, windows.collect());
     }
@@ -112,8 +113,8 @@ impl Winsets {
 }
 
 /// Returns the partial results of rows that arrive in merged order. Each row is identified by its
-/// source and its number there. One thread takes the rows and updates their winsets while `stages`
-/// supply them.
+/// source and its number within that source. One thread takes rows and updates their winsets while
+/// `stages` supply further rows.
 pub(super) fn updated<'a>(
     epoch: &'a Epoch<'_>,
     open: &OpenPartials,

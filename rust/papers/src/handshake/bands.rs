@@ -29,7 +29,7 @@ pub struct NumberRows<T> {
 /// One number per row.
 #[derive(Clone, Debug, Default)]
 pub struct NumberColumn<T> {
-    /// The numbers, as unsigned integers with the same order.
+    /// The numbers, as unsigned integers that sort in the same order.
     pub values: Vec<T>,
     /// The range of the other side's numbers that each row matches. The relation is symmetric: two
     /// rows match in both directions or in neither.
@@ -42,7 +42,7 @@ impl<T: Lane + Into<u64>> NumberRows<T> {
     ///
     /// # Panics
     ///
-    /// Panics if columns differ in length, or if there are keys without columns.
+    /// Panics if the columns differ in length, or if `keyed` is true and there are no columns.
     pub fn new(rows: usize, columns: Vec<NumberColumn<T>>, keyed: bool) -> Self {
         assert!(
             columns.iter().all(|column| [column.values.len(), column.takes.len()] == [rows; 2]),
@@ -57,7 +57,7 @@ impl<T: Lane + Into<u64>> NumberRows<T> {
     }
 }
 
-/// Returns a signed integer with the same order.
+/// Returns a signed integer that sorts in the same order.
 fn key(value: u64) -> i64 {
     (value ^ 1 << 63) as i64
 }
@@ -99,7 +99,8 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for NumberRows<T> {
     }
 }
 
-/// A predicate that is true if each row's ranges contain all numbers of the other row.
+/// A predicate that matches two rows if the ranges of each row contain all numbers of the other
+/// row.
 #[derive(Clone, Copy, Debug)]
 pub struct BandPredicate<T> {
     lookup: Option<SearchStructure>,
@@ -107,8 +108,8 @@ pub struct BandPredicate<T> {
 }
 
 impl<T> BandPredicate<T> {
-    /// Creates a predicate that compares all rows, or looks them up by the first column. For a hash
-    /// table, this column must be an equality.
+    /// Creates a predicate that compares all rows, or looks them up by the first column. A hash
+    /// table requires that the condition on this column is an equality.
     pub fn new(lookup: Option<SearchStructure>) -> Self {
         BandPredicate { lookup, of: std::marker::PhantomData }
     }
@@ -142,7 +143,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Predicate for BandPredicate<T> {
     }
 }
 
-/// Calls `each` with all pairs of a new row and a matching row of the window.
+/// Calls `each` with every pair of a new row and a matching row in the window.
 fn compare<T: Lane>(
     new: &NumberRows<T>,
     new_rows: Range<usize>,
@@ -238,7 +239,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
 mod tests {
     use super::*;
 
-    /// Columns of numbers below 40, which match numbers at a distance of at most `within`.
+    /// Returns columns of numbers below 40, which match numbers that differ by at most `within`.
     fn numbers(rows: usize, columns: usize, within: u32, seed: usize) -> NumberRows<u32> {
         let column = |nth: usize| {
             let value = |row: usize| 100 + ((row + seed) * (7 + 4 * nth) * (row + 3) % 40) as u32;

@@ -28,7 +28,7 @@ pub struct Collector {
 pub(super) struct Inlet {
     pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
-    /// The number of results taken, as the node sees it.
+    /// The number of results taken, which the node reads.
     pub(super) mark: Arc<HighWater>,
 }
 
@@ -43,8 +43,8 @@ impl Collector {
         Collector { algorithm, inlets, bells, arrived, sorter: ordered.then(Sorter::default) }
     }
 
-    /// Appends the results that are next in order. The returned place in merged order is the
-    /// punctuation: all later results are at or after it.
+    /// Appends the results that are next in order. Returns the punctuation, a position in merged
+    /// order. All later results are at or after this position.
     pub fn collect(&mut self, results: &mut Vec<ResultPair>) -> u64 {
         // 1. High-water marks are read before the queues. Pairs found by rows before a mark were
         //    sent before the mark was raised.
@@ -64,8 +64,8 @@ impl Collector {
         upto
     }
 
-    /// Appends all remaining results before the place `end`. All messages must have passed the
-    /// chain, and the last ones must have said that all rows have expired.
+    /// Appends all remaining results before the position `end`. All messages must have passed
+    /// through the chain, and the last ones must have announced that all rows have expired.
     pub fn rest(&mut self, end: u64, results: &mut Vec<ResultPair>) {
         self.empty_queues(results);
         if let Some(sorter) = &mut self.sorter {
@@ -95,7 +95,7 @@ impl Collector {
         }
     }
 
-    /// Returns the number of results that wait for earlier results.
+    /// Returns the number of results that are waiting for earlier results.
     pub fn buffered(&self) -> usize {
         self.sorter.as_ref().map_or(0, |sorter| sorter.held)
     }
@@ -106,14 +106,14 @@ impl Collector {
     }
 }
 
-/// The number of places in merged order whose results are sorted together, as a power of two. The
-/// results of so few places can be sorted within a cache.
+/// The results of 2^SHIFT positions in merged order are sorted together. There are few enough of
+/// them to be sorted within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
-/// Emits results in order once no earlier result can be found.
+/// Emits results in order, as soon as no earlier results can be found.
 #[derive(Debug, Default)]
 struct Sorter {
-    /// Results by place, in buckets. The first bucket has the number `first`.
+    /// Results by position, in buckets. The first bucket is number `first`.
     buckets: VecDeque<Vec<ResultPair>>,
     first: u64,
     held: usize,
@@ -137,7 +137,7 @@ impl Sorter {
         self.most = self.most.max(self.held);
     }
 
-    /// Appends the results before the place `upto`, in order.
+    /// Appends the results before the position `upto`, in order.
     fn release(&mut self, upto: u64, results: &mut Vec<ResultPair>) {
         let before = results.len();
         while self.first < upto >> SHIFT

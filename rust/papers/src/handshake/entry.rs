@@ -1,7 +1,8 @@
-//! The entry, in which rows wait until the chain has room for them.
+//! The entry of the chain, in which rows wait until there is room for them.
 //!
-//! The threads of the end nodes feed the chain after they have made room, and the caller feeds it
-//! when it adds rows. The chain is thus fed as long as rows are waiting, even between calls.
+//! The threads of the end nodes feed the chain after they have made room in it, and the caller
+//! feeds it when it adds rows. The chain is therefore fed as long as rows are waiting, even between
+//! calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use super::feed::Burst;
 use super::predicate::{Columns, Predicate};
 use tidegate_operators::rows::Side;
 
-/// The maximum number of rows that are fed together. As in the paper, a node's kernel then has
-/// several new rows for each part of its window.
+/// The maximum number of rows that are fed together. As in the paper, a node's kernel can then
+/// compare several new rows with each part of its window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// The approximate number of pairs that the rows of a burst may find together. Enough memory is
-/// reserved for the pairs of all bursts on their way.
+/// The approximate limit on the number of pairs found by the rows of one burst. Enough memory is
+/// reserved for the pairs of all bursts in the chain.
 const BURST_PAIRS: u64 = 1 << 18;
 
-/// The number of comparisons after which the share of matching pairs is known.
+/// The number of comparisons after which the share of matching pairs is considered known.
 const KNOWN: u64 = 1 << 20;
 
 /// The rows of an epoch, in merged order.
@@ -36,12 +37,12 @@ pub(super) struct Epoch<P: Predicate> {
 }
 
 impl<P: Predicate> Epoch<P> {
-    /// Creates an epoch of rows that have not been fed yet, from the time and side of each row and
-    /// the columns of each side.
+    /// Creates an epoch of rows that have not been fed yet. The arguments are the time and side of
+    /// each row, and the columns of each side.
     ///
     /// # Panics
     ///
-    /// Panics if the number of rows in the columns differs.
+    /// Panics if the number of times, sides or rows in the columns differs.
     pub(super) fn new(ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) -> Self {
         let columns = left.len() + right.len();
         assert_eq!((ts.len(), ts.len()), (sides.len(), columns), "a side and columns for each row");
@@ -74,7 +75,7 @@ struct Pace {
     compared: u64,
     /// The figures of all nodes.
     figures: Arc<Vec<NodeFigures>>,
-    /// The number of pairs that the nodes had found in earlier chains.
+    /// The number of pairs that the nodes found in earlier chains.
     found_before: usize,
 }
 
@@ -83,7 +84,7 @@ impl Pace {
         self.figures.iter().map(|figures| figures.found.get()).sum()
     }
 
-    /// Returns how many rows to feed together if each of them meets `window` rows.
+    /// Returns how many rows to feed together if each of them is compared with `window` rows.
     fn burst(&self, window: u64) -> usize {
         let pairs = match self.compared {
             0..KNOWN => window as f64,
@@ -99,15 +100,15 @@ impl Pace {
 /// The progress of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// The number of rows that all nodes have handled, including all earlier rows.
+    /// The number of rows that all nodes have handled, together with all rows before them.
     pub(super) handled: u64,
-    /// True if nothing is on its way and nothing is waiting.
+    /// True if nothing is in flight and nothing is waiting.
     pub(super) is_idle: bool,
     /// True if all rows that will ever arrive have been fed.
     pub(super) has_ended: bool,
 }
 
-/// The feed, and the rows that wait to be fed.
+/// The feed, and the rows that are waiting to be fed.
 #[derive(Debug)]
 pub(super) struct FeedEntry<P: Predicate> {
     feed: Feed<P>,
@@ -115,14 +116,14 @@ pub(super) struct FeedEntry<P: Predicate> {
     /// The number of rows in `epochs` that have not been fed.
     waiting: usize,
     pace: Pace,
-    /// The number of punctuations that are to follow the rows.
+    /// The number of punctuations to send after the rows.
     punctuations: usize,
     has_ended: bool,
-    /// Places in merged order, each with the first row of each side that results from this place
-    /// onwards can contain.
+    /// Positions in merged order. Each position is stored with the first row of each side that
+    /// results from there onwards can contain.
     firsts: VecDeque<(u64, [u64; 2])>,
-    /// The number of handled rows that the caller waits for, and the last such number that was
-    /// reported to it.
+    /// The number of handled rows that the caller is waiting for, and the last number for which the
+    /// caller was woken.
     wanted: u64,
     told: u64,
 }
@@ -196,8 +197,8 @@ impl<P: Predicate> FeedEntry<P> {
         [Side::Left, Side::Right].map(|side| self.feed.tracker.span(side))
     }
 
-    /// Records which rows later results can contain. Returns whether these rows differ from the
-    /// previous ones.
+    /// Records which rows later results can contain. Returns whether the recorded rows have
+    /// changed.
     fn note_firsts(&mut self) -> bool {
         let firsts = self.spans().map(|span| span.first);
         let is_new = self.firsts.back().is_none_or(|(_, last)| *last != firsts);
@@ -207,7 +208,7 @@ impl<P: Predicate> FeedEntry<P> {
         is_new
     }
 
-    /// Adds rows that wait to be fed.
+    /// Adds rows that are waiting to be fed.
     pub(super) fn put(&mut self, epoch: Epoch<P>) {
         assert!(!self.has_ended, "no rows follow the end");
         if !epoch.is_fed() {
@@ -216,7 +217,7 @@ impl<P: Predicate> FeedEntry<P> {
         }
     }
 
-    /// Declares that no more rows will arrive. All rows expire once nothing is on its way.
+    /// Declares that no more rows will arrive. All rows expire once nothing is in flight.
     pub(super) fn end(&mut self) {
         assert!(self.epochs.is_empty(), "the chain ends after all rows have been fed");
         self.feed.end();
@@ -227,7 +228,8 @@ impl<P: Predicate> FeedEntry<P> {
     }
 
     /// Expires the rows that no row at `now` or later can match; `None` means the end of time.
-    /// Returns the first row of each side that results from the place `given` onwards can contain.
+    /// Returns the first row of each side that results from the position `given` onwards can
+    /// contain.
     pub(super) fn expire(&mut self, now: Option<i64>, given: u64) -> [u64; 2] {
         match now {
             Some(now) => self.feed.tracker.expire(now),
@@ -260,7 +262,7 @@ impl<P: Predicate> FeedEntry<P> {
         self.waiting
     }
 
-    /// Returns the number that the next added row of a side will have.
+    /// Returns the number of the next row to be added on a side.
     pub(super) fn next(&self, side: Side) -> u64 {
         let waiting = |epoch: &Epoch<P>| {
             let rows = [epoch.left.len(), epoch.right.len()][side as usize];

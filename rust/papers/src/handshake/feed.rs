@@ -66,18 +66,17 @@ impl<P: Predicate> Feed<P> {
         self.rows
     }
 
-    /// Returns whether a burst may be fed, that is, whether so few messages are on their way that
-    /// every queue has room.
+    /// Returns whether a burst can be fed, that is, whether every queue has room.
     pub fn has_room(&self) -> bool {
         self.on_their_way().iter().all(|&messages| messages < IN_FLIGHT as u64)
     }
 
-    /// Returns whether all messages have passed the chain.
+    /// Returns whether all messages have passed through the chain.
     pub fn is_through(&self) -> bool {
         self.on_their_way() == [0, 0]
     }
 
-    /// Returns the number of rows that all nodes have handled, of both sides together.
+    /// Returns the number of rows that all nodes have handled, counting both sides.
     pub fn handled(&self) -> u64 {
         self.arrived.each_ref().map(|arrived| arrived.seq.get()).into_iter().min().unwrap_or(0)
     }
@@ -88,7 +87,7 @@ impl<P: Predicate> Feed<P> {
 
     /// Feeds rows, none of which may precede a row of an earlier burst. One message is sent in each
     /// direction, so that the high-water marks of both ends rise together. A message without rows
-    /// is only a punctuation.
+    /// serves only as a punctuation.
     ///
     /// # Panics
     ///
@@ -108,8 +107,8 @@ impl<P: Predicate> Feed<P> {
         self.send_left(right);
     }
 
-    /// Feeds messages without rows. After they have passed the chain, everything that was fed
-    /// before has passed it, too.
+    /// Feeds messages without rows. Once these messages have passed through the chain, so has
+    /// everything that was fed before them.
     ///
     /// # Panics
     ///
@@ -120,9 +119,9 @@ impl<P: Predicate> Feed<P> {
         self.send_left(None);
     }
 
-    /// Expires all rows. After the next message has passed the chain, every node knows of the end.
-    /// In the original algorithm, the following message moves the rows that still rest in the
-    /// chain.
+    /// Expires all rows. After the next message has passed through the chain, every node knows that
+    /// all rows have expired. In the original algorithm, the message after that moves the rows that
+    /// are still resting in the chain.
     pub fn end(&mut self) {
         self.tracker.end();
     }

@@ -7,11 +7,11 @@ use super::local::{Chunk, LocalWindow};
 use super::predicate::{Pair, Predicate};
 use super::window::WindowPlace;
 
-/// A pair of the result. The order of this type is that of the contract: by the later row in merged
-/// order, then by the earlier row. At each place, the later row is on the same side in all pairs.
+/// A pair of the result. Pairs are ordered as in the contract: by the later row in merged order,
+/// then by the earlier row. In all pairs at the same position, the later row is on the same side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResultPair {
-    /// The place of the later row in merged order.
+    /// The position of the later row in merged order.
     pub seq: u64,
     /// The number of the left row.
     pub left: u64,
@@ -74,7 +74,7 @@ impl<P: Predicate> Finder<P> {
         }
     }
 
-    /// Compares new right rows with the left rows numbered below `limit` that the node keeps.
+    /// Compares new right rows with those left rows numbered below `limit` that the node keeps.
     pub(super) fn right_meets(
         &mut self,
         right: &Chunk<P::Right>,
@@ -119,7 +119,7 @@ impl<P: Predicate> Finder<P> {
         self.keep(left.places(), right.places());
     }
 
-    /// Keeps the pairs that the windows allow.
+    /// Keeps only the pairs that the windows allow.
     fn keep(&mut self, left: &[WindowPlace], right: &[WindowPlace]) {
         for pair in self.pairs.drain(..) {
             let (left, right) = (&left[pair.left as usize], &right[pair.right as usize]);
@@ -131,7 +131,7 @@ impl<P: Predicate> Finder<P> {
     }
 }
 
-/// Rows with their places.
+/// Rows with their positions in merged order.
 trait PlacedRows<C> {
     fn columns(&self) -> &C;
     fn places(&self) -> &[WindowPlace];

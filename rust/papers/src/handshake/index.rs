@@ -1,8 +1,8 @@
-//! Looks up the rows of a node's window by value, with a hash table for equalities and an ordered
+//! Looks up rows in a node's window by value, using a hash table for equalities and an ordered
 //! index for bands.
 //!
-//! Rows are appended at the end and removed from the front. Each row has a name that does not
-//! change while rows before it are dropped: the number of rows that were added before it.
+//! Rows are appended at the end and removed from the front. Each row has a name: the number of rows
+//! that were added before it. The name does not change when earlier rows are dropped.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ const NONE: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The name of the row at place 0 of the window.
+    /// The name of the row at position 0 of the window.
     base: u64,
     /// The name of the oldest row that has not been removed.
     first: u64,
@@ -29,19 +29,19 @@ pub(super) struct Index {
 #[derive(Debug)]
 enum IndexRows {
     Hash {
-        /// The last row of each value.
+        /// The last row with each value.
         last: HashMap<i64, u64, RandomState>,
-        /// For the row at each place, the previous row with the same value, which may have been
-        /// removed.
+        /// For the row at each position, the previous row with the same value. The previous row may
+        /// have been removed.
         before: Vec<u64>,
     },
-    /// An ordered index by name, modulo 2^32.
+    /// An ordered index, in which rows are numbered by name, modulo 2^32.
     Ordered(Box<BucketIndex>),
 }
 
 impl Index {
-    /// Creates an index of a window whose first `gone` rows have been removed. A hash table must be
-    /// built before any row is removed.
+    /// Creates an index for a window whose first `gone` rows have been removed. A hash table must
+    /// be built before any row is removed.
     pub(super) fn new(kind: SearchStructure, gone: usize) -> Self {
         debug_assert!(
             kind == SearchStructure::Ordered || gone == 0,
@@ -76,13 +76,13 @@ impl Index {
         self.next += values.len() as u64;
     }
 
-    /// Removes the oldest rows, which have these values.
+    /// Removes the oldest rows, whose values are given.
     pub(super) fn drop_first(&mut self, values: &[i64]) {
         match &mut self.rows {
             IndexRows::Hash { last, .. } => {
                 for (value, name) in values.iter().zip(self.first..) {
-                    // If a younger row with the value exists, the link to this row remains, but
-                    // searches stop before it.
+                    // If a newer row has the same value, the link to this row remains, but searches
+                    // stop before reaching it.
                     if last.get(value) == Some(&name) {
                         last.remove(value);
                     }
@@ -93,7 +93,7 @@ impl Index {
         self.first += values.len() as u64;
     }
 
-    /// Drops the first `places` places of the window. The remaining places are counted from 0
+    /// Drops the first `places` positions of the window. The remaining positions are counted from 0
     /// again.
     pub(super) fn forget(&mut self, places: usize) {
         self.base += places as u64;
@@ -105,8 +105,8 @@ impl Index {
         }
     }
 
-    /// For each row among `places` whose value is in a reach, calls `each` with the number of the
-    /// reach and the place of the row.
+    /// Calls `each` for every row among `places` whose value is in one of the reaches. The
+    /// arguments are the number of the reach and the position of the row.
     pub(super) fn find(
         &self,
         reaches: impl Iterator<Item = Option<(i64, i64)>>,

@@ -17,17 +17,17 @@ use tidegate_operators::rows::{Results, Retention, Side};
 /// The number of waiting rows at which no more rows are accepted.
 const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
-/// The number of rows that a call waits for, if this many are on their way.
+/// The number of rows that a call waits for, if at least this many are in flight.
 const STRIDE: u64 = if cfg!(any(test, loom)) { 2 } else { 1 << 12 };
 
-/// The time that a call waits before it accepts fewer rows.
+/// The time that a call waits before it settles for fewer rows.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The number of results at which a call stops collecting.
 const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The state of a join. The rows of each side are numbered from 0. Results refer to a row by its
-/// distance from the oldest kept row of its side, [`first`](Self::first).
+/// distance from the oldest kept row on its side, [`first`](Self::first).
 ///
 /// In this example, rows match if their values differ by at most 5:
 ///
@@ -69,20 +69,20 @@ pub struct HandshakeJoin<P: Predicate> {
     ordered: bool,
     entry: atomic::Arc<Lock<FeedEntry<P>>>,
     collector: Collector,
-    /// The number of rows passed to `begin`, of both sides together, and the number of rows that
-    /// all nodes had handled at the last check.
+    /// The number of rows passed to `begin`, counting both sides, and the number of rows that all
+    /// nodes had handled at the last check.
     put: u64,
     handled: u64,
-    /// True if nothing was on its way at the last check.
+    /// True if nothing was in flight at the last check.
     is_idle: bool,
-    /// The number of times that the nodes' threads had rung by the last check.
+    /// The number of times that the nodes' threads had rung the caller's bell by the last check.
     heard: u64,
     /// Ordered results that have not been returned yet.
     found: Vec<ResultPair>,
-    /// Results before this place in merged order have been returned.
+    /// Results before this position in merged order have been returned.
     given: u64,
-    /// Another join has returned the results before this place, see `restore`. The flag says
-    /// whether rows before it may be on their way.
+    /// The results before this position were returned by another join (see `restore`). The flag
+    /// shows whether rows before this position may be in flight.
     restored: u64,
     is_restoring: bool,
     /// The oldest kept row of each side.
@@ -95,8 +95,8 @@ pub struct HandshakeJoin<P: Predicate> {
 }
 
 impl<P: Predicate + 'static> HandshakeJoin<P> {
-    /// Creates a join without rows on a chain of `nodes` nodes, and starts one thread per node. If
-    /// `pin` is true, each thread has its own processor.
+    /// Creates an empty join on a chain of `nodes` nodes, and starts one thread per node. If `pin`
+    /// is true, each thread is pinned to its own processor.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
@@ -162,7 +162,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// Panics if any rows are on their way.
+    /// Panics if any rows are in flight.
     pub(super) fn renew(&mut self, predicate: Arc<P>) {
         let is_idle = |entry: &mut FeedEntry<P>| entry.look(0).is_idle;
         assert!(self.is_done() && self.entry.with(is_idle), "the previous chain is idle");
@@ -181,13 +181,14 @@ impl<P: Predicate> HandshakeJoin<P> {
         }
     }
 
-    /// Adds rows in merged order after those that are on their way. The arguments are the time and
+    /// Adds rows, in merged order, after those that are in flight. The arguments are the time and
     /// side of each row, and the columns of each side's rows. No row may precede a row of an
     /// earlier epoch.
     ///
     /// # Panics
     ///
-    /// Panics if the number of rows in the columns differs, or after the end.
+    /// Panics if the number of times, sides or rows in the columns differs, or if the join has
+    /// ended.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) {
         if ts.is_empty() {
             return;
@@ -201,11 +202,11 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Restores the rows that another join of the same query had kept after it returned all its
+    /// Restores the rows that another join of the same query kept after it had returned all of its
     /// results. The arguments are the times and columns of each side's rows. This join must not
     /// have any rows yet.
     ///
-    /// The results among the restored rows are found again, and dropped.
+    /// Results that pair two restored rows are found again and dropped.
     ///
     /// # Panics
     ///
@@ -228,7 +229,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// Panics if rows are on their way.
+    /// Panics if any rows are in flight.
     pub fn end(&mut self) {
         assert!(self.is_done(), "the join ends when no rows are on their way");
         self.is_idle = false;
@@ -238,9 +239,9 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Returns the next results: those of some rows that are on their way, or all that were found
-    /// before a pause. In the original algorithm, some results of a row are returned only after
-    /// later rows have arrived.
+    /// Returns the next results: those of some of the rows in flight, or all results found before a
+    /// pause. In the original algorithm, some results of a row are returned only after later rows
+    /// have arrived.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;
@@ -301,12 +302,13 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.given - self.restored
     }
 
-    /// Drops rows that no row at `now` or later can match and that no future result contains.
-    /// `None` means the end of time. Places are counted from the new oldest rows from here on.
+    /// Drops the rows that no row at `now` or later can match and that no future result can
+    /// contain. `None` means the end of time. From then on, positions are counted from the new
+    /// oldest rows.
     ///
     /// # Panics
     ///
-    /// Panics if results have been found that have not been taken.
+    /// Panics if any results have been found but not taken.
     pub fn purge(&mut self, now: Option<i64>) {
         assert!(self.found.is_empty(), "all results are taken before a purge");
         let given = self.given;
@@ -317,7 +319,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Returns whether all results that are available so far have been returned.
+    /// Returns whether all results available so far have been returned.
     pub fn is_done(&self) -> bool {
         self.is_idle && self.found.is_empty()
     }
@@ -328,7 +330,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         !self.is_restoring && self.entry.with(|entry| entry.waiting()) < MOST_ROWS
     }
 
-    /// Returns the number of rows that were on their way at the last check.
+    /// Returns the number of rows that were in flight at the last check.
     pub fn on_their_way(&self) -> usize {
         (self.put - self.handled) as usize
     }
@@ -348,7 +350,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         (self.entry.with(|entry| entry.next(side)) - self.first(side)) as usize
     }
 
-    /// Returns the number of bytes in use, without the rows themselves.
+    /// Returns the number of bytes in use, not counting the rows themselves.
     pub fn memory(&self) -> usize {
         self.figures.iter().map(|figures| figures.memory.get()).sum::<usize>()
             + self.entry.with(|entry| entry.memory())
@@ -366,7 +368,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.collector.most_buffered()
     }
 
-    /// Ends the threads of the nodes. The join cannot be used afterwards.
+    /// Stops the threads of the nodes. The join cannot be used afterwards.
     pub fn close(&mut self) {
         match &mut self.workers {
             Some(workers) => workers.end(),

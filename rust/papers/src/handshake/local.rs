@@ -1,4 +1,5 @@
-//! The rows of one side that a node keeps, in columns, with an index that looks up rows by value.
+//! The rows of one side that a node keeps, stored in columns, with an index to look them up by
+//! value.
 
 use std::ops::Range;
 
@@ -6,16 +7,16 @@ use super::index::Index;
 use super::predicate::{Columns, SearchStructure};
 use super::window::WindowPlace;
 
-/// The number of rows below which an ordered index is not worth its maintenance.
+/// The number of rows below which an ordered index is not worth maintaining.
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
-/// The sample that decides whether an ordered index pays off: the number of new rows, and the
-/// number of pairs with kept rows. An index pays off if fewer than one pair in `PAYS` has values
-/// within reach.
+/// The size of the sample that decides whether an ordered index pays off: the number of new rows,
+/// and the number of pairs with kept rows. An index pays off if fewer than one pair in `PAYS` has
+/// values within reach.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
-/// Rows on their way through the chain, in the order of their side.
+/// Rows of one side that travel through the chain, in order.
 #[derive(Debug)]
 pub(super) struct Chunk<C> {
     /// The node that keeps the rows.
@@ -33,7 +34,7 @@ impl<C> Chunk<C> {
         self.places.last().expect("a chunk has rows")
     }
 
-    /// Returns the number after that of the last row.
+    /// Returns the number of the last row plus one.
     pub(super) fn end(&self) -> u64 {
         self.last().number + 1
     }
@@ -42,8 +43,8 @@ impl<C> Chunk<C> {
 /// Rows of one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
-    /// Rows before `start` have been removed. Their memory is freed once they are as many as the
-    /// other rows.
+    /// Rows before `start` have been removed. Their memory is freed once there are as many removed
+    /// rows as other rows.
     places: Vec<WindowPlace>,
     columns: C,
     start: usize,
@@ -51,8 +52,8 @@ pub(super) struct LocalWindow<C> {
     /// an ordered index is used only while it pays off.
     kind: Option<SearchStructure>,
     index: Option<Index>,
-    /// The number of rows that were ever added, and the number at which the join next checks
-    /// whether an index pays off.
+    /// The number of rows added so far, and the number at which the node next checks whether an
+    /// index pays off.
     added: usize,
     next_try: usize,
 }
@@ -143,7 +144,7 @@ impl<C: Columns> LocalWindow<C> {
     }
 
     /// Returns the rows numbered below `limit` that new rows of the other side can meet. The range
-    /// may include rows in between that some of the new rows cannot meet.
+    /// may also include rows that only some of the new rows can meet.
     pub(super) fn in_reach(
         &self,
         first: &WindowPlace,

@@ -1,8 +1,8 @@
 //! The steps with which a node of the low-latency handshake join handles a message (Figures 13 and
 //! 14).
 //!
-//! A node passes rows on before it does anything else with them. Only the home node of a row keeps
-//! it.
+//! A node passes rows on before it does anything else with them. Only a row's home node keeps the
+//! row.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::message::Message;
 use super::node::Core;
 use super::predicate::Predicate;
 
-/// The state of a node, without its rows.
+/// The state of a node, except for its rows.
 #[derive(Debug, Default)]
 pub(super) struct LowLatency {
-    /// The expedition of left rows numbered below this has ended.
+    /// Left rows numbered below this have ended their expedition.
     ended: u64,
 }
 
@@ -48,7 +48,8 @@ impl LowLatency {
                 let finder = &core.finder;
                 core.left_window.insert(&chunk, |columns| finder.left_values(columns));
             }
-            // Lines 11 and 12, immediately. The README says why they do not pass through the queue.
+            // Lines 11 and 12, immediately. README.md explains why they do not pass through the
+            // queue.
             if core.is_last() {
                 self.ended = chunk.end();
             }

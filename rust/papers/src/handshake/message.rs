@@ -9,8 +9,9 @@ use super::Bells;
 use super::local::Chunk;
 use super::window::Span;
 
-/// The maximum number of messages on their way in each direction. Every message begins at one end,
-/// is passed on by each node and ends at the other, so no queue contains more.
+/// The maximum number of messages in flight in each direction. Every message begins at one end of
+/// the chain, is passed on by each node and ends at the other end, so no queue contains more
+/// messages than this.
 pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// A message with rows, and the numbers that the neighbour needs before it handles the rows.
@@ -18,7 +19,7 @@ pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 pub(super) struct Message<C> {
     /// The rows, if the message contains any.
     pub(super) rows: Option<Arc<Chunk<C>>>,
-    /// No later message has rows before this place in merged order.
+    /// No later message contains rows before this position in merged order.
     pub(super) seq: u64,
     /// Rows of the other side numbered below this have
     /// - left to right: arrived at the sender (they are acknowledged),
@@ -33,9 +34,9 @@ pub(super) struct Message<C> {
 pub(super) struct ArrivalMarks {
     /// The number of messages that have arrived.
     pub(super) messages: HighWater,
-    /// All nodes have handled the rows of this side before this place in merged order.
+    /// All nodes have handled this side's rows before this position in merged order.
     pub(super) seq: HighWater,
-    /// In the original algorithm, left rows before this place have left the chain.
+    /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: HighWater,
 }
 

@@ -1,5 +1,5 @@
-//! The handshake joins: the windows of rows flow past each other through a chain of nodes, under
-//! any predicate.
+//! The handshake joins, which support any predicate. The windows of both sides flow past each other
+//! through a chain of nodes.
 //!
 //! Left rows flow from left to right and right rows from right to left. Rows are compared wherever
 //! they meet. A node communicates only with its neighbours, through FIFO queues, and compares new
@@ -21,12 +21,12 @@
 //!   node, their home, keeps a copy. This is Roy, Teubner and Gemulla, "Low-Latency Handshake Join"
 //!   (PVLDB 7.9, 2014), Figures 12 to 14. A pair is found within the time of one hop and one scan.
 //!
-//! Both algorithms find each pair exactly once, however the threads interleave; README.md has the
-//! proof. Results have the order of the contract: by the later row in merged order, then by the
-//! earlier row.
+//! Both algorithms find each pair exactly once, regardless of how the threads interleave; README.md
+//! has the proof. Results are in the order that the contract specifies: by the later row in merged
+//! order, then by the earlier row.
 //!
 //! In a [`HandshakeJoin`], each node has its own thread. The threads keep running between calls as
-//! long as rows are on their way, and sleep otherwise. The caller steps the nodes of a [`Chain`].
+//! long as rows are in flight, and sleep otherwise. In a [`Chain`], the caller steps the nodes.
 //!
 //! # Trade-offs
 //!
@@ -38,7 +38,7 @@
 //! # When to use something else
 //!
 //! [`interval::streaming`](tidegate_operators::interval::streaming) finds pairs with equal keys and
-//! close times without comparing other rows.
+//! nearby times without comparing any other rows.
 #![doc = include_str!("README.md")]
 
 mod bands;
@@ -81,7 +81,7 @@ pub use seat::Seat;
 pub use sliding::{Rank, SlidingHandshake};
 use tidegate_operators::rows::Retention;
 
-/// The way in which rows travel through the chain.
+/// Determines how rows travel through the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeAlgorithm {
     /// Rows pass through the chain without delay, and only their home node keeps them.
@@ -93,10 +93,10 @@ pub enum HandshakeAlgorithm {
 /// The maximum number of nodes in a chain.
 pub const MAX_NODES: usize = 256;
 
-/// The maximum number of a node's result batches that may wait for the collector.
+/// The maximum number of a node's result batches that can wait for the collector.
 const RESULTS: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// The number of results of a node that may wait for the collector before the node waits. The
+/// The number of a node's results that can wait for the collector before the node itself waits. The
 /// results of a single message may exceed this limit.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 16 };
 
@@ -127,8 +127,8 @@ pub struct Chain<P: Predicate> {
 }
 
 impl<P: Predicate> Chain<P> {
-    /// Creates a chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless `ordered` is true,
-    /// results are returned in the order in which they are found.
+    /// Creates a chain of `nodes` nodes. The number of nodes must be between 1 and [`MAX_NODES`].
+    /// Unless `ordered` is true, results are returned in the order in which they are found.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
@@ -139,7 +139,7 @@ impl<P: Predicate> Chain<P> {
         Self::with_bells(predicate, window, algorithm, nodes, ordered, Bells(None))
     }
 
-    /// Creates a chain like [`new`](Self::new), whose nodes wait for these bells.
+    /// Like [`new`](Self::new), but the nodes wait for these bells.
     fn with_bells(
         predicate: Arc<P>,
         window: Retention,

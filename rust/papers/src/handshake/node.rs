@@ -14,7 +14,7 @@ use super::predicate::{Columns, Predicate};
 use super::{HandshakeAlgorithm, MOST_WAITING};
 use crate::threads::Turn;
 
-/// A node, which is stepped by one thread at a time.
+/// A node of the chain, which is stepped by only one thread at a time.
 #[derive(Debug)]
 pub struct Node<P: Predicate> {
     pub(super) core: Core<P>,
@@ -27,7 +27,7 @@ enum Behaviour {
     Original(Original),
 }
 
-/// The position of a node, its rows and its results.
+/// A node's position in the chain, its rows and its results.
 #[derive(Debug)]
 pub(super) struct Core<P: Predicate> {
     /// The number of the node, counted from the left.
@@ -35,30 +35,31 @@ pub(super) struct Core<P: Predicate> {
     pub(super) nodes: usize,
     rightward: Station<P::Left>,
     leftward: Station<P::Right>,
-    /// The marks of left and right messages, which the last node and the first node raise.
+    /// The marks for left messages, which the last node raises, and for right messages, which the
+    /// first node raises.
     arrived: [Arc<ArrivalMarks>; 2],
     outlet: Outlet,
-    /// True if a message has ended here.
+    /// True if a message has ended at this node.
     has_arrived: bool,
     pub(super) finder: Finder<P>,
     pub(super) left_window: LocalWindow<P::Left>,
     pub(super) right_window: LocalWindow<P::Right>,
-    /// Right rows that were passed on and may not have arrived at the left neighbour.
+    /// Right rows that were passed on but may not have arrived at the left neighbour yet.
     pub(super) forwarded: VecDeque<Arc<Chunk<P::Right>>>,
-    /// Right rows numbered below this have arrived here.
+    /// Right rows numbered below this have arrived at this node.
     pub(super) right_arrived: u64,
-    /// The work to be done after the results so far have been sent.
+    /// The work to do after the results found so far have been sent.
     pub(super) then: Then<P::Left, P::Right>,
 }
 
-/// The work that follows after the results of a message have been sent.
+/// The work to do after the results of a message have been sent.
 #[derive(Debug)]
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For a message of each side that ends here, the place of its first row in merged order.
+    /// For each side, the position in merged order of the first row of a message that ends here.
     pub(super) arrive: [Option<u64>; 2],
-    /// Left rows before this place have left the chain, in the original algorithm.
+    /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: u64,
 }
 
@@ -68,7 +69,7 @@ pub(super) struct Outlet {
     pub(super) to: Sender<Vec<ResultPair>>,
     /// The number of results that were sent.
     pub(super) sent: u64,
-    /// The number of results that were taken. The collector raises it.
+    /// The number of results that were taken. The collector raises this mark.
     pub(super) taken: Arc<HighWater>,
 }
 
@@ -156,12 +157,12 @@ impl<P: Predicate> Node<P> {
         true
     }
 
-    /// Returns whether messages have ended here since the last call.
+    /// Returns whether messages have ended at this node since the last call.
     pub(super) fn take_arrived(&mut self) -> bool {
         std::mem::take(&mut self.core.has_arrived)
     }
 
-    /// Returns whether results wait for room.
+    /// Returns whether results are waiting for room.
     pub(super) fn is_held_up(&self) -> bool {
         !self.core.finder.found.is_empty()
     }
@@ -176,7 +177,7 @@ impl<P: Predicate> Node<P> {
         self.core.finder.comparisons
     }
 
-    /// Returns the number of rows that the node keeps, of both sides together.
+    /// Returns the number of rows that the node keeps, counting both sides.
     pub fn rows(&self) -> usize {
         self.core.left_window.len() + self.core.right_window.len()
     }
@@ -201,8 +202,8 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results, then does the work that follows them. Returns `false` while the results
-    /// cannot be sent; the node handles no further message before that.
+    /// Sends the results, and then does the work that had to wait for them. Returns `false` if the
+    /// results cannot be sent yet; in that case, the node handles no further messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()
@@ -236,7 +237,7 @@ impl<P: Predicate> Core<P> {
         self.leftward.to.as_mut().expect("there is a node on the left").send(message);
     }
 
-    /// Compares new left rows with the right rows that were passed on and have not arrived.
+    /// Compares new left rows with the right rows that were passed on but have not arrived yet.
     pub(super) fn meet_forwarded(&mut self, left: &Chunk<P::Left>) {
         for right in &self.forwarded {
             self.finder.chunks_meet(left, right);

@@ -1,9 +1,9 @@
 //! The steps with which a node of the original handshake join handles a message.
 //!
-//! Each node keeps rows for its share of the window and passes them on when younger rows have
+//! Each node keeps rows for its share of the window and passes them on when newer rows have
 //! arrived. At any time, the rows in a side's window are divided evenly among the nodes, and the
-//! oldest rows have moved farthest. An expired row leaves at the end of the chain. Before it
-//! leaves, the row has passed all rows of the other side that it can match.
+//! oldest rows have moved farthest. An expired row leaves the chain at its end. Before it leaves,
+//! the row has passed all rows of the other side that it can match.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::window::Span;
 pub(super) struct Original {
     /// The rows of each side that are in their window, as reported by the last message.
     spans: [Span; 2],
-    /// Left rows before this place in merged order have left the chain at this node.
+    /// Left rows before this position in merged order have left the chain at this node.
     gone: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The comparisons that nodes make: columns of rows, and the pairs of rows that match.
+//! The comparisons that nodes make: columns of rows, and predicates that determine which pairs
+//! match.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -13,7 +14,7 @@ pub trait Columns: Default + Debug + Send + Sync {
         self.len() == 0
     }
 
-    /// Appends copies of rows of `from`.
+    /// Appends copies of some of the rows in `from`.
     fn push_rows(&mut self, from: &Self, rows: Range<usize>);
 
     /// Drops the first `rows` rows.
@@ -32,15 +33,15 @@ pub struct Pair {
     pub right: u32,
 }
 
-/// Determines which pairs match by their values. The join itself checks the windows.
+/// Determines by value which pairs match. The join itself checks the windows.
 pub trait Predicate: Debug + Send + Sync {
     /// The columns of left rows.
     type Left: Columns;
     /// The columns of right rows.
     type Right: Columns;
 
-    /// Appends every matching pair of these rows, in any order. The range of new rows is short, and
-    /// the other range is part of a window.
+    /// Appends every matching pair of the given rows, in any order. The range of new rows is short,
+    /// and the other range is part of a window.
     fn pairs(
         &self,
         left: &Self::Left,
@@ -50,30 +51,29 @@ pub trait Predicate: Debug + Send + Sync {
         pairs: &mut Vec<Pair>,
     );
 
-    /// Returns how to look up kept rows by a value, if this is faster than comparing all of them.
+    /// Returns a way to look up kept rows by value, if this is faster than comparing all of them.
     fn lookup(&self) -> Option<&dyn Lookup<Self::Left, Self::Right>> {
         None
     }
 }
 
-/// Looks up kept rows by one of their values. Every matching pair is found, and others may be
-/// found, too.
+/// Looks up kept rows by one of their values. Finds every matching pair, and possibly others.
 pub trait Lookup<L, R>: Send + Sync {
-    /// Returns the data structure that nodes use.
+    /// Returns the data structure that nodes use to look up rows.
     fn kind(&self) -> SearchStructure;
 
-    /// Returns the values of left rows.
+    /// Returns the values by which left rows are looked up.
     fn left_values<'a>(&self, left: &'a L) -> &'a [i64];
 
-    /// Returns the values of right rows.
+    /// Returns the values by which right rows are looked up.
     fn right_values<'a>(&self, right: &'a R) -> &'a [i64];
 
-    /// Returns the least and the greatest value of left rows that a right row may match, or `None`
-    /// if the right row matches nothing.
+    /// Returns the least and the greatest value that a left row can have to match a right row, or
+    /// `None` if the right row matches nothing.
     fn left_reach(&self, right: &R, row: usize) -> Option<(i64, i64)>;
 
-    /// Returns the least and the greatest value of right rows that a left row may match, or `None`
-    /// if the left row matches nothing.
+    /// Returns the least and the greatest value that a right row can have to match a left row, or
+    /// `None` if the left row matches nothing.
     fn right_reach(&self, left: &L, row: usize) -> Option<(i64, i64)>;
 
     /// Keeps only the pairs that match.
@@ -83,9 +83,9 @@ pub trait Lookup<L, R>: Send + Sync {
 /// Data structures that look up rows by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStructure {
-    /// A hash table, for predicates with an equality. Both ends of a reach are then the same value.
+    /// A hash table, for predicates with an equality. Both ends of a reach are then equal.
     Hash,
-    /// An ordered index, for predicates with a band. A node builds such an index while few of its
-    /// rows are in reach.
+    /// An ordered index, for predicates with a band. A node uses such an index only while few of
+    /// its rows are in reach.
     Ordered,
 }

@@ -1,8 +1,8 @@
 //! Tests every order in which the nodes of small chains can handle their messages.
 //!
 //! A step of a node receives one message, changes state that only this node uses, and sends
-//! messages. Other nodes see the step only through their queues. The orders of whole steps
-//! therefore cover all cases if the queues are correct. `loom_sync.rs` tests the queues, and
+//! messages. Other nodes notice the step only through their queues. If the queues are correct, the
+//! orders of whole steps therefore cover all cases. `loom_sync.rs` tests the queues, and
 //! `loom_handshake.rs` tests the chain on threads. Rows are fed before the first step, because the
 //! time of feeding affects only how early a step is possible.
 
@@ -15,11 +15,11 @@ use super::tests::{Near, Row, three_steps};
 use super::{Chain, HandshakeAlgorithm, ResultPair};
 use tidegate_operators::rows::{Retention, Side};
 
-/// A step, in which a node receives the next message of left rows or of right rows.
+/// A step in which a node receives the next message of left rows or of right rows.
 type Step = (usize, Side);
 
-/// Calls `each` with every order of the steps, for the given number of messages from the left and
-/// from the right.
+/// Calls `each` with every order of steps for the given number of messages from the left and from
+/// the right.
 fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&[Step])) {
     struct Search<'a, F> {
         nodes: usize,
@@ -46,7 +46,7 @@ fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&
         .go();
 }
 
-/// Returns the steps that are possible after each node has handled `done` messages of each side.
+/// Returns the steps that are possible after each node has handled `done` messages from each side.
 fn enabled(nodes: usize, messages: [usize; 2], done: &[Vec<usize>; 2]) -> Vec<Step> {
     let left =
         |node: usize| done[0][node] < if node == 0 { messages[0] } else { done[0][node - 1] };
@@ -58,7 +58,7 @@ fn enabled(nodes: usize, messages: [usize; 2], done: &[Vec<usize>; 2]) -> Vec<St
     lefts.chain(rights).collect()
 }
 
-/// Returns the order of the steps that results from one number per choice.
+/// Returns the order of steps that results from `choices`, which contains one number per choice.
 fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<Step> {
     let mut done = [vec![0; nodes], vec![0; nodes]];
     let mut steps = Vec::new();
@@ -76,8 +76,8 @@ fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<St
 
 const ANY: Near = Near { within: 100, kind: None };
 
-/// Feeds a chain with rows, one row per message with its home, and then with messages saying that
-/// all rows have expired.
+/// Feeds rows to a chain, one row per message with its home, and then messages that declare all
+/// rows expired.
 fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) -> Chain<Near> {
     for (row, &home) in rows.iter().zip(homes) {
         let feed = &mut chain.feed;
@@ -97,7 +97,7 @@ fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) 
 }
 
 /// Performs steps in this order. The marks are read after every step, so the test fails if a pair
-/// is found after its mark.
+/// is found after the mark has passed it.
 fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) {
     for &(node, side) in steps {
         let node = &mut chain.nodes[node];
@@ -110,7 +110,7 @@ fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) 
     }
 }
 
-/// Performs the remaining steps, after a punctuation.
+/// Sends a punctuation and performs the remaining steps.
 fn drain(chain: &mut Chain<Near>, results: &mut Vec<ResultPair>) {
     chain.feed.punctuate();
     while !chain.feed.is_through() {
@@ -121,7 +121,7 @@ fn drain(chain: &mut Chain<Near>, results: &mut Vec<ResultPair>) {
     }
 }
 
-/// Returns the results of the steps in this order, and of the remaining steps.
+/// Returns the results of performing the steps in this order, followed by the remaining steps.
 fn results(
     (rows, homes, expiries): (&[Row], &[usize], usize),
     (window, algorithm, nodes): (Retention, HandshakeAlgorithm, usize),
@@ -147,7 +147,7 @@ fn every(rows: usize, of: usize) -> impl Iterator<Item = Vec<usize>> {
         .map(move |nth| (0..rows).map(|row| nth / of.pow(row as u32) % of).collect())
 }
 
-/// Returns rows of these sides, one per time step.
+/// Returns rows on these sides, one per time step.
 fn rows_of(sides: &[usize]) -> Vec<Row> {
     let side = |nth: usize| if nth == 0 { Side::Left } else { Side::Right };
     (0..).zip(sides).map(|(ts, &nth)| Row { ts, side: side(nth), value: 0 }).collect()
@@ -171,7 +171,7 @@ fn expected(rows: &[Row], window: Retention) -> Vec<(u64, u64)> {
     three_steps(rows, window, |_, _| true)
 }
 
-/// Tests every schedule of every such case, and returns the number of schedules.
+/// Tests every schedule of every case with these parameters, and returns the number of schedules.
 fn try_all(algorithm: HandshakeAlgorithm, nodes: usize, rows: usize, expiries: usize) -> usize {
     let mut schedules = 0;
     // In the original algorithm, rows have no home.
@@ -238,15 +238,15 @@ proptest! {
     }
 }
 
-/// The rows of Table 1, which describe how a left row and a right row meet: each row before (fresh)
-/// or after (stored) its home.
+/// The cases of Table 1, which describe how a left row and a right row meet. Each row is either
+/// before its home (fresh) or past it (stored).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Met {
         left_stored: bool,
         right_stored: bool,
     },
-    /// The left row had passed the chain before the right row arrived.
+    /// The left row had passed through the chain before the right row arrived.
     LeftThrough,
     RightThrough,
 }

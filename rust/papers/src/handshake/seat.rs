@@ -13,7 +13,7 @@ use crate::threads::{Crew, Patience, Turn};
 /// The number of steps after which a thread reports its figures.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// A node that waits for its thread, and the entry of its chain.
+/// A node that waits for its thread, and the entry of the node's chain.
 #[derive(Debug)]
 pub(super) struct WaitingNode<P: Predicate> {
     pub(super) node: Node<P>,
@@ -79,7 +79,7 @@ impl<P: Predicate> Seat<P> {
                 // The caller needs to take the node's results.
                 self.crew.told().ring();
             } else if let Some(next) = self.next.with(Option::take) {
-                // A chain is replaced only when nothing is on its way.
+                // A chain is replaced only when nothing is in flight.
                 WaitingNode { node, entry } = next;
                 (compared, found) = (0, 0);
                 patience.renew();

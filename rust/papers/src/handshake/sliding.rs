@@ -1,5 +1,5 @@
-//! A handshake join of rows whose numbers are compared, which turns the pairs that the chain finds
-//! into results of any kind.
+//! A handshake join that compares rows by their numbers, and turns the pairs that the chain finds
+//! into the results of any kind of join.
 //!
 //! Pairs are returned in the merged order of their later rows. Rows are therefore marked as
 //! matched, or emitted as unmatched, exactly as if each row had been joined when it arrived. In the
@@ -30,7 +30,7 @@ use tidegate_operators::window::{Operands, TimeLog};
 /// The number of pairs passed to a filter at a time.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// The rank of a number: 32 bits if all terms have 32-bit numbers, otherwise 64.
+/// The rank of a number: 32 bits if all terms have 32-bit numbers, and 64 bits otherwise.
 pub trait Rank: Lane + Into<u64> + TryFrom<u64> + Not<Output = Self> + Debug {}
 
 impl Rank for u32 {}
@@ -43,23 +43,23 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
-    /// The conditions that are compared, without rows. Rows can be looked up by the first
-    /// condition, which is an equality if any condition is one, and a band otherwise.
+    /// The conditions that are compared, without any rows. Rows can be looked up by the first
+    /// condition. This is an equality if there is one, and a band otherwise.
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,
-    /// True as long as all numbers fit, so that the terms are compared.
+    /// True as long as all numbers fit. Rows are then compared by the terms.
     compares: bool,
     join: HandshakeJoin<BandPredicate<T>>,
-    /// The origin of the chain's numbers: the first row of each side, and the place in merged
+    /// The origin of the chain's numbers: the first row of each side, and the position in merged
     /// order.
     origin: ([u64; 2], u64),
-    /// Pairs that an earlier chain has found and that have not been returned.
+    /// Pairs that an earlier chain found and that have not been returned yet.
     found: Vec<ResultPair>,
     /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],
-    /// Rows whose results have not all been returned, in merged order, from the place `given`
-    /// onwards.
+    /// Rows whose results have not all been returned: those from the position `given` onwards, in
+    /// merged order.
     waiting: VecDeque<(i64, Side)>,
     given: u64,
     /// The time of the last row whose results were returned.
@@ -70,9 +70,9 @@ pub struct SlidingHandshake<T: Rank> {
 }
 
 impl<T: Rank> SlidingHandshake<T> {
-    /// Creates a join without rows on a chain of `nodes` nodes, which compares rows by `terms`. The
-    /// terms must not have any rows either. One thread is started per node. If the threads are to
-    /// be pinned, each has its own processor.
+    /// Creates an empty join on a chain of `nodes` nodes, which compare rows by `terms`. The terms
+    /// must not contain any rows yet. One thread is started per node. If `pin` is true, each thread
+    /// is pinned to its own processor.
     pub fn new(
         retention: Retention,
         how: How,
@@ -117,8 +117,8 @@ fn predicate<T: Rank>(terms: &[Term]) -> BandPredicate<T> {
     BandPredicate::new(lookup)
 }
 
-/// Returns the columns of a side's rows, and which of the rows match nothing. The terms contain the
-/// numbers of the rows and determine which numbers each row matches.
+/// Returns the columns of a side's rows, and a flag for each row that is true if the row matches
+/// nothing. The terms contain the numbers of the rows and determine which numbers each row matches.
 fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, Vec<bool>) {
     let mut void = vec![false; rows];
     let narrow = |rank: u64| T::try_from(rank).unwrap_or(!T::default());
@@ -158,7 +158,7 @@ impl<T: Rank> SlidingHandshake<T> {
         fit.fold(true, |all, fits| all & fits)
     }
 
-    /// Returns the columns of `rows` rows of each side, and removes their numbers from the terms.
+    /// Returns the columns of `rows` rows per side, and removes their numbers from the terms.
     fn columns(&mut self, rows: [usize; 2]) -> [NumberRows<T>; 2] {
         [Side::Left, Side::Right].map(|side| {
             let rows = rows[side as usize];
@@ -174,7 +174,7 @@ impl<T: Rank> SlidingHandshake<T> {
         if self.terms.is_empty() {
             return;
         }
-        // Rows that are on their way or held back are still compared by the terms.
+        // Rows that are in flight or held back are still compared by the terms.
         self.drain();
         self.join.end();
         self.drain();
@@ -185,7 +185,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.fill(columns);
     }
 
-    /// Takes all pairs that the chain finds, until nothing is on its way.
+    /// Takes all pairs that the chain finds until nothing is in flight.
     fn drain(&mut self) {
         while !self.join.is_done() {
             self.join.find(&Driver::new(1, Stop::default())).expect("the driver is not stopped");
@@ -243,7 +243,7 @@ impl<T: Rank> SlidingHandshake<T> {
         Ok(found)
     }
 
-    /// Returns the results of the rows up to a place in merged order. `found` must contain all
+    /// Returns the results of the rows up to a position in merged order. `found` must contain all
     /// pairs of these rows.
     fn give(&mut self, found: &[ResultPair], upto: u64) -> Results {
         let mut results = Results::default();

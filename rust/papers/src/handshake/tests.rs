@@ -1,8 +1,8 @@
 //! Compares both algorithms with Kang's three-step procedure. Both algorithms must return the same
-//! rows in the same order, over random predicates, windows, rates, cuts and chains.
+//! rows in the same order for random predicates, windows, rates, cuts and chains.
 //!
 //! In tests, a burst has three rows and each call returns few results, so that boundaries are
-//! reached often. These tests do not cover every order of the nodes' steps: `schedules.rs` does,
+//! reached often. These tests do not cover every order of the nodes' steps; `schedules.rs` does so
 //! for small cases.
 
 use std::ops::Range;
@@ -34,7 +34,8 @@ impl Columns for Vec<i64> {
     }
 }
 
-/// Pairs whose values differ by at most `within`, found in one of three ways.
+/// A predicate that matches values that differ by at most `within`, and finds the pairs in one of
+/// three ways.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Near {
     pub(super) within: i64,
@@ -148,7 +149,8 @@ pub(super) fn three_steps(
     pairs
 }
 
-/// Feeds a join in epochs of these lengths, in turn, and returns the row numbers of all pairs.
+/// Feeds rows to a join in epochs of these lengths, in rotation, and returns the row numbers of all
+/// pairs.
 fn join_epochs(
     rows: &[Row],
     cuts: &[usize],
@@ -175,8 +177,8 @@ fn join_epochs(
     pairs
 }
 
-/// Feeds a join in epochs of these lengths, in turn, each as soon as the join accepts rows. Returns
-/// the row numbers of all pairs.
+/// Feeds rows to a join in epochs of these lengths, in rotation, each as soon as the join accepts
+/// rows. Returns the row numbers of all pairs.
 fn join_ahead(
     rows: &[Row],
     cuts: &[usize],
@@ -252,7 +254,7 @@ fn window() -> impl Strategy<Value = Retention> {
     ]
 }
 
-/// Rows in merged order, with ties and with different rates.
+/// Generates rows in merged order, with ties and at different rates.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let share = prop_oneof![Just(0.5), Just(0.05), Just(0.95), Just(1.0)];
     let row = (0i64..4, 0.0..1.0, 0i64..8);
@@ -335,7 +337,7 @@ proptest! {
     }
 }
 
-/// Rows that alternate between both sides, one per time step.
+/// Returns rows that alternate between the two sides, one per time step.
 fn in_turn(rows: i64) -> Vec<Row> {
     let side = |n| if n % 2 == 0 { Side::Left } else { Side::Right };
     (0..rows).map(|n| Row { ts: n, side: side(n), value: n * 7 % 11 }).collect()

@@ -1,27 +1,27 @@
-//! Sliding windows, which determine the earlier rows of the other side that a row may match.
+//! Sliding windows, which determine the earlier rows of the other side that a row can match.
 
 use std::collections::VecDeque;
 
 use tidegate_operators::rows::{Retention, Side};
 
 /// A row's number within its side, and the numbers of the earlier rows of the other side that the
-/// row may match.
+/// row can match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowPlace {
     pub(super) number: u64,
     /// The number of the first row of the other side that is in the row's window.
     pub(super) from: u64,
-    /// The number of the first row of the other side that comes after this row.
+    /// The number of the first row of the other side that follows this row.
     pub(super) upto: u64,
 }
 
 impl WindowPlace {
-    /// Returns the row's place in the merged order of both sides.
+    /// Returns the row's position in the merged order of both sides.
     pub(super) fn seq(&self) -> u64 {
         self.number + self.upto
     }
 
-    /// Returns whether the windows allow two rows of different sides to match.
+    /// Returns whether the windows allow two rows on different sides to match.
     pub(super) fn meets(&self, other: &WindowPlace) -> bool {
         let reaches = |later: &WindowPlace, earlier: &WindowPlace| {
             (later.from..later.upto).contains(&earlier.number)
@@ -52,7 +52,7 @@ impl Tracker {
         Tracker { lengths: [left, right], times, first: [0; 2], next: [0; 2] }
     }
 
-    /// Returns the place of the next row, which must not precede earlier rows.
+    /// Returns the position of the next row. The row must not precede any earlier row.
     pub(super) fn place(&mut self, side: Side, ts: i64) -> WindowPlace {
         self.expire(ts);
         let (own, other) = (side as usize, side.other() as usize);
@@ -114,7 +114,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the number below which the oldest `share` of `shares` equal parts lie.
+    /// Divides the rows into `shares` equal parts, and returns the number below which the oldest
+    /// `share` parts lie.
     pub(super) fn oldest(&self, share: usize, shares: usize) -> u64 {
         self.first + (u128::from(self.next - self.first) * share as u128 / shares as u128) as u64
     }

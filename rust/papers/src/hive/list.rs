@@ -1,7 +1,7 @@
-//! The list of winsets, which is sorted by start and has shortcuts. Winsets are inserted anywhere
-//! and taken from the front.
+//! The list of winsets, which is sorted by start and has shortcuts. Winsets can be inserted
+//! anywhere, but are taken only from the front.
 //!
-//! All unsafe code of the list is in this file. The numbers in brackets are the invariants of
+//! All of the list's unsafe code is in this file. The numbers in brackets are the invariants of
 //! README.md.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use tidegate_sync::Stack;
 use tidegate_sync::atomic::{AtomicPtr, Ordering, RaceCell};
 
 /// The number of levels of the list. Each level has a quarter of the nodes of the level below, so a
-/// writer that is some hundred winsets behind another finds its place in a few steps.
+/// writer that is a few hundred winsets behind another finds its position in a few steps.
 const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 4 };
 
 /// A winset in the list.
@@ -19,7 +19,7 @@ pub(super) struct Node<T> {
     start: i64,
     /// The value, until it is taken.
     value: RaceCell<Option<T>>,
-    /// The next node on each level of this node.
+    /// The next node on each of this node's levels.
     next: Box<[AtomicPtr<Node<T>>]>,
 }
 
@@ -72,9 +72,9 @@ impl<T> Node<T> {
 /// The list. The reader's [`Garbage`] owns the nodes that were handed out, and the list owns all
 /// others.
 pub(super) struct List<T> {
-    /// The node before all winsets, on all levels.
+    /// The node that precedes all winsets on every level.
     head: Box<Node<T>>,
-    /// Nodes that the reader has not freed.
+    /// Nodes that the reader left behind without freeing them.
     left: Stack<VecDeque<OwnedNode<T>>>,
 }
 
@@ -93,13 +93,14 @@ impl<T> List<T> {
         List { head: Node::new(i64::MIN, None, LEVELS), left: Stack::default() }
     }
 
-    /// Returns a cursor before all winsets.
+    /// Returns a cursor that is positioned before all winsets.
     pub(super) fn start(&self) -> Cursor<T> {
         let head = ptr::from_ref(&*self.head).cast_mut();
         Cursor { at: [head; LEVELS] }
     }
 
-    /// Keeps the nodes that the reader has not freed until the list is dropped.
+    /// Takes over the nodes that the reader has not freed, and keeps them until the list is
+    /// dropped.
     pub(super) fn leave(&self, garbage: &mut Garbage<T>) {
         self.left.push(std::mem::take(&mut garbage.nodes));
     }
@@ -125,8 +126,8 @@ impl<T> Drop for List<T> {
     }
 }
 
-/// A position in the list: on each level, a node that begins before everything its owner will
-/// search for.
+/// A position in the list: on each level, a node that begins before everything that the cursor's
+/// owner will search for.
 pub(super) struct Cursor<T> {
     at: [*mut Node<T>; LEVELS],
 }
@@ -176,8 +177,8 @@ impl<T> Cursor<T> {
         unsafe { insert(&before, Node::new(start, Some(new()), height(start))) }
     }
 
-    /// Moves to the last nodes that begin before `start`. Returns the start of the first node that
-    /// the cursor may access.
+    /// Moves, on each level, to the last node that begins before `start`. Returns the start of the
+    /// first node that the cursor may access.
     ///
     /// # Safety
     ///
@@ -208,12 +209,12 @@ impl<T> Cursor<T> {
 }
 
 /// Returns the last node on a level, from `node` onwards, that begins before `start`. Also returns
-/// the target of its link at the time when this was seen.
+/// the target that this node's link had when the node was found.
 ///
 /// # Safety
 ///
-/// `node` is on the level and begins before `start`. Neither it nor later nodes are freed during
-/// the call.
+/// `node` is on the level and begins before `start`. Neither `node` nor later nodes are freed
+/// during the call.
 #[inline]
 unsafe fn last_before<T>(
     mut node: *mut Node<T>,
@@ -237,7 +238,7 @@ unsafe fn last_before<T>(
 /// # Safety
 ///
 /// The requirements are the same as for [`Cursor::find`]. For each level, `before` contains a node
-/// on it that begins before `node`.
+/// on that level that begins before `node`.
 unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut Node<T> {
     let (start, height) = (node.start, node.next.len());
     let node = Box::into_raw(node);
@@ -273,14 +274,14 @@ unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut
     node
 }
 
-/// Returns the number of levels of a winset, so that each level has a quarter of the winsets of the
-/// level below. The number is computed from the start, so nothing is random.
+/// Returns the number of levels of a winset. Each level has a quarter of the winsets of the level
+/// below. The number depends only on the start, so nothing is random.
 fn height(start: i64) -> usize {
     let mixed = (start as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1 + (mixed >> 32).trailing_zeros() as usize / 2).min(LEVELS)
 }
 
-/// Nodes that were handed out, in order, until no thread accesses them any more.
+/// Nodes that were handed out, in order. Each node is kept until no thread accesses it any more.
 pub(super) struct Garbage<T> {
     nodes: VecDeque<OwnedNode<T>>,
 }

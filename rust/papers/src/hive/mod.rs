@@ -1,4 +1,4 @@
-//! The hive contains windows of many keys. Threads update the windows at the same time, and a
+//! The hive contains windows for many keys. Threads update the windows at the same time, and a
 //! window is handed out as soon as no thread can update it any more.
 //!
 //! ```text
@@ -11,10 +11,10 @@
 //! ```
 //!
 //! A *winset* contains all windows that begin at the same time. Writers find or create a winset in
-//! a list that is sorted by start, and find or create the window of their key in its trie. No
-//! thread waits for another: if two writers create the same winset, one succeeds, and both use its
-//! winset. Threads that update the same window at the same time share it by reference, so the
-//! window's type determines how they synchronize.
+//! a list that is sorted by start, and find or create the window for their key in the winset's
+//! trie. No thread waits for another: if two writers try to create the same winset, one succeeds,
+//! and both use that winset. Threads that update the same window at the same time share it by
+//! reference, so the window's type determines how they synchronize.
 //!
 //! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
 //! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
@@ -23,9 +23,9 @@
 //! # Trade-offs
 //!
 //! The memory of a winset is freed after the reader and all writers have passed it. An idle writer
-//! that makes no promises therefore holds back results and the memory of all winsets after its own.
-//! To find a window, a writer walks along the winsets between its last one and this one, using
-//! shortcuts, and takes up to eight steps down the trie.
+//! that makes no promises therefore holds back results, and keeps all later winsets in memory. To
+//! find a window, a writer moves along the list from its last winset to the new one, using
+//! shortcuts, and then takes up to eight steps down the trie.
 
 mod list;
 mod trie;
@@ -41,7 +41,8 @@ use list::{Cursor, Garbage, List};
 pub use tidegate_structures::gate::Next;
 use trie::Trie;
 
-/// Marks a handle that can move to another thread but not be used by two threads at the same time.
+/// Marks a handle that can be moved to another thread but cannot be used by two threads at the same
+/// time.
 type NotSync = PhantomData<Cell<()>>;
 
 /// Creates hives; see the module documentation.
@@ -65,7 +66,8 @@ type NotSync = PhantomData<Cell<()>>;
 pub struct Hive;
 
 impl Hive {
-    /// Creates a hive that is updated by `writers` threads and read by one. `new` creates a window.
+    /// Creates a hive that is updated by `writers` threads and read by one thread. `new` creates a
+    /// window.
     #[allow(clippy::new_ret_no_self, reason = "a hive is its handles")]
     pub fn new<V: Send + Sync, N: Fn() -> V + Send + Sync>(
         writers: usize,
@@ -92,21 +94,22 @@ impl Hive {
     }
 }
 
-/// The state that all handles share. It is dropped with the last handle, together with the list.
+/// The state that all handles share. The state is dropped with the last handle, together with the
+/// list.
 struct HiveState<V, N> {
     list: List<Trie<V>>,
     new: N,
 }
 
-/// The progress of a writer, which the reader sees.
+/// A writer's progress, which the reader can see.
 #[derive(Debug)]
 struct WriterPlace {
     /// The writer updates no window that begins before this promise: the paper's `written`. Only
-    /// the writer changes the promise, which only increases, and is `i64::MAX` after the writer has
-    /// been dropped.
+    /// the writer changes the promise, which never decreases. The promise is `i64::MAX` once the
+    /// writer has been dropped.
     promise: CachePadded<AtomicI64>,
     /// The writer accesses no winset that begins before this hold. Only the writer changes the
-    /// hold, which only increases.
+    /// hold, which never decreases.
     hold: CachePadded<AtomicI64>,
 }
 
@@ -119,8 +122,8 @@ impl Default for WriterPlace {
     }
 }
 
-/// A handle that updates windows. Dropping the handle promises that it will not update any more
-/// windows.
+/// A handle that updates windows. Dropping the handle promises that no more windows will be
+/// updated.
 pub struct HiveWriter<V, N> {
     cursor: Cursor<Trie<V>>,
     place: Arc<WriterPlace>,
@@ -141,7 +144,8 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
     ///
     /// # Panics
     ///
-    /// Panics if `start` is before the promise, or is `i64::MAX`, which is after all times.
+    /// Panics if `start` is before the promise, or if it is `i64::MAX`, which is later than any
+    /// time.
     #[inline]
     pub fn update(&mut self, start: i64, key: u32, update: impl FnOnce(&V)) {
         // Relaxed: only this thread writes it.
@@ -201,7 +205,7 @@ pub struct HiveReader<V, N> {
 unsafe impl<V: Send + Sync, N: Send + Sync> Send for HiveReader<V, N> {}
 
 impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
-    /// Returns the next winset that no thread updates any more.
+    /// Returns the next winset that no thread can update any more.
     pub fn next_winset(&mut self) -> Next<Winset<V>> {
         // This is read before the list: every winset below the frontier is in the list by now, and
         // no more can be added.
@@ -232,7 +236,7 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
         unsafe { self.garbage.free_before(low) };
     }
 
-    /// Returns the start before which no window is updated any more.
+    /// Returns the frontier: no window that begins before it is updated any more.
     fn frontier(&self) -> i64 {
         // Acquire: pairs with the Release of `HiveWriter::advance`.
         self.places

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Nothing is removed before the whole trie is taken, so each step is a single compare-and-swap and
-//! needs no help from other threads (T1). Mixed bits are a permutation of the keys, so two keys
-//! diverge after eight nodes at the latest, and only whole keys are compared. The trie replaces
-//! Michael's hash table, which the paper uses: that table has a fixed number of buckets, while the
-//! keys of a winset are not known in advance. The trie is that of Bagwell, "Ideal hash trees"
-//! (2001), made concurrent as by Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with
-//! efficient non-blocking snapshots" (2012), without the parts for removals and snapshots.
+//! needs no help from other threads (T1). Mixing the bits permutes the keys, so two keys diverge
+//! after at most eight nodes, and only whole keys are compared. The trie replaces Michael's hash
+//! table, which the paper uses: that table has a fixed number of buckets, while the keys of a
+//! winset are not known in advance. The trie is that of Bagwell, "Ideal hash trees" (2001), made
+//! concurrent as in Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient
+//! non-blocking snapshots" (2012), without the parts for removals and snapshots.
 
 use std::fmt;
 use std::ptr;
@@ -60,12 +60,13 @@ impl<V> Node<V> {
     }
 }
 
-/// Returns a pointer to a node, whose lowest bit distinguishes it from a pointer to an entry.
+/// Returns a tagged pointer to a node. The lowest bit distinguishes the pointer from one to an
+/// entry.
 fn tagged<V>(node: *mut Node<V>) -> *mut SlotTarget<V> {
     node.cast::<SlotTarget<V>>().map_addr(|address| address | 1)
 }
 
-/// Returns the node of a tagged pointer.
+/// Returns the node to which a tagged pointer refers.
 fn node_of<V>(pointer: *mut SlotTarget<V>) -> Option<*mut Node<V>> {
     (pointer.addr() & 1 == 1).then(|| pointer.map_addr(|address| address & !1).cast())
 }

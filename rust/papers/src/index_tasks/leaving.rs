@@ -1,4 +1,5 @@
-//! The rows of an index that any thread removes one by one, as soon as no task searches for them.
+//! The rows of an index that are removed one by one. Any thread can remove a row as soon as no task
+//! searches for it.
 //!
 //! ```text
 //! rows of a side   │ removed │ being removed │ may leave │ a task may search for them │
@@ -15,7 +16,7 @@ use tidegate_sync::{HighWater, TryLock};
 #[derive(Debug)]
 pub(super) struct LeavingRows {
     rows: VecDeque<Entry>,
-    /// The number of rows that may leave, because no active or future task searches for them.
+    /// The number of rows that can be removed because no active or future task searches for them.
     upto: HighWater,
     /// The number of rows that threads are removing or have removed.
     taken: TryLock<usize>,
@@ -28,12 +29,12 @@ impl Default for LeavingRows {
 }
 
 impl LeavingRows {
-    /// Creates the list from these rows, which are in the index.
+    /// Creates the list from the given rows, which are in the index.
     pub(super) fn of(rows: Vec<Entry>) -> Self {
         LeavingRows { rows: rows.into(), upto: HighWater::default(), taken: TryLock::new(0) }
     }
 
-    /// Adds the rows of an epoch. The threads of the previous epoch have finished.
+    /// Adds the rows of an epoch. The threads of the previous epoch must have finished.
     pub(super) fn begin(&mut self, rows: impl Iterator<Item = Entry>) {
         let removed = std::mem::take(self.taken.get_mut());
         self.rows.drain(..removed);
@@ -41,7 +42,8 @@ impl LeavingRows {
         self.upto = HighWater::default();
     }
 
-    /// Lets the rows before the one numbered `first` leave. One thread at a time calls this.
+    /// Allows the rows before the one numbered `first` to be removed. Only one thread at a time
+    /// calls this method.
     pub(super) fn let_go(&self, first: u32) {
         let from = self.upto.get() as usize;
         let rows = self.rows.range(from..);
@@ -49,8 +51,8 @@ impl LeavingRows {
         self.upto.raise((from + gone) as u64);
     }
 
-    /// Returns at most `most` rows for this thread to remove, or `None` if there are none or if
-    /// another thread is taking some.
+    /// Returns at most `most` rows for this thread to remove. Returns `None` if there are no such
+    /// rows, or if another thread is taking some.
     pub(super) fn take(&self, most: usize) -> Option<Range<usize>> {
         // The mark also guarantees that the tasks which inserted the rows have finished.
         let upto = self.upto.get() as usize;
@@ -66,8 +68,8 @@ impl LeavingRows {
         self.rows[at]
     }
 
-    /// Returns whether threads have taken all rows that may leave. The result is `false` if another
-    /// thread is taking some.
+    /// Returns whether threads have taken all rows that can be removed. The result is `false` if
+    /// another thread is taking some rows.
     pub(super) fn is_through(&self) -> bool {
         let upto = self.upto.get() as usize;
         self.taken.try_with(|taken| *taken >= upto).unwrap_or(false)

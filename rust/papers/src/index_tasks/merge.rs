@@ -1,4 +1,4 @@
-//! The merge of an index while tasks continue (section 4.2).
+//! Merges an index while tasks continue (section 4.2).
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::threads::Turn;
 /// Describes how an index is merged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MergeOptions {
-    /// The ratio of inserted rows to the rows of the immutable part at which an index is merged.
+    /// An index is merged when the ratio of inserted rows to rows in the immutable part reaches
+    /// this value.
     pub merge_ratio: f64,
-    /// The depth at which an index has its subindexes. If it is `None`, the index chooses the
-    /// depth.
+    /// The depth of an index's subindexes. If the depth is `None`, the index chooses one.
     pub insertion_depth: Option<usize>,
-    /// True if all threads wait for a merge.
+    /// True if all threads wait until a merge is finished.
     pub is_blocking: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for MergeOptions {
     }
 }
 
-/// The state of a merge. The thread that performs the merge has no task.
+/// The state of a merge. The thread that performs the merge runs no task.
 #[derive(Debug)]
 pub(super) struct Merge {
     side: usize,
@@ -37,7 +37,7 @@ pub(super) struct Merge {
 
 #[derive(Debug)]
 enum Stage {
-    /// Active tasks finish. Once they have finished, no thread inserts rows.
+    /// Active tasks finish. Once all active tasks have finished, no thread inserts rows.
     Drain { old: Arc<SharedPimTree> },
     /// First phase: the new tree is built. Rows from `since` onwards are not in the old tree.
     Make { old: Arc<SharedPimTree>, first: u32, since: usize },

@@ -26,23 +26,25 @@
 //!
 //! 4. *Propagate*: any thread can take the results of completed tasks, in order.
 //!
-//! When many rows have been inserted into an index, a thread merges it. First, the thread waits
-//! until the active tasks have finished, while no new ones start. In the first phase, it builds the
-//! new tree, and other threads continue without indexing. The thread then lets the tasks finish
-//! again and exchanges the trees. In the second phase, it inserts the rows that were left out, and
-//! other threads continue with indexing. In the blocking merge, all other threads wait instead.
+//! When many rows have been inserted into an index, a thread merges the index. First, the thread
+//! waits until the active tasks have finished; in the meantime, no new tasks start. In the first
+//! phase, the thread builds the new tree, and other threads continue without indexing. The thread
+//! then lets the tasks finish again and exchanges the trees. In the second phase, the thread
+//! inserts the rows that were left out, and other threads continue with indexing. In the blocking
+//! merge, all other threads wait instead.
 //!
-//! The paper compares this with the same tasks over a general-purpose concurrent tree, a Bw-tree.
-//! In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree, see [`TaskIndex`].
-//! The B+-tree needs no merges, and rows that have left the window are removed one by one:
+//! The paper compares this design with the same tasks over a general-purpose concurrent tree, a
+//! Bw-tree. In this crate, a B+-tree with optimistic lock coupling replaces the Bw-tree (see
+//! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
+//! by one:
 //!
-//! 5. *Remove*: the thread removes some rows, of either side, that no task searches for any more.
+//! *Remove*: the thread removes some rows from either side that no task searches for any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
-//! of when it is assigned. These boundaries are computed from its position in the merged order, so
-//! they do not depend on threads. The results of a few tasks are combined, because they are passed
-//! on in pieces. A step is the work of a thread between two points where it may have to wait, so
-//! any scheduler can run it.
+//! of when it is assigned. These boundaries are computed from the row's position in the merged
+//! order, so they do not depend on threads. The results of a few tasks are combined, because they
+//! are passed on in pieces. A step is the work that a thread does between two points at which it
+//! may have to wait, so tasks can be run by any scheduler.
 //!
 //! Long because it contains every step of a task and of a merge, which depend on each other.
 
@@ -68,9 +70,8 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows as EpochRows}
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// The number of rows of a task. The paper uses eight. With more rows, more memory accesses
-/// overlap. This saves more time than the additional comparisons with rows that are not indexed yet
-/// take.
+/// The number of rows per task. The paper uses eight. With more rows, more memory accesses overlap.
+/// The time saved exceeds the cost of additional comparisons with rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
@@ -80,16 +81,16 @@ const AHEAD: usize = 4;
 const PIECE: usize = if cfg!(test) { 7 } else { index::PIECE };
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// The number of rows of a task whose positions in the indexes are searched for together.
+/// The number of a task's rows that are looked up in the indexes together.
 const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
 /// The number of rows that a thread without a task removes at a time.
 const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// Describes how the tasks of a join are run.
+/// Options for running a join's tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskOptions {
-    /// The number of rows of a task.
+    /// The number of rows per task.
     pub rows: usize,
     /// The index that looks up rows by key.
     pub index: TaskIndex,
@@ -113,14 +114,14 @@ impl Default for TaskOptions {
 /// A row that searches the other side and is indexed.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskRow {
-    /// The row's side, which other rows search for it.
+    /// The row's side, in which other rows search for this row.
     pub side: usize,
     /// The side that the row searches. In a join of a stream with itself, this is the row's own
     /// side.
     pub other: usize,
     /// The row's number within its side, modulo 2^32.
     pub number: u32,
-    /// The row's key, or `None` if the row can match nothing.
+    /// The row's key, or `None` if the row cannot match anything.
     pub key: Option<i64>,
     /// The rows that this row searches for.
     pub probe: Probe,
@@ -131,15 +132,15 @@ pub struct TaskRow {
 struct Side {
     /// The number of the first row.
     first: u32,
-    /// The keys of the rows. The key of a row that can match nothing has no meaning.
+    /// The keys of the rows. The key of a row that cannot match anything has no meaning.
     keys: Vec<i64>,
     /// Marks the rows that can match anything. Empty if all rows can.
     joins: Vec<bool>,
-    /// The rows that are in the index. The edge is the first row that may not be in it.
+    /// The rows that are in the index. The edge is the first row that may not be in the index.
     indexed: Prefix,
 }
 
-/// The state of a join whose rows are processed by threads as tasks.
+/// The state of a join in which threads process rows as tasks.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -169,11 +170,12 @@ pub struct TaskJoin {
     queue: Lock<Queue>,
     rows: Vec<TaskRow>,
     sides: Vec<Side>,
-    /// The rows of each side's index, if they are removed one by one.
+    /// The rows of each side's index, if rows are removed one by one.
     leaving: Vec<LeavingRows>,
     /// The results of each task, after it has completed.
     results: Vec<Lock<Option<Results>>>,
-    /// The approximate number of matches in results, and the number that is enough.
+    /// The approximate number of matches found, and the number at which no more tasks are handed
+    /// out.
     matches: Counter,
     enough: usize,
     output: TryLock<Output>,
@@ -199,7 +201,7 @@ struct Output {
 }
 
 impl TaskJoin {
-    /// Creates a join of `sides` sides, without rows.
+    /// Creates an empty join with `sides` sides.
     pub fn new(sides: usize, options: TaskOptions) -> Self {
         let leave_one_by_one = match options.index {
             TaskIndex::PimTree(_) => 0,
@@ -242,7 +244,8 @@ impl TaskJoin {
         self.rows = rows;
     }
 
-    /// Stops handing out tasks after about `most` matches have been found, until the next call.
+    /// Stops handing out tasks after about `most` matches have been found. The limit applies until
+    /// the next call.
     pub fn limit(&mut self, most: usize) {
         self.matches.set(0);
         self.enough = most;
@@ -261,7 +264,7 @@ impl TaskJoin {
         std::mem::take(&mut self.output.get_mut().pieces)
     }
 
-    /// Returns the matches that have not been taken yet, by row and in the order of their numbers.
+    /// Returns the matches that have not been taken yet, grouped by row and sorted by number.
     pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
         let sorted = |numbers: &[u32], row: &TaskRow| {
             let mut numbers = numbers.to_vec();
@@ -337,7 +340,8 @@ impl TaskJoin {
         }
     }
 
-    /// Inserts those of the given rows that belong to a side into its index, and marks them.
+    /// Inserts those of the given rows that belong to a side into the side's index, and marks the
+    /// rows.
     fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
         let rows = &self.rows[rows];
         for rows in rows.chunks(LOCATED) {
@@ -353,8 +357,8 @@ impl TaskJoin {
         side.indexed.mark_all(own.map(|row| row.number.wrapping_sub(side.first) as usize));
     }
 
-    /// Removes rows that have left the window from indexes without merges, at most `most` rows per
-    /// side. Returns whether there were any.
+    /// Removes rows that have left the window from indexes that are not merged, at most `most` rows
+    /// per side. Returns whether any rows were removed.
     fn remove(&self, indexes: &Indexes, most: usize) -> bool {
         let mut removed = false;
         for (leaving, index) in self.leaving.iter().zip(&indexes.trees) {
@@ -371,7 +375,7 @@ impl TaskJoin {
         removed
     }
 
-    /// Replaces the index of a side by one that contains these rows.
+    /// Replaces a side's index with one that contains these rows.
     fn set_index(&mut self, side: usize, index: SharedIndex, entries: Vec<Entry>) {
         self.queue.with(|queue| {
             queue.sides[side].index = index;
@@ -403,7 +407,7 @@ impl TaskJoin {
     }
 
     /// Returns whether all tasks that were handed out have completed and all rows that have left
-    /// have been removed.
+    /// the window have been removed.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
             && self.leaving.iter().all(LeavingRows::is_through)
@@ -464,7 +468,7 @@ impl Find for TaskJoin {
     }
 }
 
-/// Returns the positions of the rows' probes in the indexes, for at most [`LOCATED`] rows.
+/// Returns the positions in the indexes for the probes of at most [`LOCATED`] rows.
 fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
     let mut places = [PimPlace::default(); LOCATED];
     for (side, index) in indexes.trees.iter().enumerate() {
@@ -541,19 +545,19 @@ impl Output {
     }
 }
 
-/// The work of one thread for a join, which is done step by step: see [`step`](Self::step).
+/// The work that one thread does for a join, step by step (see [`step`](Self::step)).
 #[derive(Debug)]
 pub struct Worker<'a> {
     join: &'a TaskJoin,
     nth: usize,
     /// The merge that this thread is performing.
     merge: Option<Merge>,
-    /// The indexes that its task uses.
+    /// The indexes that the worker's task uses.
     indexes: Indexes,
 }
 
 impl Worker<'_> {
-    /// Runs a task or a part of a merge, if there is one.
+    /// Runs a task or part of a merge, if there is any work.
     pub fn step(&mut self) -> Turn {
         let join = self.join;
         if let Some(merge) = self.merge.take() {

@@ -11,19 +11,20 @@ use super::{AHEAD, Rows, TaskIndex, TaskJoin};
 /// The assigned rows, and the steps that are currently allowed.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Rows before this are active or completed. Rows from here onwards are available.
+    /// Rows before this position are active or completed. Rows from this position onwards are
+    /// available.
     pub(super) next: usize,
     rows: usize,
     /// The first row of each active task, oldest first.
     pub(super) active: Vec<usize>,
     /// True if no tasks are handed out until the active ones have finished and the merging thread
-    /// has checked this.
+    /// has confirmed this.
     pub(super) is_blocked: bool,
     /// True if a thread is performing a merge.
     pub(super) is_merging: bool,
     /// The number of completed merges.
     pub(super) merges: u64,
-    /// The number of changes to the indexes, or to whether tasks insert into them.
+    /// Counts the changes to the indexes and to whether tasks insert into them.
     pub(super) changes: u64,
     pub(super) sides: Vec<SideIndex>,
 }
@@ -34,7 +35,7 @@ pub(super) struct SideIndex {
     pub(super) index: SharedIndex,
     /// True if tasks insert their rows.
     pub(super) is_indexing: bool,
-    /// No later row searches for rows before this number.
+    /// Later rows do not search for rows numbered below this.
     pub(super) first: u32,
 }
 
@@ -50,16 +51,16 @@ pub(super) struct Indexes {
     pub(super) is_indexing: Vec<bool>,
 }
 
-/// The next work of a thread.
+/// The next piece of work for a thread.
 #[derive(Debug)]
 pub(super) enum NextWork {
     /// Rows that the thread processes.
     Task(Rows),
-    /// The index of this side is to be merged by this thread.
+    /// The thread needs to merge the index of this side.
     Merge(usize, Arc<SharedPimTree>, MergeOptions),
-    /// Another thread needs to finish something first.
+    /// The thread needs to wait until another thread has finished something.
     Wait,
-    /// Everything before this row has been handed out, and no more rows are to be handed out now.
+    /// Everything before this row has been handed out, and no more rows are handed out for now.
     Nothing(usize),
 }
 

@@ -1,4 +1,4 @@
-//! The index of a side, which all threads use at the same time.
+//! A side's index, which all threads use at the same time.
 
 use std::sync::Arc;
 
@@ -38,15 +38,16 @@ impl SharedIndex {
         }
     }
 
-    /// Finds the positions of the probes' least keys, if the tree has positions. All keys are
-    /// processed together, because each search waits for memory.
+    /// Finds the positions of the probes' least keys, if the tree supports positions. All keys are
+    /// processed together, so that the searches overlap their memory accesses.
     pub(super) fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
         if let SharedIndex::PimTree(tree, _) = self {
             tree.locate(lows, places);
         }
     }
 
-    /// Finds the rows of a probe whose position [`locate`](Self::locate) has returned.
+    /// Finds the rows that match a probe, given the position that [`locate`](Self::locate) returned
+    /// for it.
     #[inline]
     pub(super) fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
         match self {
@@ -55,7 +56,7 @@ impl SharedIndex {
         }
     }
 
-    /// Returns the tree if it needs to be merged now, with the options of the merge.
+    /// Returns the tree and its merge options if the tree needs to be merged now.
     pub(super) fn full(&self) -> Option<(&Arc<SharedPimTree>, MergeOptions)> {
         let SharedIndex::PimTree(tree, options) = self else { return None };
         let (mutable, immutable) = (tree.mutable_rows(), tree.immutable_rows());

@@ -1,5 +1,5 @@
-//! Compares tasks with a loop over all pairs, on threads and step by step, in orders that no
-//! scheduler would choose.
+//! Compares tasks with a loop over all pairs. The tasks run on threads, and also step by step in
+//! orders that no scheduler would choose.
 
 use proptest::prelude::*;
 use tidegate_structures::index::Probe;
@@ -8,7 +8,7 @@ use tidegate_sync::Stop;
 use super::*;
 use tidegate_operators::driver::Driver;
 
-/// Rows of two sides or of one, in the order of their arrival: side and key.
+/// The side and key of each row, in order of arrival. There are either two sides or one.
 type Rows = Vec<(usize, Option<i64>)>;
 
 /// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys
@@ -146,7 +146,8 @@ proptest! {
     }
 }
 
-/// Uses more threads than cores and merges all the time, so that rare cases occur often enough.
+/// Uses more threads than there are cores and merges all the time, so that rare cases occur often
+/// enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_tasks_on_up_to_sixteen_threads() {
@@ -183,8 +184,7 @@ fn stress_tasks_on_up_to_sixteen_threads() {
     }
 }
 
-/// For a B+-tree: after each epoch, the tree contains exactly the rows that a later row may search
-/// for.
+/// After each epoch, a B+-tree contains exactly the rows that a later row may search for.
 #[test]
 fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
     const WINDOW: u32 = 50;

@@ -1,7 +1,7 @@
 //! The row gate: ScaleGate's list, with its sources (`source.rs`) and readers (`reader.rs`).
 //!
-//! Line numbers there refer to Algorithm 2 of ScaleJoin, which README.md quotes next to the
-//! departures.
+//! Line numbers in these files refer to Algorithm 2 of ScaleJoin, which README.md quotes next to
+//! the departures.
 
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;

@@ -1,5 +1,5 @@
 //! The row gate hands out rows one at a time from a lock-free list, with the lowest latency. The
-//! readers of a row gate can share the stream, which is the T-Gate.
+//! readers of a row gate can also share the stream, as in the T-Gate.
 //!
 //! The row gate fulfils the contract of [`gate`](tidegate_structures::gate): row by row, its stream
 //! equals that of the [`BlockGate`](tidegate_structures::gate::BlockGate).

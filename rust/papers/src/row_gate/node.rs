@@ -1,8 +1,9 @@
 //! The memory of the row gate: nodes, their segments, and the links between them.
 //!
 //! This file contains all pointer arithmetic and most of the gate's unsafe code. A node is kept
-//! alive by a [`Hold`]: a pointer, visible to the reclaimer, before which its owner promises not to
-//! access nodes. The numbers in brackets are the invariants of README.md.
+//! alive by a [`Hold`], which is a pointer that the reclaimer can see. The owner of the hold
+//! promises not to access any nodes before it. The numbers in brackets are the invariants of
+//! README.md.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -14,26 +15,27 @@ use tidegate_structures::gate::Key;
 
 /// The number of levels of the list. Each level has a quarter of the nodes of the level below, so
 /// the top level is traversed in steps of 4^5 = 1 024 rows. A source keeps the memory from its
-/// position on that level onwards, so more levels would keep more memory.
+/// position on the top level onwards, so additional levels would keep more memory.
 pub(super) const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 6 };
 
-/// The number of nodes in a source's first and in its largest segment. 10 000 sources with one row
-/// each should cost little, and a busy source should seldom allocate memory.
+/// The number of nodes in a source's first segment, and in its largest segment. Sources with one
+/// row each should use little memory even if there are 10 000 of them, and a busy source should
+/// seldom allocate.
 const FIRST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 8 };
 const LARGEST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 256 };
 
 /// A row in the list.
 pub(super) struct Node<T> {
-    /// Written before the node is linked. The checked cell lets loom detect a node that is linked
-    /// before it is written, or read after it is freed.
+    /// The key, which is written before the node is linked. The checked cell lets loom detect a
+    /// node that is linked before it is written, or read after it is freed.
     key: RaceCell<Key>,
-    /// Written before the node is linked, and dropped by the thread that frees the segment. The
-    /// head has no payload.
+    /// The payload, which is written before the node is linked, and dropped by the thread that
+    /// frees the segment. The head has no payload.
     payload: RaceCell<MaybeUninit<T>>,
-    /// The number of levels of the node, 1 to `LEVELS`.
+    /// The number of levels of the node, from 1 to `LEVELS`.
     height: u8,
-    /// The next node on level 0. Sources write it. Once the link is not null, it only changes to an
-    /// earlier node.
+    /// The next node on level 0. The sources write this link. Once the link is set, it only ever
+    /// changes to an earlier node.
     next: Link<T>,
     /// The links of levels `1..height`, in the same segment.
     tower: *const Link<T>,
@@ -77,7 +79,7 @@ impl<T> NodePtr<T> {
 }
 
 impl<T> Node<T> {
-    /// Creates a node before all rows, on all levels, without a payload.
+    /// Creates a node without a payload that precedes all rows on every level.
     pub(super) fn head() -> Box<Head<T>> {
         let mut head = Box::new(Head {
             node: Node {
@@ -193,7 +195,7 @@ pub(super) struct Segment<T> {
 }
 
 impl<T> Segment<T> {
-    /// Returns the number of bytes of a segment of `nodes` nodes.
+    /// Returns the size in bytes of a segment of `nodes` nodes.
     pub(super) fn bytes(nodes: usize) -> usize {
         size_of::<Self>()
             + nodes * size_of::<Node<T>>()
@@ -206,8 +208,8 @@ impl<T> Segment<T> {
         (nodes / 2).max(LEVELS - 1)
     }
 
-    /// Returns the number of nodes in the segment after one of `nodes` nodes, or in the first
-    /// segment if `nodes` is 0.
+    /// Returns the number of nodes in the segment that follows one of `nodes` nodes, or in the
+    /// first segment if `nodes` is 0.
     pub(super) fn grown(nodes: usize) -> usize {
         (nodes * 2).clamp(FIRST_SEGMENT, LARGEST_SEGMENT)
     }
@@ -250,13 +252,13 @@ impl<T> Drop for Segment<T> {
     }
 }
 
-/// The end of a source's chain of segments at which nodes are handed out. The source owns it.
+/// The end of a source's chain of segments at which nodes are handed out. The source owns this end.
 pub(super) struct ChainEnd<T> {
     segment: *mut Segment<T>,
     used_links: usize,
 }
 
-/// The other end of the chain, at which segments are freed. The reclaimer owns it.
+/// The other end of the chain, at which segments are freed. The reclaimer owns this end.
 pub(super) struct PassedNodes<T> {
     oldest: *mut Segment<T>,
 }
@@ -280,7 +282,8 @@ impl<T> ChainEnd<T> {
         unsafe { &*self.segment }
     }
 
-    /// Returns the number of nodes for the next segment, if one is needed before the next node.
+    /// Returns the number of nodes in the next segment, if one has to be added before the next
+    /// node.
     #[inline]
     pub(super) fn wants(&self) -> Option<usize> {
         let segment = self.segment();
@@ -300,7 +303,7 @@ impl<T> ChainEnd<T> {
 
     /// Hands out a node with `height` levels, or with one level if the tower's links have run out.
     ///
-    /// There must be room, that is, [`wants`](Self::wants) returned `None`.
+    /// There must be room: [`wants`](Self::wants) must have returned `None`.
     #[inline]
     pub(super) fn node<'a>(&mut self, key: Key, payload: T, height: usize) -> &'a Node<T>
     where
@@ -329,7 +332,7 @@ impl<T> ChainEnd<T> {
 }
 
 impl<T> PassedNodes<T> {
-    /// Returns the end for a handle without nodes.
+    /// Returns the end of the empty chain, for a handle without nodes.
     pub(super) fn none() -> Self {
         PassedNodes { oldest: ptr::null_mut() }
     }
@@ -338,8 +341,8 @@ impl<T> PassedNodes<T> {
         self.oldest.is_null()
     }
 
-    /// Frees the segments whose rows all sort before `low`, and the last one only if the source has
-    /// been dropped.
+    /// Frees the segments whose rows all sort before `low`. The last segment is freed only if the
+    /// source has been dropped.
     ///
     /// # Safety
     ///
@@ -402,7 +405,7 @@ impl<T> Hold<T> {
         self.at.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Returns the key of the node held, or `None` after the handle has been dropped.
+    /// Returns the key of the held node, or `None` after the handle has been dropped.
     ///
     /// # Safety
     ///
@@ -416,7 +419,8 @@ impl<T> Hold<T> {
     }
 }
 
-/// A position in the list that several readers move, where the reader that moves it wins the row.
+/// A position in the list that several readers move. The reader that moves it to a row wins the
+/// row.
 pub(super) struct SharedPlace<T> {
     /// The row won last. The readers of the group move this position, and only forward.
     at: CachePadded<AtomicPtr<Node<T>>>,
@@ -432,7 +436,7 @@ impl<T> SharedPlace<T> {
         SharedPlace { at: CachePadded::new(AtomicPtr::new(node.0.cast_mut())) }
     }
 
-    /// Returns the position at some moment during the call.
+    /// Returns the position as of some moment during the call.
     #[inline]
     pub(super) fn get(&self) -> NodePtr<T> {
         // Acquire: pairs with the Release of `win`. The node is seen completely initialized, and is

@@ -12,8 +12,8 @@ use tidegate_structures::gate::Next;
 use tidegate_structures::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 use tidegate_structures::gate::{Key, NotSync, Rank};
 
-/// The number of rows that a reader takes between two checks for memory to free. Memory is thus
-/// freed even if all sources are idle.
+/// The number of rows that a reader takes between two checks for memory to free. Memory is
+/// therefore freed even if all sources are idle.
 const ROWS_BETWEEN: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4096 };
 
 /// A consumer of the gate that receives every row from its starting position onwards.
@@ -98,7 +98,7 @@ impl<T: Send + Sync> Reader<T> {
         self.hold.move_to(at);
     }
 
-    /// Makes `next` the row that was returned last.
+    /// Records that `next` is the row that was returned last.
     #[inline]
     pub(super) fn won(&mut self, next: &Node<T>) {
         self.stand(NodePtr::of(next));
@@ -154,7 +154,7 @@ impl<T: Send + Sync> fmt::Debug for Reader<T> {
 }
 
 /// The sources that a reader knows, by number. `None` means that a source has closed, or that the
-/// reader has not reached its beginning.
+/// reader has not reached the source's beginning.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes(Vec<Option<Lane>>);
 

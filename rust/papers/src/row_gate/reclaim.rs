@@ -17,11 +17,12 @@ pub(super) struct GateState<T> {
     arrivals: Stack<KnownHandle<T>>,
     /// The known handles. The thread that holds the lock is the reclaimer.
     known: TryLock<Vec<KnownHandle<T>>>,
-    /// The number of nodes for which memory was allocated since the last check. Sources write it.
+    /// The number of nodes for which memory was allocated since the last check. Sources write this
+    /// counter.
     taken: Counter,
-    /// The number of handles at the last check. The reclaimer writes it.
+    /// The number of handles at the last check. The reclaimer writes this counter.
     handles: Counter,
-    /// The number of the next source. Sources write it.
+    /// The number of the next source. Sources write this counter.
     next_source: Counter,
     pub(super) budget: Budget,
 }
@@ -59,7 +60,7 @@ impl<T> GateState<T> {
 
     /// Creates a hold at `node` that is known to the reclaimer.
     ///
-    /// Another hold at `node` or before it must outlast the call.
+    /// Another hold at or before `node` must outlast the call.
     pub(super) fn hold(&self, node: NodePtr<T>, passed: PassedNodes<T>) -> Arc<Hold<T>> {
         let hold = Arc::new(Hold::at(node));
         self.arrivals.push(KnownHandle { hold: hold.clone(), passed });
@@ -71,8 +72,8 @@ impl<T> GateState<T> {
         self.next_source.add(1)
     }
 
-    /// Records that memory for `nodes` nodes was allocated or may be freed, and frees some if it is
-    /// time for a check.
+    /// Records that memory for `nodes` nodes was allocated or may be freed, and frees some memory
+    /// if a check is due.
     pub(super) fn took(&self, nodes: usize) {
         let taken = self.taken.add(nodes) + nodes;
         if taken >= NODES_BETWEEN.max(4 * self.handles.get()) {
@@ -102,11 +103,11 @@ impl<T> GateState<T> {
 
     /// Returns the lowest position that any handle holds.
     ///
-    /// A handle may arrive while the others are read, and the one it was created from may then
-    /// move. However, the new handle arrives before the other moves. If the reclaimer has read the
-    /// other's new position, it finds the new handle among the arrivals afterwards, and reads
-    /// again. If it has read the old position, that position is not above the one where the new
-    /// handle begins.
+    /// A handle may arrive while the others are being read, and the handle from which it was
+    /// created may then move. However, the new handle arrives before the original one moves. If the
+    /// reclaimer has read the original handle's new position, it finds the new handle among the
+    /// arrivals afterwards, and reads again. If the reclaimer has read the old position, that
+    /// position is at or before the one where the new handle begins.
     fn lowest(&self, known: &mut Vec<KnownHandle<T>>) -> Key {
         loop {
             known.extend(self.arrivals.take_all());

@@ -1,9 +1,9 @@
-//! The T-Gate: readers that share the stream, in which each row goes to one of them.
+//! The T-Gate: readers that share the stream, so that each row goes to one of them.
 //!
 //! Algorithm 4 of the multiway aggregation paper is ScaleGate's list with one change: each row is
 //! returned exactly once. There are two ways to choose the reader of a row:
 //!
-//! - [`SharedReader`]: the first reader that requests the row. The readers of a group have one
+//! - [`SharedReader`]: the first reader that requests the row. The readers of a group share one
 //!   position in the list, which they move with a compare-and-swap.
 //! - [`KeyedReader`]: the reader to which the row's key belongs. The TuMLMC design needs keyed
 //!   readers for functions that depend on the order of a key's rows. Each reader walks through the
@@ -24,8 +24,8 @@ use tidegate_structures::gate::Next;
 /// Each row of the stream goes to one reader of the group. Each reader receives its rows in merged
 /// order.
 pub struct SharedReader<T: Send + Sync> {
-    /// The underlying reader, which is at the row won last or at a later position that the group
-    /// has had.
+    /// The underlying reader, which is at the row it won last or at a later position that the group
+    /// has reached.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }
@@ -138,7 +138,7 @@ impl<T: Send + Sync, H> fmt::Debug for KeyedReader<T, H> {
     }
 }
 
-/// Returns the part of `parts` to which a hash belongs, using Lemire's reduction by the upper bits.
+/// Returns which of `parts` parts a hash belongs to, using Lemire's reduction on the upper bits.
 fn part_of(hash: u64, parts: usize) -> usize {
     ((u128::from(hash) * parts as u128) >> 64) as usize
 }

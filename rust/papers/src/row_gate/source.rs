@@ -12,9 +12,9 @@ use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
-/// The number of nodes for which a dropped source counts in the decision to check for memory to
-/// free. The number is large enough that the source's rows are freed eventually, and small enough
-/// that 60 000 sources are not each checked 60 000 times.
+/// A dropped source counts as this many nodes towards the next check for memory to free. The number
+/// is large enough that the source's rows are freed eventually, and small enough that 60 000
+/// sources are not each checked 60 000 times.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// The position of a source in the list.
@@ -24,7 +24,7 @@ pub(super) struct ListPlace<T> {
     /// The number of levels on which the source has a finger.
     levels: usize,
     /// On each level, the last node found that sorts before the source's next row: the paper's
-    /// `update`. Fingers on lower levels are later.
+    /// `update`. Fingers on lower levels are at the same or later positions.
     fingers: [Finger<T>; LEVELS],
 }
 
@@ -44,7 +44,7 @@ struct Finger<T> {
     node: NodePtr<T>,
     key: Key,
     /// The key of the node that followed when the finger was set, or `FIRST` if there was none.
-    /// Other nodes may have been inserted in between since.
+    /// Other nodes may have been inserted in between since then.
     next: Key,
 }
 
@@ -71,10 +71,10 @@ impl<T> Clone for ListPlace<T> {
 
 impl<T> Copy for ListPlace<T> {}
 
-/// A feeder of the gate. Dropping it closes it.
+/// A feeder of the gate. Dropping a source closes it.
 ///
-/// A source can move to another thread, but two threads cannot use it at the same time, because it
-/// has a single position in the list.
+/// A source can be moved to another thread, but two threads cannot use it at the same time, because
+/// it has a single position in the list.
 pub struct Source<T: Send + Sync> {
     shared: Arc<GateState<T>>,
     number: u16,
@@ -118,7 +118,7 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Returns the number of the source, by which rows with equal `ts` are sorted.
+    /// Returns the number of the source. Rows with equal `ts` are sorted by this number.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -130,8 +130,8 @@ impl<T: Send + Sync> Source<T> {
 
     /// Adds a row: `addTuple`.
     ///
-    /// A row below the source's promise, or one for which there is no memory, is returned, and the
-    /// gate is unchanged.
+    /// A row below the source's promise, or one for which there is not enough memory, is returned,
+    /// and the gate remains unchanged.
     #[inline]
     pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejection<T>> {
         if ts < self.place.promised {
@@ -154,11 +154,11 @@ impl<T: Send + Sync> Source<T> {
         Ok(())
     }
 
-    /// Promises that no later row has a smaller `ts`. A higher promise that was made before remains
+    /// Promises that no later row has a smaller `ts`. If an earlier promise was higher, it remains
     /// in effect.
     ///
-    /// A source without new rows holds back the rows of all others. With this promise, the others
-    /// need not wait for its rows before `ts`.
+    /// A source without new rows holds back the rows of all other sources. With this promise, those
+    /// rows do not have to wait for rows of this source before `ts`.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.
@@ -170,14 +170,14 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Promises that there are no more rows, like dropping the source.
+    /// Promises that no more rows will follow. Dropping the source has the same effect.
     pub fn close(self) {}
 
     /// Creates another source, which begins with the promise of this one.
     ///
-    /// Its number is the next one that no source of the gate has had. If several threads fork
-    /// sources at the same time, the numbers follow the order of the calls. Fork from a single
-    /// thread if rows with equal `ts` must sort the same way in every run.
+    /// The new source receives the next number that no source of the gate has had. If several
+    /// threads fork sources at the same time, the numbers follow the order of the calls. Fork from
+    /// a single thread if rows with equal `ts` must sort the same way in every run.
     pub fn fork(&mut self) -> Result<Source<T>, TooManySources> {
         let number = self.shared.number();
         if number >= MAX_SOURCES {
@@ -230,7 +230,7 @@ impl<T: Send + Sync> Source<T> {
 
     /// Gives up the fingers on the upper levels, because they prevent memory from being freed.
     ///
-    /// The source's next row is on all levels, and the source begins again there.
+    /// The source's next row is linked on all levels, and all fingers restart from there.
     #[cold]
     fn let_go(&mut self) {
         self.place.levels = 1;
@@ -276,7 +276,7 @@ impl<T: Send + Sync> Source<T> {
         self.hold_top();
     }
 
-    /// Links `node` on `level`, at the finger, or behind it if other threads were faster:
+    /// Links `node` on `level`, after the finger or further on if other threads were faster:
     /// `levelinsert`.
     #[inline]
     fn insert(&mut self, level: usize, node: &Node<T>) {

@@ -9,15 +9,15 @@
 //!
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
-//! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join.
-//! Each thread has its own reader, so it sees all rows and waits for no other thread. A thread
-//! compares each row with its share of the other side's window (L16-18). The thread stores the row
-//! if its own counters say that it is its turn (L19-20), and drops rows that have left their window
-//! (L21-23). The thread then adds the matches to SG_out, of which it is a source. SG_out hands out
-//! the matches of a row after every thread has passed the row.
+//! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join
+//! does. Each thread has its own reader, so it sees all rows and waits for no other thread. A
+//! thread compares each row with its share of the other side's window (L16-18). The thread stores
+//! the row if its own counters say that it is its turn (L19-20), and drops rows that have left
+//! their window (L21-23). The thread then adds the matches to SG_out, as one of its sources. SG_out
+//! hands out the matches of a row after every thread has passed the row.
 //!
-//! The caller of the join is the paper's injecting and collecting thread. The threads keep running
-//! between calls as long as rows are on their way, and sleep otherwise.
+//! The caller of the join acts as the paper's injecting and collecting thread. The threads keep
+//! running between calls as long as rows are in flight, and sleep otherwise.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -26,14 +26,14 @@
 //!
 //! # Departures
 //!
-//! There is another departure, numbered 3 in [`window::scale`](tidegate_operators::window::scale).
+//! Departure 3 of [`window::scale`](tidegate_operators::window::scale) applies here, too.
 //!
 //! 1. SG_in has two sources, one per side, because the operator's own gate has already merged the
 //!    rows of several physical streams. A row's position in the merged order is its time.
 //!
-//! 2. A row leaves the window before the next row is compared with it, instead of afterwards. In
-//!    the paper's order of steps, a row may also meet rows that are just outside its window
-//!    (section III).
+//! 2. A row leaves the window before the next row is compared with the window, instead of
+//!    afterwards. In the paper's order of steps, a row may also meet rows that are just outside its
+//!    window (section III).
 //!
 //! 3. A thread that finds no matches for some rows promises SG_out that it has passed them. In the
 //!    paper, the matches of other threads wait until this thread finds a match.
@@ -41,13 +41,13 @@
 //! 4. A thread waits after it has found many matches that have not been taken. A thread without a
 //!    row sleeps after a while, whereas the paper's thread keeps trying (L10).
 //!
-//! 5. A thread compares numbers. The thread that takes the matches evaluates all other conditions,
+//! 5. A thread compares numbers. The thread that takes the matches evaluates all other conditions
 //!    before it passes the matches on.
 //!
 //! # Trade-offs
 //!
 //! Rows are compared one by one, and each row costs every thread a step in a gate. The default
-//! algorithm has neither cost: see BENCHMARKS.md.
+//! algorithm avoids both costs (see BENCHMARKS.md).
 
 mod pipes;
 mod share;
@@ -71,10 +71,10 @@ use tidegate_operators::rows::{
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
-/// The number of rows on their way at which no more rows are accepted.
+/// The number of rows in flight at which no more rows are accepted.
 const MOST_ROWS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 
-/// The number of rows that a call waits for, if this many are on their way.
+/// The number of rows that a call waits for, if at least this many are in flight.
 const STRIDE: u64 = if cfg!(test) { 4 } else { 1 << 10 };
 
 /// The approximate number of pairs that are taken at a time.
@@ -94,7 +94,7 @@ const FILTER_PAIRS: usize = 1 << 12;
 /// let window = Retention::Time { left: 10, right: 10 };
 /// let mut join = GatedScaleJoin::new(window, How::Inner, 2, true, Vec::new(), false)?;
 /// let driver = Driver::new(1, Stop::default());
-/// // Two epochs are on their way.
+/// // Two epochs are in flight.
 /// join.begin(&driver, vec![1, 2], vec![Side::Left, Side::Right], Some(&[]));
 /// join.begin(&driver, vec![30, 31], vec![Side::Left, Side::Right], Some(&[]));
 /// let mut pairs = (Vec::new(), Vec::new());
@@ -113,7 +113,7 @@ pub struct GatedScaleJoin {
     logs: [TimeLog; 2],
     /// The conditions that are scanned, with the least and the greatest number of all rows.
     terms: Vec<Term>,
-    /// True as long as all numbers fit, so that the conditions are scanned.
+    /// True as long as all numbers fit. The conditions are then scanned.
     compares: bool,
     entry: Mutex<Entry<Item>>,
     exit: Mutex<Exit>,
@@ -124,7 +124,7 @@ pub struct GatedScaleJoin {
     given: u64,
     given_of: [u64; 2],
     last: Option<i64>,
-    /// The pieces with rows on their way. The first may also contain rows whose results were
+    /// The pieces with rows in flight. The first piece may also contain rows whose results were
     /// returned.
     pieces: VecDeque<Arc<Piece>>,
     figures: Arc<Vec<ThreadFigures>>,
@@ -181,7 +181,8 @@ impl GatedScaleJoin {
         })
     }
 
-    /// Returns the conditions for more rows. Returns `None` from now on if a number does not fit.
+    /// Returns the conditions with the numbers of more rows. If a number does not fit, returns
+    /// `None` from then on.
     fn terms_of(&mut self, numbers: Operands<'_>) -> Option<Vec<Term>> {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -312,7 +313,7 @@ impl GatedScaleJoin {
     fn over(&self, side: Side, now: Option<i64>) -> usize {
         let log = &self.logs[side as usize];
         match (now, self.extent) {
-            // Rows on their way may still match the kept rows.
+            // Rows in flight may still match the kept rows.
             (Some(_), Extent::Rows(counts)) => {
                 let first = self.given_of[side as usize].saturating_sub(counts[side as usize]);
                 first.saturating_sub(log.first()) as usize

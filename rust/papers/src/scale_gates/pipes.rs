@@ -15,9 +15,9 @@
 //!    passed the row, and then raises its mark. A thread that sees all marks above a row therefore
 //!    finds all matches of the row ready in SG_out.
 //!
-//! 3. A worker waits for the bell of all workers if it finds no row, or if too many of its matches
-//!    have not been taken. The worker notes the number of rings before it checks, so it misses no
-//!    ring.
+//! 3. A worker waits for the bell that all workers share if it finds no row, or if too many of its
+//!    matches have not been taken. The worker notes the number of rings before it checks, so it
+//!    does not miss a ring.
 //!
 //! 4. There is always something to take: the matches of the slowest worker belong to rows that all
 //!    workers have passed. Workers that wait for room therefore do not wait forever.
@@ -39,14 +39,14 @@ use tidegate_operators::rows::Side;
 /// The number of rows after which workers are woken, and after which a worker reports its progress.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// The maximum number of matches that a worker finds before it waits until they are taken. One row
-/// may have more matches.
+/// The maximum number of matches that a worker finds before it waits until they are taken. A single
+/// row may have more matches than this.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// The time that the taking thread waits before it accepts fewer rows than it requested.
+/// The time that the taking thread waits before it settles for fewer rows than it requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The processing of all items from SG_in by one worker, in order.
+/// Processes all items from SG_in for one worker, in order.
 pub trait Process<T>: Send {
     /// Returns the numbers of the rows that match a row, or `None` for an item that is not a row.
     fn process(&mut self, item: &T) -> Option<Vec<u32>>;
@@ -60,11 +60,11 @@ struct PipeState {
     /// The bells. Workers share one bell, which rings when there are more rows or room for matches.
     /// The taking thread's bell rings when rows have been passed.
     crew: Arc<Crew>,
-    /// The number of rows that the taking thread waits for. The taking thread raises it.
+    /// The number of rows that the taking thread waits for. The taking thread raises this mark.
     wanted: HighWater,
     /// The number of rows that each worker has passed.
     passed: Vec<HighWater>,
-    /// The number of matches of each worker that were taken.
+    /// The number of each worker's matches that were taken.
     taken: Vec<HighWater>,
 }
 
@@ -92,10 +92,10 @@ pub struct Exit {
     matches: Reader<Vec<u32>>,
     /// Matches of a row that not all workers have passed.
     next: Option<Matches>,
-    /// The number of matches of each worker that were taken.
+    /// The number of each worker's matches that were taken.
     taken: Vec<u64>,
-    /// The number of rows that all workers had passed at the last check, and how often they had
-    /// rung.
+    /// The number of rows that all workers had passed at the last check, and the number of times
+    /// that the bell had rung.
     passed: u64,
     heard: u64,
     shared: Arc<PipeState>,
@@ -112,9 +112,9 @@ struct Matches {
 /// The matches of some rows that all workers have found.
 #[derive(Debug, Default)]
 pub struct WorkerMatches {
-    /// Rows that have matches, and the ends of their matches in `numbers`.
+    /// The rows that have matches, each with the end of its matches in `numbers`.
     pub rows: Vec<(u64, usize)>,
-    /// The numbers of the matching rows. For each row, they are in any order.
+    /// The numbers of the matching rows. The numbers for each row are in no particular order.
     pub numbers: Vec<u32>,
 }
 
@@ -167,7 +167,8 @@ impl<T: Send + Sync> Entry<T> {
         self.rows
     }
 
-    /// Adds the next row. Workers may see it once they are [called](Self::call).
+    /// Adds the next row. Workers notice the row once they are [called](Self::call), if not
+    /// earlier.
     pub fn put(&mut self, side: Side, row: T) {
         self.sources[side as usize].push(self.rows as i64, row).expect(IN_ORDER);
         self.rows += 1;
@@ -246,12 +247,13 @@ impl Exit {
     }
 
     /// Waits until all workers have passed the first `wanted` rows. After a while, this method
-    /// accepts fewer rows, as long as there are some beyond the first `from`. It also stops waiting
-    /// if `is_paused` returns `true`. Returns the number of rows that all workers have passed.
+    /// settles for fewer rows, as long as some of them are beyond the first `from`. The method also
+    /// stops waiting if `is_paused` returns `true`. Returns the number of rows that all workers
+    /// have passed.
     ///
     /// # Panics
     ///
-    /// Panics if a worker has panicked, with the payload of its panic.
+    /// If a worker has panicked, panics with the payload of that panic.
     pub fn wait(&mut self, from: u64, wanted: u64, is_paused: impl Fn() -> bool) -> u64 {
         self.shared.wanted.raise(wanted);
         // Settles for fewer rows if some are known to have been passed, or if a worker has rung. A
@@ -321,7 +323,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a function that says whether far more time has passed than a test needs.
+    /// Returns a function that reports whether far more time has passed than a test needs.
     fn patience() -> impl Fn() -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         move || Instant::now() > until
@@ -365,7 +367,7 @@ mod tests {
         drop(parts);
     }
 
-    /// Finds as many matches for a row as its value says.
+    /// Finds as many matches for a row as the row's value says.
     struct Count;
 
     impl Process<u32> for Count {

@@ -11,11 +11,11 @@ use tidegate_operators::predicate::{Ranges, ScanColumns, Term};
 use tidegate_operators::rows::{Extent, Side};
 
 /// The minimum number of rows at which a window is rebuilt. Windows are rebuilt whenever they have
-/// doubled.
+/// doubled in size.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Rows that were added together, and the numbers by which they are compared. All threads read
-/// them, and no thread changes them.
+/// these rows, and no thread changes them.
 #[derive(Debug)]
 pub(super) struct Piece {
     /// The number of the first row, counting both sides together.
@@ -34,7 +34,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Creates a piece from rows of both sides, which follow `first` other rows.
+    /// Creates a piece from rows of both sides that were added after `first` other rows.
     pub(super) fn new(
         first: u64,
         firsts: [u64; 2],
@@ -58,7 +58,7 @@ impl Piece {
         self.first + self.ts.len() as u64
     }
 
-    /// Returns the number of a row among the rows of its side.
+    /// Returns a row's number within its side.
     pub(super) fn number(&self, nth: usize) -> u64 {
         self.firsts[self.sides[nth] as usize] + u64::from(self.places[nth])
     }
@@ -77,7 +77,7 @@ impl Piece {
 pub(super) enum Item {
     /// A row of a piece.
     Row { piece: Arc<Piece>, nth: u32 },
-    /// Rows of each side with smaller numbers can match no later row, regardless of its time.
+    /// On each side, rows with smaller numbers cannot match any later row, regardless of its time.
     Gone([u64; 2]),
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Processor {
 /// The stored rows of one side.
 #[derive(Debug)]
 struct Half {
-    /// The number of rows that were stored and dropped when the window was rebuilt.
+    /// The number of stored rows that were dropped when the window was rebuilt.
     moved: u64,
     /// The number of removed rows at the front.
     gone: usize,
@@ -152,15 +152,14 @@ impl Processor {
         number.saturating_sub(self.id).div_ceil(self.processors)
     }
 
-    /// Removes rows of a side with smaller numbers.
+    /// Removes a side's rows that are numbered below `number`.
     fn leave_before(&mut self, side: Side, number: u64) {
         let stored = self.stored_before(number);
         let half = &mut self.halves[side as usize];
         half.gone = half.gone.max((stored.saturating_sub(half.moved) as usize).min(half.len));
     }
 
-    /// Removes rows of a side that no row of the other side can match if it arrives at `ts` or
-    /// later.
+    /// Removes a side's rows that cannot match any row arriving on the other side at `ts` or later.
     fn leave(&mut self, side: Side, ts: i64) {
         match self.extent {
             Extent::Time(reach) => {

@@ -12,8 +12,9 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{KeyedEpoch, keep_filtered};
 use tidegate_operators::rows::{Filter, FilterError, NO_KEY, Reach, Side};
 
-/// The number of rows that a joiner stores and searches for in a turn. The number is large enough
-/// that turns cost little, and small enough that other joiners soon find the rows.
+/// The number of rows that a joiner processes per turn, both when it stores rows and when it
+/// searches for matches. The number is large enough that turns cost little, and small enough that
+/// other joiners soon find the rows.
 const BATCH: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// The number of pairs that a joiner finds before it waits until they are taken.
@@ -21,7 +22,7 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The rows that were assigned to one joiner, and its work.
 ///
-/// Each row changes some of the fields. The alignment prevents two joiners from sharing a cache
+/// Some of the fields change with each row. The alignment prevents two joiners from sharing a cache
 /// line, or a pair of lines that processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -48,13 +49,14 @@ struct Work {
     /// True if the rows have been selected.
     has_begun: bool,
     mine: Vec<u32>,
-    /// The number of rows that have been stored, and the number that have been searched for.
+    /// The number of rows that have been stored, and the number whose matches have been searched
+    /// for.
     stored: usize,
     looked: usize,
-    /// The numbers of matching earlier rows, row after row.
+    /// The numbers of the matching earlier rows, row by row.
     numbers: Vec<u32>,
-    /// For each row searched for that has a key, its position in the epoch and the end of its
-    /// matches.
+    /// For each row with a key whose matches have been searched for, its position in the epoch and
+    /// the end of its matches.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
     failed: Option<FilterError>,
@@ -88,7 +90,7 @@ pub(super) struct EpochInput<'a> {
     pub(super) first: [u32; 2],
 }
 
-/// The work of one joiner on an epoch, which is done in turns: see [`step`](Self::step).
+/// One joiner's work on an epoch, which is done in turns (see [`step`](Self::step)).
 pub struct JoinerWork<'a> {
     me: u16,
     writers: [ListWriter<'a>; 2],
@@ -100,7 +102,7 @@ pub struct JoinerWork<'a> {
     is_at_rest: bool,
 }
 
-/// Creates the work of all joiners, which wait for each other.
+/// Creates the work of all joiners. The joiners wait for each other.
 pub(super) fn works<'a>(
     joiners: &'a mut [Joiner],
     given: EpochInput<'a>,
@@ -139,8 +141,8 @@ impl fmt::Debug for JoinerWork<'_> {
 }
 
 impl JoinerWork<'_> {
-    /// Stores some rows. Also searches for matches of rows before which all rows of the epoch have
-    /// been stored.
+    /// Stores some rows. Also searches for the matches of some rows, provided that all rows of the
+    /// epoch before them have been stored.
     pub fn step(&mut self) -> Turn {
         if self.is_at_rest {
             return if self.shared.running.get() == 0 { Turn::Finished } else { Turn::Waiting };
@@ -171,7 +173,7 @@ impl JoinerWork<'_> {
             || self.shared.driver.is_paused()
     }
 
-    /// Stores some rows, and returns whether there were any.
+    /// Stores some rows and returns whether there were any.
     fn store(&mut self) -> bool {
         if !self.work.has_begun {
             self.begin();
@@ -193,8 +195,8 @@ impl JoinerWork<'_> {
         self.work.stored > from
     }
 
-    /// Selects this joiner's rows of the epoch. Also cuts off the rows of its lists that are too
-    /// old for all rows of the epoch.
+    /// Selects this joiner's rows of the epoch. Also cuts off rows in the joiner's lists that are
+    /// too old to match any row of the epoch.
     fn begin(&mut self) {
         let EpochState { epoch, reach, .. } = &*self.shared;
         let of_all = epoch.routes.iter().enumerate().filter(|&(_, &route)| route == self.me);
@@ -214,7 +216,7 @@ impl JoinerWork<'_> {
         }
     }
 
-    /// Searches for matches of some rows, and returns whether there were any.
+    /// Searches for the matches of some rows, and returns whether there were any such rows.
     fn look(&mut self) -> bool {
         let before = self.work.looked;
         let mine = self.work.mine.len();
@@ -294,7 +296,8 @@ impl Joiner {
         self.keys[side as usize].add(key);
     }
 
-    /// Returns the first row of an epoch of `rows` rows that this joiner has not searched for.
+    /// Returns the first row, in an epoch of `rows` rows, whose matches this joiner has not
+    /// searched for.
     pub(super) fn next(&self, rows: usize) -> usize {
         self.work.mine.get(self.work.looked).map_or(rows, |&row| row as usize)
     }
@@ -370,8 +373,8 @@ impl Keys {
 }
 
 impl Work {
-    /// Returns the positions from which the rows from `row` onwards are in `rows`, and their
-    /// matches in `numbers`.
+    /// Returns the position in `rows` at which the rows from `row` onwards begin, and the position
+    /// of their matches in `numbers`.
     fn begin(&self, row: usize) -> (usize, usize) {
         let at = self.rows.partition_point(|&(other, _)| (other as usize) < row);
         (at, at.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize))
@@ -386,7 +389,7 @@ impl Work {
         })
     }
 
-    /// Drops the matches that do not pass the filter, for the rows from `row` onwards.
+    /// For the rows from `row` onwards, drops the matches that do not pass the filter.
     fn filter(&mut self, epoch: &KeyedEpoch, filter: &Filter<'_>, row: usize, first: usize) {
         let rows = &mut self.rows[row..];
         match keep_filtered(epoch, filter, rows, &mut self.numbers, first) {

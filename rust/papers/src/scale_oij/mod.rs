@@ -2,9 +2,9 @@
 //! list sorted by time, and searches the lists of the whole team.
 //!
 //! ```text
-//!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each looks into all lists
+//!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each searches all lists
 //!  row of key 7 ──┤                                 ├─ of the team, as they were ─▶ in order
-//!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row came
+//!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row arrived
 //! ```
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
@@ -12,11 +12,11 @@
 //!
 //! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
 //!
-//! 2. *Store*: the joiner inserts the row into its own list for the key, which no other thread
-//!    writes ([`TimeTravel`](crate::time_travel::TimeTravel)).
+//! *Store*: the joiner inserts the row into its own list for the key, which no other thread writes
+//!    to ([`TimeTravel`](crate::time_travel::TimeTravel)).
 //!
-//! 3. *Search*: the joiner walks backwards through the lists of all joiners in the team for the
-//!    other side, while they add rows. The joiner sees the rows that precede its own row.
+//! *Search*: the joiner walks backwards through the other side's lists of all joiners in the team,
+//!    while these joiners add rows. The joiner sees the rows that precede its own row.
 //!
 //! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
 //!
@@ -25,8 +25,9 @@
 //!
 //! # Departures
 //!
-//! 1. Rows arrive in merged order from the operator's gate, one epoch at a time, and not one by one
-//!    from a partitioner's queues. The joiners select their rows of the epoch, and stop at its end.
+//! 1. Rows arrive in merged order from the operator's gate, one epoch at a time, instead of one by
+//!    one from a partitioner's queues. The joiners select their rows of the epoch, and stop at its
+//!    end.
 //!
 //! 2. A row sees the rows that precede it in merged order, regardless of which rows other threads
 //!    have already stored. A search therefore waits until all earlier rows have been stored. In the
@@ -40,21 +41,21 @@
 //! 5. For each row of one side (the *base*), the authors' join aggregates the matches. The authors'
 //!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
 //!    the window. In tidegate, this corresponds to the aggregate of a left row's partners
-//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes, while
-//!    this join returns pairs.
+//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which is computed in separate
+//!    passes. The join in this module returns pairs instead.
 //!
 //! # Trade-offs
 //!
-//! A row is stored once and passed to one thread. However, this thread reads the lists of the whole
-//! team, node by node, which other threads have just written. With a team of one joiner, the
-//! algorithm is key parallelism with a slower list.
+//! A row is stored once and passed to one thread. However, this thread walks node by node through
+//! the lists of the whole team, to which other threads have just written. With a team of one
+//! joiner, the algorithm is key parallelism with a slower list.
 //!
 //! # Files
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `joiner.rs` | one joiner's lists, and its work on an epoch |
-//! | `schedule.rs` | which joiners share a key |
+//! | `schedule.rs` | the schedule that decides which joiners share a key |
 
 mod joiner;
 mod schedule;
@@ -79,8 +80,8 @@ use tidegate_operators::rows::{
 };
 
 /// The approximate number of bytes that a row needs in a list: a node and its share of the higher
-/// levels. The number is doubled, because a list may contain as many old rows that have not been
-/// cut off yet.
+/// levels. The number is doubled because a list may contain an equal number of old rows that have
+/// not been cut off yet.
 pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 
 /// The state of a join.
@@ -114,7 +115,8 @@ pub struct ScaleOij {
     logs: [RowLog<Chunks>; 2],
     joiners: Vec<Joiner>,
     schedule: Schedule,
-    /// The number of rows that have ever arrived, which selects their joiners at random.
+    /// The number of rows that have arrived so far, which is used to assign rows to joiners at
+    /// random.
     come: u64,
     epoch: KeyedEpoch,
     /// The low bits of the number of each side's first row in the epoch.
@@ -136,7 +138,7 @@ impl fmt::Debug for ScaleOij {
 }
 
 impl ScaleOij {
-    /// Creates a join without rows, with the given number of joiners.
+    /// Creates an empty join with the given number of joiners.
     pub fn new(interval: &Interval, how: How, joiners: usize) -> Self {
         let log = |side| RowLog::new(side, how, Chunks::default());
         ScaleOij {
@@ -154,7 +156,7 @@ impl ScaleOij {
         }
     }
 
-    /// Returns the work of each joiner on the epoch, which is run by one thread per joiner, or in
+    /// Returns each joiner's work on the epoch. The work is run by one thread per joiner, or in
     /// turns by fewer threads.
     pub fn works<'a>(
         &'a mut self,
@@ -257,7 +259,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         if let Some(error) = self.joiners.iter_mut().find_map(Joiner::take_failure) {
             return Err(JoinError::Filter(error));
         }
-        // 2. The results of rows that have all been searched for are combined.
+        // 2. The results of rows for which all searches have finished are combined.
         let upto = self.joiners.iter().map(|joiner| joiner.next(rows)).min().unwrap_or(rows);
         self.next = upto;
         let is_outer = self.logs.iter().any(RowLog::is_outer);
@@ -300,7 +302,8 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for joiner in &mut self.joiners {
             match now[0] {
-                // Rows of keys without new rows are cut off with all others of their age.
+                // If a key has no new rows, its old rows are cut off with all others of the same
+                // age.
                 Some(_) => joiner.recycle(),
                 None => joiner.clear(),
             }
@@ -347,7 +350,8 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
     }
 }
 
-/// Calls a function for each row of the epoch that has matches, with the numbers of the matches.
+/// Calls a function for each row of the epoch that has matches. The function receives the numbers
+/// of the matches.
 fn for_each_row(
     joiners: &[Joiner],
     epoch: &KeyedEpoch,

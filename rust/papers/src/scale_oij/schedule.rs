@@ -1,29 +1,30 @@
 //! The dynamic balanced schedule, which determines the joiners that share the rows of a key.
 //!
-//! Keys are divided into partitions by their numbers. Each partition has a team of joiners, which
-//! begins with one joiner, chosen in turn. Rows are counted per partition, and older rows fade. At
-//! intervals, the joiner with the least work is added to the team of a partition of the busiest
-//! joiner, as long as this makes the loads more even. A team never loses a joiner, so all rows of
-//! its partition stay with it.
+//! Keys are divided into partitions by their numbers. Each partition has a team of joiners. A team
+//! begins with one joiner, and these joiners are chosen in turn. Rows are counted per partition,
+//! and older rows gradually count less. At intervals, the joiner with the least work is added to
+//! the team of a partition of the busiest joiner, as long as this makes the loads more even.
+//! Joiners never leave a team, so the team keeps all rows of its partition.
 
 /// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
 
-/// The number of rows between two changes of teams. Processing them takes some milliseconds, as in
+/// The number of rows between two changes of teams. Processing them takes a few milliseconds, as in
 /// the authors' code.
 const SCHEDULED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// The number of joiners with which a partition begins. In loom models, it is the number of all
+/// The number of joiners with which a partition begins. In loom models, a partition begins with all
 /// joiners, because no loads accumulate there.
 const FIRST_JOINERS: usize = if cfg!(loom) { usize::MAX } else { 1 };
 
-/// The share of a row's count that remains after each change.
+/// The fraction of a row's count that remains after each change.
 const DAMPING: f64 = 0.9;
 
-/// The number of rows by which a joiner must be relieved for another joiner to be worthwhile.
+/// The minimum number of rows by which an additional joiner must relieve the busiest joiner to be
+/// worthwhile.
 const LEAST_RELEASE: f64 = 0.1;
 
-/// The minimum decrease in the deviation of loads, as a share of their mean.
+/// The minimum decrease in the deviation of loads, as a fraction of the mean load.
 const LEAST_GAIN: f64 = 0.01;
 
 /// The teams of the partitions.
@@ -32,7 +33,7 @@ pub(super) struct Schedule {
     joiners: usize,
     /// The joiners of each partition.
     teams: Vec<Vec<u16>>,
-    /// The number of rows of each partition, in which older rows fade.
+    /// The number of rows in each partition, where older rows count less.
     counts: Vec<f64>,
     /// The number of rows since the last change.
     rows: u64,
@@ -49,14 +50,14 @@ impl Schedule {
         Schedule { joiners, teams: teams.collect(), counts: vec![0.0; PARTITIONS], rows: 0 }
     }
 
-    /// Returns the joiners that have rows of a key.
+    /// Returns the joiners that store rows with a key.
     #[inline]
     pub(super) fn team(&self, key: u32) -> &[u16] {
         &self.teams[key as usize % PARTITIONS]
     }
 
-    /// Returns the joiner to which a row of a key is assigned: a random one of its team, selected
-    /// by the number of the row.
+    /// Returns the joiner to which a row with this key is assigned: a random member of the key's
+    /// team, selected by the number of the row.
     #[inline]
     pub(super) fn joiner(&self, key: u32, row: u64) -> u16 {
         let team = self.team(key);
@@ -83,7 +84,7 @@ impl Schedule {
         }
     }
 
-    /// Adds joiners to partitions of busy joiners.
+    /// Adds joiners to the partitions of busy joiners.
     fn balance(&mut self) {
         let mut loads = self.loads();
         let mut deviation = deviation(&loads);
@@ -98,8 +99,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the partition of the busiest joiner to which it is best to add a joiner, if this is
-    /// worthwhile.
+    /// Returns the busiest joiner's partition that benefits most from another joiner, if adding one
+    /// is worthwhile.
     fn relieve(&self, busiest: usize, loads: &[f64], deviation_now: f64) -> Option<Better> {
         let release = |partition: usize| {
             let team = self.teams[partition].len() as f64;
@@ -147,7 +148,7 @@ struct Better {
     deviation: f64,
 }
 
-/// Returns the standard deviation of loads, as a share of their mean.
+/// Returns the standard deviation of the loads as a fraction of their mean.
 fn deviation(loads: &[f64]) -> f64 {
     let mean = loads.iter().sum::<f64>() / loads.len() as f64;
     if mean <= 0.0 {
@@ -161,7 +162,7 @@ fn deviation(loads: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns a schedule after rows of these keys, and the ratio of the most loaded joiner's rows
+    /// Returns the schedule after rows with these keys, and the ratio of the busiest joiner's rows
     /// to the mean.
     fn after(joiners: usize, rows: &[(u32, usize)]) -> (Schedule, f64) {
         let mut schedule = Schedule::new(joiners);

@@ -1,6 +1,6 @@
 //! Compares Scale-OIJ with a loop over all pairs, which is also the oracle of the operators' own
-//! join. Further tests check its other figures, and run threads that search while others store
-//! rows. `loom_scale_oij.rs` models the races between joiners.
+//! join. Further tests check the join's other figures, and run threads that search while others
+//! store rows. `loom_scale_oij.rs` models the races between joiners.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -74,7 +74,7 @@ fn run(
     found
 }
 
-/// Rows of several keys, one of which has half of the rows.
+/// Returns rows with several keys, one of which occurs in half of the rows.
 fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move |below: u64| {
@@ -95,8 +95,8 @@ fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Uses epochs of many rows, which threads share. The oracle is a pattern of PPOIJ, which is
-/// implemented separately.
+/// Uses epochs of many rows, which are divided among threads. The oracle is a pattern of PPOIJ,
+/// which is implemented separately.
 #[test]
 fn stress_threads_find_what_replicas_find() {
     const ROWS: usize = if cfg!(miri) { 5000 } else { 12_000 };
@@ -169,7 +169,7 @@ fn the_end_leaves_no_rows_in_lists() {
     assert!(join.memory() < before / 4, "{} bytes of {before}", join.memory());
 }
 
-/// Rows of one key keep arriving, so only cutting keeps its list short.
+/// Rows with one key keep arriving, so only cutting keeps the key's list short.
 #[test]
 fn old_rows_leave_the_list_of_a_key_that_goes_on() {
     let driver = Driver::new(1, Stop::default());

@@ -1,5 +1,5 @@
-//! Compares index-based joins with a loop over all pairs. These tests cannot detect races, see
-//! `loom_index_join.rs`.
+//! Compares index-based joins with a loop over all pairs. These tests cannot detect races (see
+//! `loom_index_join.rs`).
 
 use proptest::prelude::*;
 use tidegate_operators::band::index::{Ahead, Bands, Find, IndexJoin};
@@ -30,7 +30,7 @@ enum Finder {
 }
 
 impl Finder {
-    /// Creates the finder of a join of `sides` sides.
+    /// Creates the finder for a join with `sides` sides.
     fn of(self, sides: usize, threads: usize) -> Box<dyn Find> {
         match self {
             Finder::Ahead(kind) => Box::new(Ahead::new(sides, || kind.index())),

@@ -1,6 +1,6 @@
 //! Compares joins of sliding windows with Kang's three-step procedure, row by row. All algorithms
-//! and thread counts must return the same results. Except for the balance between threads, the
-//! division of work is measured elsewhere.
+//! and thread counts must return the same results. The division of work is measured elsewhere,
+//! except for the balance between threads.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -72,7 +72,7 @@ impl Algorithm {
 }
 
 /// Returns the results of a join whose threads keep running. An epoch begins as soon as the join
-/// accepts it. `steps` says how often results are taken after each epoch.
+/// accepts it. `steps` specifies how often results are taken after each epoch.
 fn run_ahead(
     case: &Case,
     rows: &[Row],
@@ -202,7 +202,7 @@ fn compares_by_itself(rows: &[Row], mut join: Box<SlidingJoin>) {
     }
 }
 
-/// With so many pairs, threads share the comparisons of a step. Epochs with few rows do not have
+/// With so many pairs, threads share the comparisons of a step. Epochs with few rows do not produce
 /// enough pairs.
 #[test]
 fn shares_have_equal_work_and_find_the_same() {

@@ -1,9 +1,9 @@
-//! The signals between threads that keep running between calls, and the thread that takes their
+//! The signals between threads that keep running between calls and the thread that takes their
 //! results.
 //!
-//! A thread of the crew that has nothing to do waits for a bell that others ring for it: its own
-//! bell, or one that all threads share. The taking thread waits for the bell that the crew rings
-//! for it. All threads end together, either when their owner ends them or when one panics.
+//! A thread of the crew that has nothing to do waits for a bell: either its own bell or one that
+//! all threads share. The taking thread waits for another bell, which the crew rings. All threads
+//! end together, either when their owner ends them or when one of them panics.
 
 use std::any::Any;
 use std::fmt;
@@ -40,8 +40,8 @@ impl Crew {
         })
     }
 
-    /// Runs the work of one of the threads, which lasts until [the crew ends](Self::is_over). A
-    /// panic ends all threads, and is kept for the taking thread.
+    /// Runs one thread's work, which continues until [the crew ends](Self::is_over). A panic ends
+    /// all threads and is kept for the taking thread.
     pub fn work(&self, work: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
             self.panic.with(|panic| _ = panic.get_or_insert(payload));
@@ -75,7 +75,8 @@ impl Crew {
     ///
     /// # Panics
     ///
-    /// Panics if a thread has panicked, with its payload, or if all threads have ended.
+    /// Panics if all threads have ended. If a thread has panicked, panics with the payload of that
+    /// panic.
     pub fn check(&self) {
         if self.is_over() {
             match self.panic.with(Option::take) {
@@ -102,8 +103,8 @@ impl Patience {
         self.heard = None;
     }
 
-    /// Waits before the thread checks for work again. Returns whether the thread sleeps next,
-    /// unless the following check finds work.
+    /// Waits before the thread checks for work again. Returns whether the thread will sleep if the
+    /// next check finds no work.
     pub fn wait(&mut self, bell: &Bell) -> bool {
         match self.heard.take() {
             None if !cfg!(loom) && !self.backoff.is_completed() => self.backoff.snooze(),

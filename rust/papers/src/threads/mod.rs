@@ -1,14 +1,14 @@
 //! The threads of published algorithms: tasks that take turns, and threads that keep running
 //! between calls.
 //!
-//! The driver of the operators starts all of them. tidegate's own operators use none of this: their
-//! threads work on independent parts of a call.
+//! The operators' driver starts all of these threads. None of this is used by tidegate's own
+//! operators, whose threads work on independent parts of a call.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `turns.rs` | tasks of a call that wait for each other, on any number of threads |
 //! | `workers.rs` | threads that keep running between calls, until their owner ends them |
-//! | `crew.rs` | signals between these threads, which say when to wait and when to end |
+//! | `crew.rs` | signals that tell these threads when to wait and when to end |
 
 mod crew;
 mod turns;

@@ -1,4 +1,4 @@
-//! Tasks that wait for each other, on the threads of a driver.
+//! Runs tasks that wait for each other on the threads of a driver.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_sync::{Backoff, Stop};
 
-/// The outcome of a task's turn, see [`take_turns`].
+/// The outcome of a task's turn (see [`take_turns`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// The task has done some work.
     Worked,
-    /// The task can do nothing until another task has done something.
+    /// The task cannot continue until another task has made progress.
     Waiting,
-    /// The task has completed the last work of all tasks.
+    /// The task has completed the last remaining work of all tasks.
     Finished,
 }
 
@@ -23,9 +23,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// Repeatedly calls tasks that wait for each other, until one of them reports that all work is
 /// done.
 ///
-/// Adjacent tasks share a thread, which gives each of them its turn. A task stays on its thread. If
-/// the driver's threads [last](Driver::lasting), the next call with the same number of tasks uses
-/// the same thread for it. A panic in a task ends all tasks and is resumed on the caller's thread.
+/// Adjacent tasks share a thread, which runs them in turns. A task stays on its thread. If the
+/// driver's threads [last](Driver::lasting), the next call with the same number of tasks runs the
+/// task on the same thread. A panic in a task ends all tasks and is resumed on the caller's thread.
 pub fn take_turns<T: FnMut() -> Turn + Send>(
     driver: &Driver,
     tasks: Vec<T>,
@@ -55,7 +55,7 @@ pub fn take_turns<T: FnMut() -> Turn + Send>(
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives tasks their turns on this thread.
+/// Runs tasks in turns on this thread.
 fn take_turns_here<T: FnMut() -> Turn>(
     driver: &Driver,
     mut tasks: Vec<T>,
@@ -91,7 +91,7 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Signals the end of something when its scope is left for any reason.
+/// Signals a stop when its scope is left for any reason.
 struct EndOfScope<'a>(&'a Stop);
 
 impl Drop for EndOfScope<'_> {

@@ -1,13 +1,13 @@
-//! Threads that each do their own work until they are signalled to end.
+//! Threads that do their own work until they are signalled to stop.
 
 use std::fmt;
 use std::thread::JoinHandle;
 
 use tidegate_operators::driver::OwnThreads;
 
-/// Threads that run alongside their owner until it ends them. No thread outlives its owner.
+/// Threads that run alongside their owner until it stops them. No thread outlives its owner.
 ///
-/// In a forked child process, none of the threads exist, and their owner does not try to end them.
+/// In a forked child process, none of the threads exist, and their owner does not try to stop them.
 pub(crate) struct Workers {
     /// Signals all threads to end.
     tell: Box<dyn Fn() + Send + Sync>,
@@ -42,7 +42,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Signals all threads to end, and waits until they have. A second call does nothing.
+    /// Signals all threads to end, and waits until they have ended. A second call does nothing.
     pub(crate) fn end(&mut self) {
         let threads = std::mem::take(&mut self.threads);
         if self.process != std::process::id() {
@@ -72,7 +72,8 @@ mod tests {
 
     use super::*;
 
-    /// Work that waits for the end, and counts itself before and after.
+    /// Returns work that waits for the signal to end. The counters record how much of this work has
+    /// begun and how much has ended.
     fn waiting(counts: &Arc<[Counter; 2]>, over: &Stop, bell: &Arc<Bell>) -> impl FnOnce() + use<> {
         let (counts, over, bell) = (counts.clone(), over.clone(), bell.clone());
         move || {
