@@ -1063,7 +1063,7 @@ class Operator(Generic[_StatsT_co]):
             >>> print(tg.Merge(trades.schema, sources=2, threads=1).explain())
             merge
               time       ts
-              lateness   none: a source is in time order, or its row is late
+              lateness   none: rows that are out of time order within their source are late
               sources    2
               ...
         """

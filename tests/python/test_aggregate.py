@@ -371,7 +371,7 @@ def test_functions_are_values():
         ({"aggs": {"x": agg.Aggregate("sum")}}, TidegateError, "aggs: `x`: sum needs a column"),
         ({"aggs": {"x": agg.Aggregate("mode", "size")}}, TidegateError, "got `mode`"),
         ({"aggs": {"x": "sum"}}, TypeError, "aggs: `x`: expected a function such as"),
-        ({"aggs": {1: agg.count()}}, TypeError, "aggs: expected names that are strings, got 1"),
+        ({"aggs": {1: agg.count()}}, TypeError, "aggs: expected strings as names, got 1"),
         ({"aggs": [agg.count()]}, TypeError, "aggs: expected a mapping from names to functions"),
         ({"where": "size"}, SchemaError, "where: expected a condition that is true or false"),
         ({"where": "qty > 1"}, SchemaError, "where: the table has no column `qty`; it has `ts`"),

@@ -277,7 +277,7 @@ def test_equal_values_cost_no_more_than_their_pairs():
         ({"within": (1, 2, 3)}, TypeError, "within: expected a number, a duration"),
         ({"within": [1, 2]}, tg.TidegateError, "within has 2 entries, but on names 1 column"),
         ({"within": {"y": 1}}, tg.TidegateError, "within names 'y', but on has no such left"),
-        ({"within": {}}, tg.TidegateError, "within has no distance for `x`, which on names"),
+        ({"within": {}}, tg.TidegateError, "within specifies no distance for `x`, a column in on"),
         (
             {"within": "5s"},
             tg.SchemaError,

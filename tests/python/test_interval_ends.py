@@ -567,9 +567,7 @@ def test_operators_need_a_width_and_functions_none() -> None:
 
 def test_a_word_that_is_no_duration_may_be_meant_for_a_column() -> None:
     table = pa.table({"ts": [1], "until": [2]})
-    with pytest.raises(
-        tg.TidegateError, match=r'a column is named with its side, as in "left.until"'
-    ):
+    with pytest.raises(tg.TidegateError, match=r'write a column with its side, as in "left.until"'):
         tg.interval_join(table, table, on="ts", lower=0, upper="until")
 
 

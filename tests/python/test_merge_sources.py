@@ -565,7 +565,7 @@ def test_handles_from_before_a_fork_raise() -> None:
             os.wait()
         print(merging.poll().num_rows)
     """
-    told = "this {} was made before the process forked; make one in the child\n2\n"
+    told = "this {} was created before the process forked; create one in the child process\n2\n"
     wanted = told.format("merge") * len(of_merge) + told.format("source") * len(of_source) + "1\n"
     done = in_child(script)
     assert done.stdout == wanted, done.stderr

@@ -358,8 +358,8 @@ GOOD = pa.table({"start": [1], "end": [2], "f": [1.5]})
             {"on": ("start", "end")},
             tg.TidegateError,
             (
-                "left: row 1: column `start` is 2 steps after column `end`, expected a start that "
-                "is not after its end; swap the two, or filter such rows out first"
+                "left: row 1: column `start` is 2 steps after column `end`, expected a start at "
+                "or before its end; swap the two, or filter such rows out first"
             ),
         ),
         (

@@ -212,7 +212,7 @@ def test_explain_tells_of_sessions():
     aggs = {"n": agg.count()}
     plan = tidegate.explain(tidegate.Aggregate, table, on="ts", session=5, aggs=aggs, sources=2)
     assert "sessions that end 5 (integer) after their last row, on ts" in plan
-    assert "by the session's end, then key, once no row can extend it" in plan
+    assert "by the end of the session, then key, once no row can extend the session" in plan
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_rows_without_a_value_are_spread(spark):
         (
             {"parallelism": "hybrid"},
             tidegate.TidegateError,
-            "divides by key; give `by`, or choose 'value'",
+            "divides rows by key; give `by`, or choose 'value'",
         ),
     ],
 )

@@ -406,7 +406,7 @@ def test_other_joins_and_streams_have_no_bins(spark, sides):
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     with (
         spark_session.settings(spark, spark__sql__streaming__stateStore__providerClass=store),
-        pytest.raises(tidegate.TidegateError, match="'bins' is Spark's own join of tables"),
+        pytest.raises(tidegate.TidegateError, match="'bins' uses Spark's own join of tables"),
     ):
         tidegate.spark.interval_join(stream, stream, **query)
     with pytest.raises(tidegate.TidegateError, match=r"parallelism must be one of .* got `bins`"):

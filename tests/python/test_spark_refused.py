@@ -228,7 +228,11 @@ def test_arguments_of_other_types(spark, folder, change, message):
     [
         (None, {}, "stream: expected a Spark DataFrame, got builtins.NoneType"),
         (pd.DataFrame(), {}, r"stream: expected a Spark DataFrame, got pandas\."),
-        ("left", {"aggs": [agg.count()]}, "aggs: expected a mapping of names to functions such as"),
+        (
+            "left",
+            {"aggs": [agg.count()]},
+            "aggs: expected a mapping from names to functions such as",
+        ),
         ("left", {"by": 3}, "by: expected a column name or a list of them, got 3"),
     ],
 )

@@ -404,5 +404,7 @@ def test_explain_says_what_is_kept_and_what_a_poll_costs():
     assert "  aggregates r = sum(r)" in lines
     assert any(line.startswith("  prevailing the last right row") for line in lines)
     assert any("right rows that are kept" in line for line in lines if "  cost" in line)
-    assert any("a later row of the key prevails" in line for line in lines if "  memory" in line)
+    assert any(
+        "a later row with their key prevails" in line for line in lines if "  memory" in line
+    )
     assert lines[-1].endswith("last matchable time, also with ordered=False")

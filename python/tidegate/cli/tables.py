@@ -47,7 +47,7 @@ class Input:
             TidegateError: The format is not known.
         """
         if self.layout is None:
-            message = f"{self.name}: expected a single file whose extension is a format"
+            message = f"{self.name}: expected a single file whose extension names a format"
             raise tidegate.TidegateError(message)
         return self.layout
 

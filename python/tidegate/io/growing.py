@@ -30,7 +30,7 @@ CHUNK_BYTES = 1 << 20
 # The number of bytes at the beginning of a file, and before a position, that identify the file.
 EDGE_BYTES = 1 << 12
 
-ADVICE = "rename a full file, and create a new file under its name"
+ADVICE = "rename a file when it is full, and create a new file under its name"
 ANEW = "give another state and another OUT to start over"
 
 

@@ -145,7 +145,7 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
     """
     path, layout = target.path, target.layout
     if known is not None and isinstance(known, Parts) != (layout is Format.PARQUET):
-        message = f"{path}: the state belongs to an output of another kind; {ANEW}"
+        message = f"{path}: the state belongs to a different kind of output; {ANEW}"
         raise StateError(message)
     with naming(str(path), f"cannot be written as {layout}"):
         if layout is Format.PARQUET:
@@ -337,7 +337,7 @@ class LiveParts:
             if self._NAME.fullmatch(name) and name not in own:
                 if not is_same:
                     message = (
-                        f"{self._folder}: is a copy or another folder, "
+                        f"{self._folder}: is a copy or a different folder, "
                         f"and the state does not include {name}; "
                         f"move this file elsewhere, or {ANEW}"
                     )

@@ -332,7 +332,7 @@ def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTab
 def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may not be installed
     polars = sys.modules["polars"]
     if not hasattr(given, "collect_batches"):
-        message = "expected a LazyFrame of polars 1.34 or later, "
+        message = "expected a LazyFrame from polars 1.34 or later, "
         message += f"but this is polars {polars.__version__}; "
         message += "call .collect() on it, or run pip install --upgrade polars"
         raise TypeError(message)
@@ -387,7 +387,7 @@ def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
         first = next(iter(lengths))
         if length != lengths[first]:
             message = f"column `{column}` has {length} values, "
-            message += f"but column `{first}` has {lengths[first]}; give columns of equal length"
+            message += f"but column `{first}` has {lengths[first]}; pass columns of equal length"
             raise SchemaError(message)
     table = pa.table(columns)
 

@@ -49,7 +49,7 @@ PartitionBy: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="Write OUT as a folder, with a folder for each value of COLUMN; repeatable.",
+        help="Write OUT as a folder, with a subfolder for each value of COLUMN; repeatable.",
         show_default=False,
     ),
 ]

@@ -321,7 +321,7 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
     except PySparkException:
         if stream.size > LIMIT:
             message = (
-                f"parallelism 'broadcast': {name} has {_text(stream.size)}, but Spark Connect "
+                f"parallelism 'broadcast': {name} takes up {_text(stream.size)}, but Spark Connect "
             )
             message += f"can send at most {_text(LIMIT)} to every task; leave it out"
             raise tidegate.TidegateError(message) from None

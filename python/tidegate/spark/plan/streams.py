@@ -40,8 +40,8 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
     """Reject a time column without a watermark, and rows that the watermark has passed."""
     _check_rows_in_time(frame, stream)
     if WATERMARK not in frame.schema[name].metadata:
-        message = f"{stream}: column {name!r} has no watermark, "
-        message += "without which no result is final and no row can be removed; "
+        message = f"{stream}: column {name!r} has no watermark; "
+        message += "without a watermark, no result is final and no row can be removed; "
         message += f"call .withWatermark({name!r}, '10 minutes') on the DataFrame, "
         message += "with the longest expected delay"
         raise tidegate.TidegateError(message)

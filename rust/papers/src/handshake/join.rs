@@ -230,7 +230,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// Panics if rows are on their way.
     pub fn end(&mut self) {
-        assert!(self.is_done(), "the join ends when no rows are on their way");
+        assert!(self.is_done(), "the join ends when no rows are in transit");
         self.is_idle = false;
         self.entry.with(|entry| {
             entry.end();

@@ -234,7 +234,7 @@ impl BatchReader {
         }
         let made_by = &self.made_by;
         Err(raise(Error::closed(format!(
-            "this reader was made before the process forked; call {made_by} in the child"
+            "this reader was created before the process forked; call {made_by} in the child process"
         ))))
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>
                 Ok(_) => with_hint(
                     ob.py(),
                     &error,
-                    "; a column is named with its side, as in \"left.until\"",
+                    "; write a column with its side, as in \"left.until\"",
                 ),
                 Err(_) => error,
             });

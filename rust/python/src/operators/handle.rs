@@ -379,6 +379,6 @@ pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
         return Ok(());
     }
     Err(raise(Error::closed(format!(
-        "this {what} was made before the process forked; make one in the child"
+        "this {what} was created before the process forked; create one in the child process"
     ))))
 }

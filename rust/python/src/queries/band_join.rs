@@ -300,7 +300,7 @@ fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<W
     let of = |(left, _): &(String, String)| match mapping.get_item(left)? {
         Some(within) => one_within(&within),
         None => Err(raise(Error::argument(format!(
-            "within has no distance for `{left}`, which on names; add one"
+            "within specifies no distance for `{left}`, a column in on; add a distance"
         )))),
     };
     on.iter().map(of).collect()

@@ -242,7 +242,7 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     common.filter(|common| !matches!(common, DataType::Decimal256(..))).ok_or_else(|| {
         let expected = match are_decimal {
             true => {
-                "and to compare them exactly needs more than 38 digits; cast one to fewer digits"
+                "and comparing them exactly requires more than 38 digits; cast one to fewer digits"
             }
             false => "expected two numbers, or two dates or timestamps; cast one of them",
         };

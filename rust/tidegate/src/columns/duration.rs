@@ -94,7 +94,7 @@ fn iso(text: &str) -> std::result::Result<i128, &'static str> {
 }
 
 const NO_LENGTH: &str = "months and years have no fixed length, write days such as \"30d\"";
-const BEYOND: &str = "its numbers must be decimal, no finer than a nanosecond and within 128 bits";
+const BEYOND: &str = "its numbers must be decimal, in whole nanoseconds and within 128 bits";
 
 /// Returns the sum of numbers, each of which has a unit.
 fn amounts(

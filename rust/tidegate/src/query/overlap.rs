@@ -66,7 +66,7 @@ pub struct OverlapJoin {
 }
 
 /// The memory of pairs, as shown in an explanation.
-pub(crate) const OF_PAIRS: &str = " + 8 a pair, of up to 4,194,304 at a time";
+pub(crate) const OF_PAIRS: &str = " + 8 per pair, for up to 4,194,304 pairs at a time";
 
 /// The algorithm, as shown in an explanation.
 pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at some times; O(n log n + m log m + \

@@ -284,7 +284,9 @@ impl PartnerAggregation {
                 (windows.times, windows.unit, of_time(&windows)?, plan.join, identity, lines)
             }
             PartnerJoin::Overlap(_) => {
-                return Err(Error::argument("rows with a start and an end are joined as tables"));
+                return Err(Error::argument(
+                    "rows with a start and an end can only be joined as tables",
+                ));
             }
         };
         let schema = self.plan(&join.schema, right)?.schema;

@@ -41,7 +41,7 @@ pub(super) fn explain(
     let row_bytes = ROW_BYTES + row_bytes;
     let order = match (options.ordered, is_eager) {
         (true, _) => {
-            "a pair at the place of its later row, once no source can deliver an earlier row"
+            "a pair at the position of its later row, once no source can deliver an earlier row"
         }
         (false, true) => "a pair in the first poll after both of its rows were pushed",
         (false, false) => "in any order, once no source can deliver an earlier row",

@@ -335,7 +335,7 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
         "row" => Origin::Row,
         other => {
             return Err(format!(
-                "`{}`: expected left or right before the point, found `{other}`",
+                "`{}`: expected left or right before the dot, found `{other}`",
                 written()
             ));
         }

@@ -221,7 +221,7 @@ impl AggregatePlan {
         ]);
         lines.extend(self.functions.explain_all_values(false));
         let columns = self.schema.fields().len();
-        lines.push(format!("  output     {columns} columns, by window, then key"));
+        lines.push(format!("  output     {columns} columns, ordered by window, then key"));
         lines.join("\n")
     }
 
@@ -307,7 +307,7 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
         };
         if zoned(field) != zoned(fields[0]) {
             return Err(refuse(
-                "times with and without a time zone cannot be compared; give all of them one, or none",
+                "times with and without a time zone cannot be compared; add a time zone to all of them, or to none",
             ));
         }
         common = match (common, Unit::of(name, field)?) {

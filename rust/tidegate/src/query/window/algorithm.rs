@@ -41,7 +41,7 @@ impl Algorithm {
             }
             Algorithm::Cell => "CellJoin: each row's window is divided into one piece per thread",
             Algorithm::ScaleJoin => {
-                "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
+                "ScaleJoin: rows are stored on the threads round robin, and each thread compares every row with its share"
             }
             Algorithm::ScaleGates => {
                 "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \

@@ -118,7 +118,7 @@ impl WindowPlan {
             }
             _ => {
                 return Err(Error::argument(
-                    "window: one side has a time and the other a number of rows; give both the same kind",
+                    "window: one side is a time and the other a number of rows; use the same kind for both",
                 ));
             }
         };
@@ -130,7 +130,7 @@ impl WindowPlan {
         let window = match self.retention {
             Retention::Time { left, right } => {
                 let unit = self.unit.name();
-                format!("  window     left rows stay {left}, right rows {right} ({unit})")
+                format!("  window     left rows stay for {left}, right rows for {right} ({unit})")
             }
             Retention::Rows { left, right } => {
                 format!("  window     the last {left} left rows, the last {right} right rows")

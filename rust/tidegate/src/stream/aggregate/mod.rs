@@ -541,13 +541,13 @@ fn explain(
         WindowSpan::Windows(_) => (
             format!("{}; a result is one combination", design(query.algorithm)),
             "8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key",
-            "by window, then key, once no more rows can fall into it",
+            "by window, then key, once no more rows can fall into the window",
         ),
         WindowSpan::Sessions(_) => (
-            "rows find their sessions in merged order; O(log sessions) for each gap in the length of a session"
+            "rows are assigned to sessions in merged order; O(log sessions) for each gap in the length of a session"
                 .to_owned(),
-            "56 bytes for each open session, and 8 to 32 bytes more per aggregate",
-            "by the session's end, then key, once no row can extend it",
+            "56 bytes per open session, and 8 to 32 more bytes per aggregate",
+            "by the end of the session, then key, once no row can extend the session",
         ),
     };
     lines.extend([

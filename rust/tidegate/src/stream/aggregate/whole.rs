@@ -96,8 +96,10 @@ pub(super) fn operator(
 
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
     let order = match plan.span {
-        WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into it",
-        WindowSpan::Sessions(_) => "by the session's end, then key, once no row can extend it",
+        WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into the window",
+        WindowSpan::Sessions(_) => {
+            "by the end of the session, then key, once no row can extend the session"
+        }
     };
     let mut lines = plan.describe(query);
     lines.extend([
@@ -252,7 +254,7 @@ impl TableJob for WindowJob {
             let ts = self.times(&batch)?;
             let is_early = |last: &i64| intake.next().is_some_and(|next| next < *last);
             if ts.last().is_some_and(is_early) {
-                return Err(damaged("rows that were processed follow rows that were not"));
+                return Err(damaged("processed rows follow unprocessed rows"));
             }
             if ts.iter().any(|ts| !self.span.fits(*ts)) {
                 return Err(damaged("a row's windows begin or end outside the 64-bit range"));
@@ -284,7 +286,7 @@ impl WindowJob {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
             true => Ok(ts),
-            false => Err(damaged("rows that were processed are out of order")),
+            false => Err(damaged("processed rows are out of order")),
         }
     }
 

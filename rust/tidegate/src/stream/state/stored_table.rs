@@ -127,7 +127,7 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     };
     let is_whole = schema.fields().iter().all(|field| parts.has_whole(field.data_type()).is_some());
     if !is_whole || parts.nodes.next().is_some() || parts.buffers.next().is_some() {
-        return Err("it has other columns, or a buffer is shorter than its column".to_owned());
+        return Err("it has different columns, or a buffer is shorter than its column".to_owned());
     }
     Ok(())
 }

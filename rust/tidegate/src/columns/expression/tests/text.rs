@@ -225,7 +225,7 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("left.a = 1 left.b", "expected the end, found `\"left\"`"),
         ("left.a = 'x", "Unterminated string literal"),
         ("price > 1", "`price` has no side; write left.price or right.price"),
-        ("middle.a = 1", "expected left or right before the point, found `middle`"),
+        ("middle.a = 1", "expected left or right before the dot, found `middle`"),
         ("left.a.b = 1", "expected a side and a column"),
         ("left.a || left.b = 'x'", "the operator `||` is not supported"),
         ("left.a LIKE left.b", "the pattern `left.b` is not supported; expected text in quotes"),
