@@ -603,7 +603,7 @@ def test_a_merge_says_what_it_does():
         "  sources    2",
         "  algorithm  ScaleGate: blocks of ready rows, each merged by one thread",
         "  threads    1",
-        "  memory     rows until they are ready and 40 bytes each; at most 10000 bytes",
+        "  memory     rows until they are ready, plus 40 bytes per row; at most 10000 bytes",
         "  output     2 columns, by time, then source, then position",
     ]
 

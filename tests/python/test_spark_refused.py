@@ -189,7 +189,7 @@ def bare_python(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
 
 
-LACKING = "cannot import tidegate .* install the same version in the Python of every"
+LACKING = "cannot import tidegate .* install the same version of tidegate on every"
 
 
 @pytest.mark.usefixtures("bare_python")

@@ -455,7 +455,7 @@ def test_explain_says_why_an_index_is_used_or_not():
     ]
     assert "  index      buckets a side, on right.x; the fastest for any window" in text
     # 40, and room for two rows of two columns that are in the result.
-    assert "and 72 bytes each" in text
+    assert "plus 72 bytes per row" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
     assert "  index      PIM-Tree that threads share a side, merge ratio 1, on right.x\n" in text
     assert "(IBWJ): threads take tasks of 64 rows; merged in two phases" in text

@@ -209,7 +209,7 @@ class GrowingFile:
                 other, named = path.stat(), Path(self._name).stat()
                 is_own = os.path.samestat(other, own) or os.path.samestat(other, named)
                 if not is_own and other.st_mtime_ns > own.st_mtime_ns:
-                    self._raise(f"was renamed twice, and the file in between is now {path},")
+                    self._raise(f"was renamed twice (the second file with this name is now {path})")
 
     def _check_edges(self) -> None:
         known = self.edges

@@ -352,7 +352,7 @@ def _refuse_objects(column: str, dtype: object) -> None:
     if str(dtype) == "Object":
         message = (
             f"column `{column}` contains Python objects (polars type Object), "
-            "for which Arrow has no type; convert it to another type, or remove it with .drop()"
+            "which Arrow cannot represent; convert it to another type, or remove it with .drop()"
         )
         raise SchemaError(message)
 

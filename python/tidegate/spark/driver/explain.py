@@ -120,8 +120,10 @@ def _tasks(session: SparkSession, layout: Layout) -> list[str]:
     if tasks <= layout.partitions:
         return []
     text = f"{tasks} by spark.sql.shuffle.partitions, for {layout.partitions} buckets, "
-    text += "each with a store and Python calls in every micro-batch; set it to "
-    text += "a few times the number of cores before you start the query for the first time"
+    text += "each with a store and Python calls in every micro-batch; "
+    text += (
+        "set it to a few times the number of cores before you start the query for the first time"
+    )
     return [f"  tasks      {text}"]
 
 

@@ -320,10 +320,10 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
         context = session.sparkContext
     except PySparkException:
         if stream.size > LIMIT:
-            message = (
-                f"parallelism 'broadcast': {name} takes up {_text(stream.size)}, but Spark Connect "
+            message = f"parallelism 'broadcast': {name} takes up {_text(stream.size)}, "
+            message += (
+                f"but Spark Connect can send at most {_text(LIMIT)} to every task; leave it out"
             )
-            message += f"can send at most {_text(LIMIT)} to every task; leave it out"
             raise tidegate.TidegateError(message) from None
         return _Held(stream)
     return context.broadcast(stream)

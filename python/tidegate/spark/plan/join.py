@@ -135,8 +135,8 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
-        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and "
-        message += "{1} is a table, which is sent whole; leave it out, "
+        message = "parallelism {2!r} divides the rows of both sides, "
+        message += "but {0} is a stream, and {1} is a table that is sent whole; leave it out, "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names, plan.parallelism))
 

@@ -58,8 +58,10 @@ def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
         return
     name = next(_stateful_nodes(plan), None)
     if name is not None:
-        message = f"{stream}: a stateful operation of the same query ({name}) emits its rows only "
-        message += "after the watermark has passed them, so they would be late here; "
+        message = f"{stream}: a stateful operation of the same query ({name}) "
+        message += (
+            "emits rows only after the watermark has passed them, so they would be late here; "
+        )
         message += "write them to a sink, and read that sink as a stream in another query"
         raise tidegate.TidegateError(message)
 

@@ -86,9 +86,10 @@ class StartsAndEnds:
         for row in np.flatnonzero(late)[:1].tolist():
             names = [f"`{name}`" for name in self.names]
             message = (
-                f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} and "
-                f"{end[row].as_py()} in column {names[1]}, expected a start at or before its "
-                f'end; swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
+                f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} "
+                f"and {end[row].as_py()} in column {names[1]}, "
+                "expected a start at or before its end; "
+                f'swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
             )
             raise tidegate.TidegateError(message)
         return starts, ends

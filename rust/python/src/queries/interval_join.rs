@@ -54,8 +54,8 @@ fn ask(
     let functions = options.functions()?;
     if prevailing && functions.is_none() {
         return Err(raise(Error::argument(
-            "prevailing: it adds a row to the partners that aggs are made of; give aggs, such as \
-             aggs={\"n\": tidegate.agg.count()}, or asof_join for the row itself",
+            "prevailing: this adds a row to the partners that aggs aggregates; give aggs, such as \
+             aggs={\"n\": tidegate.agg.count()}, or call asof_join to get the row itself",
         )));
     }
     let query = read(on, lower, upper, closed, options)?;

@@ -347,7 +347,7 @@ impl PartnerAggregation {
         if let Some(memory) = memory.filter(|_| !is_scanned) {
             *memory = memory.replace(
                 ", + result",
-                ", + 4 per right row, and 16 to 64 for each function except counts, first and last of all rows, + result",
+                ", + 4 per right row, + 16 to 64 per function (none for count, first and last of all rows), + result",
             );
         }
         let has_no_pairs =

@@ -52,7 +52,9 @@ pub(super) fn explain(
         format!("  algorithm  {algorithm}"),
         format!("  index      {index}"),
         format!("  threads    {threads}{pinned}"),
-        format!("  memory     rows until none can match them any more, and {row_bytes} bytes each"),
+        format!(
+            "  memory     rows until none can match them any more, plus {row_bytes} bytes per row"
+        ),
     ]);
     Explanation { lines, output: format!("  output     {result_columns} columns, {order}") }
 }

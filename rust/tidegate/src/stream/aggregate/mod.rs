@@ -554,7 +554,7 @@ fn explain(
         format!("  sources    {}", options.sources),
         format!("  algorithm  {algorithm}"),
         format!("  threads    {}", query.threads),
-        format!("  memory     {memory}, rows until they are ready and {row_bytes} bytes each"),
+        format!("  memory     {memory}, rows until they are ready, plus {row_bytes} bytes per row"),
     ]);
     Explanation {
         lines,

@@ -108,7 +108,9 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
             .to_owned(),
         "  cost       a poll that completes a window processes all kept rows".to_owned(),
         format!("  threads    {}", query.threads),
-        format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
+        format!(
+            "  memory     rows until their windows are complete, plus {ROW_BYTES} bytes per row"
+        ),
     ]);
     lines.extend(plan.functions.explain_all_values(false));
     let columns = plan.schema.fields().len();

@@ -278,7 +278,7 @@ pub(super) fn explain(
             .to_owned(),
         format!("  threads    {threads}{pinned}"),
         format!(
-            "  memory     left rows until they are final, {keeping}, and {ROW_BYTES} bytes each; \
+            "  memory     left rows until they are final, {keeping}, plus {ROW_BYTES} bytes per row; \
              while they are joined, up to 80 more a row"
         ),
     ]);
