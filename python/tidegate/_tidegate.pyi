@@ -1137,7 +1137,7 @@ class Operator(Generic[_StatsT_co]):
             ...     merge.sources[0].push(trades)
             >>> merge.poll()
             Traceback (most recent call last):
-            tidegate.ClosedError: the merge is closed; make a new one
+            tidegate.ClosedError: the merge is closed; create a new one
         """
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...

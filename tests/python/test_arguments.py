@@ -139,11 +139,11 @@ def test_a_join_of_other_libraries_is_answered_with_the_word_to_write(function, 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda how: tg.asof_join(TABLE, TABLE, on="ts", how=how), "an as-of join looks for"),
-        (lambda how: tg.AsofJoin(SCHEMA, SCHEMA, on="ts", how=how), "an as-of join looks for"),
+        (lambda how: tg.asof_join(TABLE, TABLE, on="ts", how=how), "an as-of join looks up"),
+        (lambda how: tg.AsofJoin(SCHEMA, SCHEMA, on="ts", how=how), "an as-of join looks up"),
         (
             lambda how: tg.interval_join(TABLE, TABLE, **BOUNDS, **COUNT, how=how),
-            "with aggs there is one row for each left row",
+            "with aggs, the result has one row for each left row",
         ),
     ],
 )

@@ -229,7 +229,7 @@ def test_where_and_limits():
     checked = tg.band_join(table, table, on=["x", "y"], within=2, where=tg.left.y > tg.right.y)
     assert checked.num_rows == sum(a % 10 - b % 10 <= 2 for a, b in expected)
     with pytest.raises(
-        tg.MemoryLimitError, match="more than max_rows = 99; raise it, ask for fewer"
+        tg.MemoryLimitError, match="more than max_rows = 99; raise it, request fewer"
     ):
         tg.band_join(table, table, on="x", within=0, max_rows=99)
     assert tg.band_join(table, table, on="x", within=0, max_rows=100).num_rows == 100
@@ -253,7 +253,7 @@ def test_equal_values_cost_no_more_than_their_pairs():
         (
             {"on": "k"},
             tg.SchemaError,
-            "columns of these types have no band: left `k` is string, right `k` is string",
+            "columns of these types cannot be joined by a band: left `k` is string",
         ),
         ({"on": "ts"}, tg.SchemaError, "within for `ts` is 1.5, but the column is a time"),
         ({"on": "y"}, tg.SchemaError, "left: there is no column `y`, which `on` names"),

@@ -707,11 +707,13 @@ def refused(before: Any, on: str = "ts", of: str | None = None, **more: Any) -> 
 
 
 def test_times_that_cannot_be_followed_are_refused():
-    assert "`x` is none of the times of the results, (ts, ts_right)" in refused(joined(), "x")
+    assert "`x` is not among the time columns of the results (ts, ts_right)" in refused(
+        joined(), "x"
+    )
     assert "have no column `seen`" in refused(joined(), "seen")
     assert "have a column `ts` already" in refused(joined(), "ts", "later")
     one = joined(columns=["ts", "x"])
-    assert "do not have both times, only (ts)" in refused(one, "seen", "later")
+    assert "must have both times, but have only (ts)" in refused(one, "seen", "later")
     unbounded = "may be any distance below the times of other results"
     assert unbounded in refused(joined(upper=None))
     assert unbounded in refused(tg.WindowJoin(TRADES, QUOTES, on="ts", window=tg.rows(3)))

@@ -416,12 +416,12 @@ def test_a_closed_source_leaves_its_share_to_the_others():
 
         pushed, text = fill()
         assert pushed > 0
-        assert "or raise the limit; 800 bytes of the limit are kept for others" in text
+        assert "or raise the limit; 800 bytes of the limit are reserved for other sources" in text
         second.close()
         third.close()
         pushed, text = fill()
         assert pushed > 0
-        assert "kept for others" not in text
+        assert "reserved for other" not in text
 
 
 def test_a_snapshot_is_restored_under_the_limit_that_it_was_taken_under():

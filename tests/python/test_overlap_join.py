@@ -424,7 +424,7 @@ def test_the_plan_says_what_would_be_done():
     counted = tg.explain(
         tg.overlap_join_batches, GOOD, GOOD, on=("start", "end"), aggs={"n": tg.agg.count()}
     )
-    assert "two places per left row, regardless of the number of partners" in counted
+    assert "two lookups per left row, regardless of the number of partners" in counted
     assert "a pair" not in counted
     query = {"on": ("start", "end"), "aggs": {"n": tg.agg.count()}}
     one_sided = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="right.f > 1")

@@ -231,7 +231,7 @@ def test_explain_tells_of_sessions():
             tidegate.TidegateError,
             "offset cannot be combined with session",
         ),
-        ({}, TypeError, "size: expected a duration, got None; or give session"),
+        ({}, TypeError, "size: expected a duration, got None; give size or session"),
         ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have their own"),
         (
             {"session": 5, "algorithm": "slices"},
@@ -239,7 +239,7 @@ def test_explain_tells_of_sessions():
             "sessions have their own algorithm",
         ),
         ({"session": 5, "max_rows": 1}, tidegate.MemoryLimitError, "max_rows = 1"),
-        ({"session": 2**62}, tidegate.TidegateError, "begins or ends beyond 64 bits"),
+        ({"session": 2**62}, tidegate.TidegateError, "begins or ends outside the 64-bit range"),
     ],
 )
 def test_arguments_that_mean_nothing(arguments, error, text):

@@ -248,7 +248,7 @@ def test_bins_need_fixed_ends_and_streams_a_width(spark):
         tidegate.spark.interval_join(rates, rates, **query)
     with pytest.raises(tidegate.TidegateError, match="max_width must not be negative, got -1"):
         tidegate.spark.interval_join(rates, rates, **query, max_width="-1s")
-    with pytest.raises(tidegate.TidegateError, match="max_width: it bounds ends that are computed"):
+    with pytest.raises(tidegate.TidegateError, match="max_width: it limits ends that are computed"):
         tidegate.spark.interval_join(rates, rates, **query | {"upper": "1s"}, max_width="1s")
     with pytest.raises(
         tidegate.TidegateError, match="max_width limits how long rows of two streams are kept"

@@ -376,7 +376,7 @@ def test_results_do_not_hold_the_rows_that_were_pushed():
     [
         (IntervalJoin, {"how": "full"}, 'give "left" for all of them'),
         (IntervalJoin, {"parallelism": "key"}, "parallelism: with aggs"),
-        (IntervalJoin, {"lower": None, "prevailing": True}, "prevailing: no row comes before"),
+        (IntervalJoin, {"lower": None, "prevailing": True}, "prevailing: no row precedes"),
         (IntervalJoin, {"aggs": None, "prevailing": True}, "prevailing: .* give aggs"),
         (IntervalJoin, {"aggs": {}}, "aggs"),
         (IntervalJoin, {"aggs": {"ts": agg.count()}}, "two columns `ts`"),

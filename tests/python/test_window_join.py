@@ -229,7 +229,10 @@ def test_explain_says_who_compares():
         by="symbol",
         algorithm="low-latency-handshake",
     )
-    assert "  algorithm  low-latency handshake join: rows rush through a chain of threads" in plan
+    assert (
+        "  algorithm  low-latency handshake join: rows pass quickly through a chain of threads"
+        in plan
+    )
     assert "  index      a hash table on each thread, of numbers that have to be equal\n" in plan
     plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=5, algorithm="cell")
     assert "  algorithm  CellJoin: each row's window is divided into one piece per thread\n" in plan

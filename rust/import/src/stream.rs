@@ -54,7 +54,7 @@ impl UnopenedStream {
         // SAFETY: the producer has filled the structure, or left it in its released state.
         let schema = match unsafe { schema(NonNull::from(&mut given)) } {
             Err(Error::Released) => {
-                return Err(Error::malformed(None, "the stream gave no schema"));
+                return Err(Error::malformed(None, "the stream returned no schema"));
             }
             schema => schema?,
         };

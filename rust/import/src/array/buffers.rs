@@ -127,7 +127,7 @@ impl ArrayCopy {
             return Err(Error::at(
                 node,
                 format!(
-                    "null_count is {}, but no buffer says which values are null",
+                    "null_count is {}, but no buffer specifies which values are null",
                     array.null_count
                 ),
             ));

@@ -247,8 +247,8 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
         return Ok(());
     }
     Err(raise(Error::argument(
-        "a stream that this reader reads waits for this very read, directly or through a thread or \
-         future that it waits for; read the reader from code outside the stream",
+        "one of this reader's streams waits for this read, directly or through a thread or future; \
+         call the reader from code outside the stream",
     )))
 }
 

@@ -41,9 +41,10 @@ pub(crate) fn name_pairs(
         let quoted = |name: &str| PyString::new(ob.py(), name).repr().map(|name| name.to_string());
         let (left, right) = (quoted(&left)?, quoted(&right)?);
         return Err(PyTypeError::new_err(format!(
-            "{argument}: ({left}, {right}) may mean two columns or one pair; write \
+            "{argument}: ({left}, {right}) can mean two columns or one pair; write \
              {argument}=[{left}, {right}] for columns of these names on both sides, or \
-             {argument}=[({left}, {right})] for the left column {left} with the right column {right}"
+             {argument}=[({left}, {right})] for the left column {left} with the right column \
+             {right}"
         )));
     }
     if let Ok(mapping) = ob.cast::<PyDict>() {

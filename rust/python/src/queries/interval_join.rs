@@ -115,15 +115,15 @@ fn open(
             &options,
         ),
         JoinRequest::Aggregates(_) if load_factor.is_some() => Err(Error::argument(
-            "load_factor: with aggs, no keys are assigned to threads, since left rows that are \
-             final are joined as tables are; leave it out",
+            "load_factor: with aggs, no keys are assigned to threads, since final left rows are \
+             joined like tables; leave it out",
         )),
         JoinRequest::Aggregates(query) if parallelism == Parallelism::Auto => {
             stream::partner_aggregates(&query, max_width, left, right, &options)
         }
         JoinRequest::Aggregates(_) => Err(Error::argument(
-            "parallelism: with aggs, no keys are assigned to threads, since left rows that are \
-             final are joined as tables are; leave it out",
+            "parallelism: with aggs, no keys are assigned to threads, since final left rows are \
+             joined like tables; leave it out",
         )),
     })
 }

@@ -247,7 +247,8 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
             false => "expected two numbers, or two dates or timestamps; cast one of them",
         };
         Error::schema(format!(
-            "columns of these types have no band: left `{}` is {}, right `{}` is {}; {expected}",
+            "columns of these types cannot be joined by a band: left `{}` is {}, right `{}` is {}; \
+             {expected}",
             left.name(),
             TypeName(left.data_type()),
             right.name(),

@@ -372,7 +372,7 @@ fn call(function: ast::Function) -> Result<Expr, String> {
         && function.filter.is_none()
         && function.null_treatment.is_none()
         && function.within_group.is_empty();
-    let not_plain = || format!("`{name}` takes values only; write {name}(left.x)");
+    let not_plain = || format!("`{name}` accepts only values; write {name}(left.x)");
     let list = match function.args {
         FunctionArguments::List(list)
             if plain && list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
@@ -494,8 +494,8 @@ fn literal(value: Value) -> Result<Literal, String> {
         Value::SingleQuotedString(text) => Ok(Literal::Text(text)),
         Value::HexStringLiteral(digits) => bytes(&digits).map(Literal::Binary),
         other => Err(format!(
-            "the literal `{}` is not supported; write a number, a text in single quotes, X'00ff', \
-             TRUE, FALSE or NULL",
+            "the literal `{}` is not supported; write a number, a string in single quotes, \
+             X'00ff', TRUE, FALSE or NULL",
             shown(&other.to_string())
         )),
     }

@@ -44,23 +44,24 @@ impl Algorithm {
                 "ScaleJoin: rows are stored on the threads round robin, and each thread compares every row with its share"
             }
             Algorithm::ScaleGates => {
-                "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
-                 share, and adds what it finds to another gate; threads keep running between polls"
+                "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, \
+                 compares each row with its share, and adds matches to another gate; threads keep \
+                 running between polls"
             }
             Algorithm::SplitJoin => {
-                "SplitJoin: a tree takes each row to all threads, which store their share and compare each row with it; another \
-                 tree returns the matches"
+                "SplitJoin: a tree sends each row to all threads, which store their share and \
+                 compare each row with it; another tree collects the matches"
             }
             Algorithm::Indexed => {
-                "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
-                 value if a sample of pairs says that this is faster"
+                "shared rows (auto): each thread compares a share of the new rows with the other \
+                 window, or uses an index by value if a sample of pairs shows that this is faster"
             }
             Algorithm::Handshake => {
                 "handshake join: both windows flow past each other through a chain of threads, which \
                  keep running between polls; results are delayed"
             }
             Algorithm::LowLatencyHandshake => {
-                "low-latency handshake join: rows rush through a chain of threads, which \
+                "low-latency handshake join: rows pass quickly through a chain of threads, which \
                  keep running between polls, and one thread keeps each row"
             }
         }

@@ -200,16 +200,17 @@ impl WindowJoin {
         let mut lines = self.describe(plan);
         let (algorithm, index, memory) = match self.algorithm {
             None => (
-                "group and sweep (auto): each left row's window is a run of right rows in time order, of which those that \
-                 meet the condition are looked for",
+                "group and sweep (auto): each left row's window is a run of right rows in time \
+                 order, in which matching rows are looked up",
                 plan.join.describe_index(),
-                "inputs + up to 60 bytes a row, up to 17 a row for each comparison scanned for, 84 a right row for \
-                 finding matches, + result",
+                "inputs + up to 60 bytes per row, up to 17 per row for each scanned comparison, 84 \
+                 per right row for finding matches, + result",
             ),
             Some(algorithm) => (
                 algorithm.describe(),
                 format!("  index      {}", algorithm.index(plan.join.has_equality())),
-                "inputs + up to 60 bytes a row, and up to 50 for each comparison scanned for, + 8 a pair, + result",
+                "inputs + up to 60 bytes per row, and up to 50 for each scanned comparison, + 8 \
+                 per pair, + result",
             ),
         };
         lines.extend([

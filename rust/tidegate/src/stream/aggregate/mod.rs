@@ -394,7 +394,7 @@ impl AggregateTactic {
         let memory = &common.intake.shared.memory;
         match memory.limit() {
             Some(limit) if memory.held() > limit => Err(Error::memory(format!(
-                "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; \
+                "the state has grown to {} bytes; {} bytes are held, and memory_limit = {limit}; \
                  no rows are lost: poll again, close or advance sources so that windows end, or \
                  raise the limit",
                 self.state_bytes(),
@@ -540,7 +540,7 @@ fn explain(
     let (algorithm, memory, order) = match plan.span {
         WindowSpan::Windows(_) => (
             format!("{}; a result is one combination", design(query.algorithm)),
-            "8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key",
+            "8 to 32 bytes per aggregate, key and slice of two windows, 4 bytes per source and key",
             "by window, then key, once no more rows can fall into the window",
         ),
         WindowSpan::Sessions(_) => (

@@ -168,8 +168,8 @@ impl TableJob for WindowJob {
             }
             if let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts)) {
                 return Err(Error::data(format!(
-                    "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave \
-                     out such rows or choose smaller windows",
+                    "the time {ts} ({}) falls in a window that begins or ends outside the 64-bit \
+                     range; exclude such rows, or choose smaller windows",
                     self.unit.name()
                 )));
             }
@@ -265,7 +265,7 @@ impl TableJob for WindowJob {
         }
         let rows = kept.iter().map(|(ts, _)| ts.len() as u64).fold(0, u64::saturating_add);
         if rows > intake.rows() || (has_ended && rows > 0) {
-            return Err(damaged("it keeps more rows than it may"));
+            return Err(damaged("it keeps more rows than it can"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         // 2. The state is restored.

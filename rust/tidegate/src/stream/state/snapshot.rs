@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
             return Err(damaged("it ends early"));
         };
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
-            return Err(damaged("its checksum does not fit its bytes"));
+            return Err(damaged("its checksum does not match its bytes"));
         }
         let rest = &content[MAGIC.len() + size_of::<u16>()..];
         let mut reader = Reader { rest, is_extended: version == EXTENDED };
@@ -146,12 +146,12 @@ impl<'a> Reader<'a> {
                 )))
             }
             None if more(&written, query) == Some(DIGESTED) => Err(Error::state(
-                "the snapshot has a digest of its results, but this operator makes none; make it \
-                 with digest=True",
+                "the snapshot has a digest of its results, but this operator does not compute one; \
+                 create it with digest=True",
             )),
             None if more(query, &written) == Some(DIGESTED) => Err(Error::state(
-                "the snapshot has no digest of its results, but this operator makes one; make it \
-                 with digest=False",
+                "the snapshot has no digest of its results, but this operator computes one; create \
+                 it with digest=False",
             )),
             None if written != query => {
                 Err(Error::state(format!("the snapshot belongs to another query; {SAME}")))

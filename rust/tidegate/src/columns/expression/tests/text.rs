@@ -242,7 +242,7 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("substr(left.a) = 'x'", "is not supported"),
         ("round(left.a, 1, 2) = 1", "`round` takes 1 or 2 values, got 3"),
         ("coalesce() = 1", "`coalesce` takes 1 to 100 values, got 0"),
-        ("abs(DISTINCT left.a) = 1", "`abs` takes values only; write abs(left.x)"),
+        ("abs(DISTINCT left.a) = 1", "`abs` accepts only values; write abs(left.x)"),
         ("left.a IS TRUE", "is not supported"),
         ("left.a = ?", "is not supported"),
         ("left.a = 18446744073709551616", "fits neither int64 nor uint64; write DECIMAL"),
