@@ -21,7 +21,11 @@ CASES = [
     (tg.interval_join, {"tolerance": 5}, "write lower=-5, upper=5"),
     (tg.interval_join, {"direction": "forward"}, "asof_join returns the row nearest in time"),
     (tg.interval_join, {"allow_exact_matches": False}, "write closed='neither'; the ends"),
-    (tg.interval_join, {"suffixes": ("_x", "_y")}, "write suffix='_y'; right columns get it"),
+    (
+        tg.interval_join,
+        {"suffixes": ("_x", "_y")},
+        "write suffix='_y'; right columns get this suffix",
+    ),
     (tg.asof_join, {"left_on": "ts", "right_on": "ts"}, "write on='ts'"),
     (tg.asof_join, {"left_on": "ts"}, r"write on=('ts', '<the right name>')"),
     (tg.asof_join, {"direction": "forward"}, "write strategy='forward'"),

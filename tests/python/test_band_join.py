@@ -284,7 +284,7 @@ def test_equal_values_cost_no_more_than_their_pairs():
             "within for `x` is a duration, but the column is a number",
         ),
         ({"within": "5 parsecs"}, tg.TidegateError, "within: "),
-        ({"on": [("x", "ts")]}, tg.SchemaError, "have no band: left `x` is int64"),
+        ({"on": [("x", "ts")]}, tg.SchemaError, "cannot be joined by a band: left `x` is int64"),
         ({"how": "cross"}, tg.TidegateError, "how must be one of inner"),
     ],
 )

@@ -352,12 +352,12 @@ def failing(_: pa.ListArray) -> None:
         (
             lambda _: 7,
             pa.int64(),
-            "the function returned int, and pyarrow cannot build an array of int64",
+            "the function returned int; pyarrow cannot build an array of int64",
         ),
         (
             lambda lists: ["x"] * len(lists),
             pa.int64(),
-            "the function returned list, and pyarrow cannot build an array of int64",
+            "the function returned list; pyarrow cannot build an array of int64",
         ),
     ],
 )

@@ -162,7 +162,7 @@ FAULTS = [
     (cut, "was truncated from "),
     (write_over, "was overwritten: its first "),
     (copy_over, "was overwritten: its first "),
-    (Path.unlink, "was removed while it was followed; rename a full file"),
+    (Path.unlink, "was removed while it was followed; rename a file when it is full"),
     (replace, "was replaced by another file while it was followed; rename"),
 ]
 

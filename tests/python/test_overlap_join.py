@@ -425,9 +425,9 @@ def test_the_plan_says_what_would_be_done():
         tg.overlap_join_batches, GOOD, GOOD, on=("start", "end"), aggs={"n": tg.agg.count()}
     )
     assert "two lookups per left row, regardless of the number of partners" in counted
-    assert "a pair" not in counted
+    assert "per pair" not in counted
     query = {"on": ("start", "end"), "aggs": {"n": tg.agg.count()}}
     one_sided = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="right.f > 1")
-    assert "two places a left row" in one_sided
+    assert "two lookups per left row" in one_sided
     both_sides = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="left.f > right.f")
-    assert "two places a left row" not in both_sides
+    assert "two lookups per left row" not in both_sides

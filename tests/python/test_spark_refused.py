@@ -107,7 +107,7 @@ def test_dataframes_of_pandas_on_spark():
     ("argument", "value", "message"),
     [
         ("lower", "interval 5 seconds", "lower: only Spark can evaluate .*; write a duration"),
-        ("where", "v > 1", "where: only Spark can evaluate .*; write the condition as SQL text"),
+        ("where", "v > 1", "where: only Spark can evaluate .*; write the condition, as SQL text"),
         ("on", "id", "on: only Spark can evaluate .*; write the name of a column"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_schema_that_has_changed_at_a_restart(spark, tmp_path):
         query = sink.begin(
             tidegate.spark.interval_join(changed, right, **streaming.QUERY, partitions=1)
         )
-        with pytest.raises(StreamingQueryException, match="its columns, arguments, or number of"):
+        with pytest.raises(StreamingQueryException, match="its columns, arguments or number of"):
             query.processAllAvailable()
 
 

@@ -302,7 +302,7 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
     if name == "period" and "size" in known:
         return f"size={_shown(value)}", ""
     if name == "suffixes" and "suffix" in known and isinstance(value, list | tuple) and value:
-        advice = "the suffix for right columns whose names also exist on the left side"
+        advice = "right columns get this suffix if the left side has the same name"
         return f"suffix={_shown(value[-1])}", advice
     if SAME.get(name) in known:
         return f"{SAME[name]}={_shown(value)}", ""
