@@ -189,7 +189,7 @@ def test_streams_that_are_no_list():
 
 
 def test_an_operator_cannot_be_pickled():
-    with pytest.raises(TypeError, match=r"cannot pickle a Merge, .*; write snapshot\(\), and"):
+    with pytest.raises(TypeError, match=r"cannot pickle a Merge, .*; call snapshot\(\), and"):
         pickle.dumps(Merge(pa.schema({"ts": pa.int64()})))
 
 

@@ -257,7 +257,7 @@ def test_equal_values_cost_no_more_than_their_pairs():
         ),
         ({"on": "ts"}, tg.SchemaError, "within for `ts` is 1.5, but the column is a time"),
         ({"on": "y"}, tg.SchemaError, "left: there is no column `y`, which `on` names"),
-        ({"on": []}, tg.TidegateError, "on names no column"),
+        ({"on": []}, tg.TidegateError, "on is empty; a band join needs"),
         ({"on": ("x", "ts")}, TypeError, 'give ["x", "y"] for two columns'),
         (
             {"within": -1},

@@ -263,7 +263,7 @@ def test_files_that_make_no_table_are_named() -> None:
         ("left: mixed: its files have different formats, csv and parquet", "mixed"),
         ("left: delta: is a Delta table", "delta"),
         ("left: e.parquet: cannot be read as parquet: Could not open", "e.parquet"),
-        ("left: ftp://host/x.csv: ftp:// is not known", "ftp://host/x.csv"),
+        ("left: ftp://host/x.csv: ftp:// is not supported", "ftp://host/x.csv"),
         ("left: az://bucket/x.csv: cannot be reached: no account", "az://bucket/x.csv"),
     ):
         refuses(tg.TidegateError, text, given)

@@ -233,7 +233,7 @@ def test_explain_says_who_compares():
         "  algorithm  low-latency handshake join: rows pass quickly through a chain of threads"
         in plan
     )
-    assert "  index      a hash table on each thread, of numbers that have to be equal\n" in plan
+    assert "  index      a hash table on each thread, keyed by numbers that must be equal\n" in plan
     plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=5, algorithm="cell")
     assert "  algorithm  CellJoin: each row's window is divided into one piece per thread\n" in plan
     assert "  index      none: every pair in the windows is compared\n" in plan

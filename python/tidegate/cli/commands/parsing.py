@@ -103,7 +103,7 @@ def output(
         misused("--partition-by", "needs a folder; give its name, as in -o pairs/")
     layout = given or Format.PARQUET
     if layout is Format.JSON:
-        misused("--partition-by", "writes parquet, csv or arrow; give --format parquet")
+        misused("--partition-by", "writes only parquet, csv or arrow; give --format parquet")
     return Output(out, layout, force=force, partition_by=tuple(partition_by))
 
 

@@ -95,7 +95,7 @@ def _of_table(plan: Plan, side: int) -> Choice:
     if whole is not None:
         return Choice(whole, reason)
     message = f"{reason}, and {NAMES[1 - side]} is a stream, "
-    message += f"so every task of every micro-batch would receive all of {NAMES[side]}; "
+    message += f"so every task in every micro-batch would receive all of {NAMES[side]}; "
     message += "give parallelism='broadcast' if the workers have enough memory, "
     message += "or join inside `foreachBatch`, where each micro-batch is a table and rows are "
     message += "shuffled"

@@ -30,7 +30,7 @@ def check_host(session: SparkSession) -> None:
         message += "call the function inside `foreachBatch`, or update PySpark"
         raise tidegate.TidegateError(message)
     if not has_rocksdb(session):
-        message = "the state of a stream needs Spark's RocksDB state store; "
+        message = "the state of a stream requires Spark's RocksDB state store; "
         message += "call tidegate.spark.configure(spark) before this call, "
         message += f"or set {STORE} to {ROCKSDB}"
         raise tidegate.TidegateError(message)

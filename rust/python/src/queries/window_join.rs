@@ -108,7 +108,7 @@ pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     match pair.len() {
         2 => Ok((window(&pair.get_item(0)?)?, window(&pair.get_item(1)?)?)),
         items => Err(PyTypeError::new_err(format!(
-            "window: expected one window or a pair of them, got {items}"
+            "window: expected one window or a pair of windows, got {items}"
         ))),
     }
 }

@@ -106,7 +106,7 @@ impl BandJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<BandPlan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {
-            return Err(Error::argument("on names no column; a band join needs at least one"));
+            return Err(Error::argument("on is empty; a band join needs at least one column"));
         }
         if columns != widths {
             return Err(Error::argument(format!(

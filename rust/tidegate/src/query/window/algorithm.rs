@@ -97,10 +97,11 @@ impl Algorithm {
     pub(crate) fn index(self, has_equality: bool) -> &'static str {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
-                "a hash table on each thread, of numbers that have to be equal"
+                "a hash table on each thread, keyed by numbers that must be equal"
             }
             Algorithm::LowLatencyHandshake => {
-                "each thread's rows, sorted by a number, while new rows reach few of them; otherwise none"
+                "each thread's rows, sorted by a number, as long as new rows reach few of them; \
+                 otherwise none"
             }
             Algorithm::Indexed => {
                 "rows in blocks by value, if few pairs of a sample match; otherwise none"
