@@ -312,7 +312,7 @@ def copy_and_add(out: Path) -> None:
         (change_first, "but these bytes have changed: it was replaced"),
         (change_last, "but these bytes have changed: it was replaced"),
         (cut, "it was truncated or replaced"),
-        (copy_and_add, "it is a copy or another file and has "),
+        (copy_and_add, "it is a copy or a different file and has "),
     ],
 )
 def test_a_state_without_its_output_is_refused(interrupted, change, reason):

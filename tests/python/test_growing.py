@@ -252,7 +252,7 @@ def test_an_arrow_stream_of_other_columns_is_not_gone_on_with(folder):
     with pa.ipc.new_stream("rows.arrows", other.schema) as writer:
         writer.write_table(other)
     with pytest.raises(
-        TidegateError, match=r"other columns than .*: found ts \(double\); expected"
+        TidegateError, match=r"different columns from .*: found ts \(double\); expected"
     ):
         times(pieces, 1)
     assert table is not None

@@ -390,7 +390,7 @@ def test_explain_says_the_limit_of_the_moment():
     [
         (-1, TidegateError, "memory_limit must be at least 0, got -1"),
         (1.5, TypeError, "memory_limit"),
-        ("5", TidegateError, "memory_limit: `5` is not a number of bytes; write for instance"),
+        ("5", TidegateError, "memory_limit: `5` is not a number of bytes; write, for example,"),
         (2**70, (TidegateError, OverflowError, TypeError), "memory_limit"),
     ],
 )

@@ -274,12 +274,12 @@ def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> No
         raise StateError(message)
     with path.open("rb") as file:
         if file.read(len(beginning)) != beginning:
-            message = f"{path}: has other columns than this command writes; {ANEW}"
+            message = f"{path}: has different columns from those that this command writes; {ANEW}"
             raise StateError(message)
     is_same = (found.st_dev, found.st_ino) == (mark.device, mark.inode)
     if not is_same and found.st_size > mark.position:
         message = (
-            f"{counted}, but it is a copy or another file and has {found.st_size:,}; "
+            f"{counted}, but it is a copy or a different file and has {found.st_size:,}; "
             f"truncate it to {mark.position} bytes, or {ANEW}"
         )
         raise StateError(message)

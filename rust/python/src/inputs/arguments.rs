@@ -175,7 +175,7 @@ fn wrong_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
         return not_a_duration(argument);
     }
     PyTypeError::new_err(format!(
-        "{argument}: expected a timedelta, a string such as \"-5s\", an integer where times are \
+        "{argument}: expected a timedelta, a string such as \"-5s\", an integer if times are \
          integers, or None for no bound; got {kind}"
     ))
 }
@@ -294,7 +294,7 @@ pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<O
     match bytes {
         Some(bytes) if bytes < i64::MAX as f64 => Ok(Some(bytes as usize)),
         _ => Err(raise(Error::argument(format!(
-            "{argument}: `{}` is not a number of bytes; write for instance \"2GB\", \"512MiB\" or \
+            "{argument}: `{}` is not a number of bytes; write, for example, \"2GB\", \"512MiB\" or \
              2_000_000_000",
             shown(&text)
         )))),

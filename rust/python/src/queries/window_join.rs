@@ -121,8 +121,8 @@ fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
     }
     let wrong = || {
         PyTypeError::new_err(format!(
-            "window: expected a timedelta, a string such as \"15m\", an integer where times \
-             are integers, or tidegate.rows(n); got {}",
+            "window: expected a timedelta, a string such as \"15m\", an integer if times are \
+             integers, or tidegate.rows(n); got {}",
             ob.get_type()
         ))
     };

@@ -366,7 +366,7 @@ fn call(function: ast::Function) -> Result<Expr, String> {
         let hint = nearest(&name, functions.iter().copied());
         let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         let (name, functions) = (shown(&name), functions.join(", "));
-        return Err(format!("there is no function `{name}`; there are {functions}{hint}"));
+        return Err(format!("there is no function `{name}`; the functions are {functions}{hint}"));
     }
     let plain = function.over.is_none()
         && function.filter.is_none()
@@ -558,7 +558,7 @@ fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
     }
     .ok_or_else(|| {
         format!(
-            "`{written}` is not valid; write for instance DATE '2024-01-31' or TIMESTAMP \
+            "`{written}` is not valid; write, for example, DATE '2024-01-31' or TIMESTAMP \
              '2024-01-31 12:00:00'"
         )
     })
@@ -594,7 +594,7 @@ fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
     let text = interval.to_string();
     let invalid = || {
         format!(
-            "`{}` is not valid; write for instance INTERVAL '1 hour 30 minutes', in units from \
+            "`{}` is not valid; write, for example, INTERVAL '1 hour 30 minutes', in units from \
              nanoseconds to weeks",
             shown(&text)
         )

@@ -236,7 +236,7 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("CAST(left.a AS DECIMAL(39, 0)) = 1", "with at most 38 digits"),
         ("CAST(left.a AS DECIMAL) = 1", "write DECIMAL(18, 2)"),
         ("EXTRACT(century FROM left.a) = 1", "write year, quarter, month"),
-        ("sqrt(left.a) = 1", "there is no function `sqrt`; there are abs, coalesce, lower"),
+        ("sqrt(left.a) = 1", "there is no function `sqrt`; the functions are abs, coalesce, lower"),
         ("lowr(left.a) = 'x'", "did you mean lower?"),
         ("abs(left.a, 2) = 1", "`abs` takes one value, got 2"),
         ("substr(left.a) = 'x'", "is not supported"),
