@@ -217,7 +217,7 @@ def test_explain_says_what_travels(spark):
         tidegate.spark.explain(tidegate.spark.aggregate, frame, by="key", aggs=aggs, **WINDOWS)
         for aggs in (COMBINED, ORDERED)
     )
-    assert "sent       aggregates by slice of time and key" in combined
+    assert "sent       aggregates per slice and key" in combined
     assert "sent       rows, because a result depends on their order: ts, key, value" in ordered
 
 

@@ -611,7 +611,7 @@ def unsampled(frames, *, looks: bool = False, **query) -> bool:
     found = "bins cost at most slightly more for any number of pairs" in text
     (jobs,) = (line for line in text.splitlines() if line.startswith("  jobs "))
     assert found == jobs.endswith(LOOKED if looks else "none before the result is used")
-    assert looks == (LOOKED in jobs) == ("rows of one key and bin are adjacent" in text)
+    assert looks == (LOOKED in jobs) == ("rows with the same key and bin are adjacent" in text)
     assert not (found and ("costs  " in text or "compared  " in text))
     return found
 
