@@ -327,7 +327,8 @@ def joined_in_arrow() -> tuple[int, float]:
 def check(rows: pa.Table, expected: pa.Table) -> None:
     """Exit if two results differ in their rows or in how often a row occurs."""
     if not rows.equals(expected.cast(rows.schema)):
-        sys.exit(f"{BUG}: {len(rows)} rows differ from the {len(expected)} rows from Spark")
+        message = f"{BUG}: the {len(rows)} rows differ from the {len(expected)} rows from Spark"
+        sys.exit(message)
 
 
 def print_times(title: str, written: dict[str, Written]) -> None:

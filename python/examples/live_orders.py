@@ -343,7 +343,7 @@ def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
     if not pairs.select(names).sort_by(places).equals(expected.select(names).sort_by(places)):
         sys.exit("the pairs differ; this is a bug in tidegate; please report it")
     ages = pc.subtract(pairs["ts"].cast(pa.int64()), pairs["ts_submitted"].cast(pa.int64()))
-    print(f"{pairs.num_rows:,} pairs, equal to a join of tables; {late.num_rows:,} rows were late")
+    print(f"{pairs.num_rows:,} pairs, as in a join of tables; {late.num_rows:,} rows were late")
     print(f"paired orders are {pc.mean(ages).as_py() / 1_000:.0f} ms old on average")
 
 

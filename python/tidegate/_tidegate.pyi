@@ -1063,7 +1063,7 @@ class Operator(Generic[_StatsT_co]):
             >>> print(tg.Merge(trades.schema, sources=2, threads=1).explain())
             merge
               time       ts
-              lateness   none: a source is in time order, or its row is late
+              lateness   none: rows that are out of time order within their source are late
               sources    2
               ...
         """
@@ -1137,7 +1137,7 @@ class Operator(Generic[_StatsT_co]):
             ...     merge.sources[0].push(trades)
             >>> merge.poll()
             Traceback (most recent call last):
-            tidegate.ClosedError: the merge is closed; make a new one
+            tidegate.ClosedError: the merge is closed; create a new one
         """
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...

@@ -129,8 +129,8 @@ class Udf:
                 found = pa.array(found, type=self.returns)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 message = (
-                    f"the function returned {type(found).__name__}, "
-                    f"and pyarrow cannot build an array of {self.returns} from it ({error}); "
+                    f"the function returned {type(found).__name__}; "
+                    f"pyarrow cannot build an array of {self.returns} from it ({error}); "
                     "return one value for each list"
                 )
                 raise TidegateError(message) from error
@@ -499,7 +499,7 @@ def udf(
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     if not callable(function):
-        message = f"function: expected a function of list arrays, got {function!r}"
+        message = f"function: expected a function that accepts list arrays, got {function!r}"
         raise TypeError(message)
     if not isinstance(returns, pa.DataType):
         message = f"returns: expected an Arrow type such as pyarrow.float64(), got {returns!r}"

@@ -541,7 +541,7 @@ def _numpy_literal(value: object) -> Expr:
     if type(plain).__module__ == "numpy":
         message = (
             f"{value!r} of type {type(value).__name__} cannot be part of an expression: "
-            "expected a numpy scalar that has a plain Python value"
+            "expected a numpy scalar that can be converted to a plain Python value"
         )
         raise TypeError(message)
     return _literal(plain)

@@ -21,7 +21,11 @@ CASES = [
     (tg.interval_join, {"tolerance": 5}, "write lower=-5, upper=5"),
     (tg.interval_join, {"direction": "forward"}, "asof_join returns the row nearest in time"),
     (tg.interval_join, {"allow_exact_matches": False}, "write closed='neither'; this excludes"),
-    (tg.interval_join, {"suffixes": ("_x", "_y")}, "write suffix='_y'; right columns get it"),
+    (
+        tg.interval_join,
+        {"suffixes": ("_x", "_y")},
+        "write suffix='_y'; right columns get this suffix",
+    ),
     (tg.asof_join, {"left_on": "ts", "right_on": "ts"}, "write on='ts'"),
     (tg.asof_join, {"left_on": "ts"}, r"write on=('ts', '<the right name>')"),
     (tg.asof_join, {"direction": "forward"}, "write strategy='forward'"),
@@ -139,11 +143,11 @@ def test_a_join_of_other_libraries_is_answered_with_the_word_to_write(function, 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda how: tg.asof_join(TABLE, TABLE, on="ts", how=how), "an as-of join looks for"),
-        (lambda how: tg.AsofJoin(SCHEMA, SCHEMA, on="ts", how=how), "an as-of join looks for"),
+        (lambda how: tg.asof_join(TABLE, TABLE, on="ts", how=how), "an as-of join looks up"),
+        (lambda how: tg.AsofJoin(SCHEMA, SCHEMA, on="ts", how=how), "an as-of join looks up"),
         (
             lambda how: tg.interval_join(TABLE, TABLE, **BOUNDS, **COUNT, how=how),
-            "with aggs there is one row for each left row",
+            "with aggs, the result has one row for each left row",
         ),
     ],
 )

@@ -229,7 +229,7 @@ def test_where_and_limits():
     checked = tg.band_join(table, table, on=["x", "y"], within=2, where=tg.left.y > tg.right.y)
     assert checked.num_rows == sum(a % 10 - b % 10 <= 2 for a, b in expected)
     with pytest.raises(
-        tg.MemoryLimitError, match="more than max_rows = 99; raise it, ask for fewer"
+        tg.MemoryLimitError, match="more than max_rows = 99; raise it, request fewer"
     ):
         tg.band_join(table, table, on="x", within=0, max_rows=99)
     assert tg.band_join(table, table, on="x", within=0, max_rows=100).num_rows == 100
@@ -253,11 +253,11 @@ def test_equal_values_cost_no_more_than_their_pairs():
         (
             {"on": "k"},
             tg.SchemaError,
-            "columns of these types have no band: left `k` is string, right `k` is string",
+            "columns of these types cannot be joined by a band: left `k` is string",
         ),
         ({"on": "ts"}, tg.SchemaError, "within for `ts` is 1.5, but the column is a time"),
         ({"on": "y"}, tg.SchemaError, "left: there is no column `y`, which `on` names"),
-        ({"on": []}, tg.TidegateError, "on names no column"),
+        ({"on": []}, tg.TidegateError, "on is empty; a band join needs"),
         ({"on": ("x", "ts")}, TypeError, 'give ["x", "y"] for two columns'),
         (
             {"within": -1},
@@ -277,14 +277,14 @@ def test_equal_values_cost_no_more_than_their_pairs():
         ({"within": (1, 2, 3)}, TypeError, "within: expected a number, a duration"),
         ({"within": [1, 2]}, tg.TidegateError, "within has 2 entries, but on names 1 column"),
         ({"within": {"y": 1}}, tg.TidegateError, "within names 'y', but on has no such left"),
-        ({"within": {}}, tg.TidegateError, "within has no distance for `x`, which on names"),
+        ({"within": {}}, tg.TidegateError, "within specifies no distance for `x`, a column in on"),
         (
             {"within": "5s"},
             tg.SchemaError,
             "within for `x` is a duration, but the column is a number",
         ),
         ({"within": "5 parsecs"}, tg.TidegateError, "within: "),
-        ({"on": [("x", "ts")]}, tg.SchemaError, "have no band: left `x` is int64"),
+        ({"on": [("x", "ts")]}, tg.SchemaError, "cannot be joined by a band: left `x` is int64"),
         ({"how": "cross"}, tg.TidegateError, "how must be one of inner"),
     ],
 )

@@ -210,5 +210,5 @@ def test_a_reader_checks_the_types_of_its_batches():
     ):
         reader = _tidegate.reader_of(Made(good, bad), "made_batches")
         assert next(reader).equals(good)
-        with pytest.raises(tg.TidegateError, match="a batch has other types than its reader"):
+        with pytest.raises(tg.TidegateError, match="a batch has different types from its reader"):
             next(reader)

@@ -581,7 +581,7 @@ def test_a_source_needs_a_side_where_there_are_sides():
 @pytest.mark.parametrize("function", [agg.count(), agg.median("n")])
 def test_an_aggregation_keeps_its_sources_and_says_what_to_do(function: Any):
     windows = Aggregate(SCHEMA, on="ts", size=10, aggs={"a": function})
-    with pytest.raises(TidegateError, match=r"add sources to a tidegate.Merge, and run it"):
+    with pytest.raises(TidegateError, match=r"add sources to a tidegate.Merge, and run the merge"):
         windows.add_source()
     # The message's advice works.
     merge = Merge(SCHEMA)

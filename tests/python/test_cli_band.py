@@ -54,7 +54,7 @@ def test_other_options_reach_the_join(folder: Path) -> None:
         (["--on", "x=z", "--within", "none"], 2, "expected DISTANCE or BELOW,ABOVE, found 'none'"),
         (["--on", "x=z", "--within", "-1"], 1, "within must not be negative"),
         (["--on", "x=z", "--within", "1,2,3"], 1, "within: "),
-        (["--on", "k", "--within", "1"], 1, "columns of these types have no band"),
+        (["--on", "k", "--within", "1"], 1, "columns of these types cannot be joined by a band"),
         (["--on", "x=z", "--within", "1", "--within", "2"], 1, "within has 2 entries"),
         (["--on", "x=z", "--within", "1", "--max-rows", "1"], 1, "more than max_rows = 1"),
     ],

@@ -161,7 +161,7 @@ def test_what_is_read_from_its_end_cannot_be_followed(folder, name):
     write(QUOTES, folder / "quotes.arrows")
     result = run("join", name, "quotes.arrows", *JOIN, "--format", "csv", "--follow")
     assert result.exit_code == 1
-    assert f"{name}: cannot be followed: expected CSV or an Arrow stream" in result.stderr
+    assert f"{name}: cannot be followed: expected an uncompressed CSV file" in result.stderr
 
 
 # Growing files

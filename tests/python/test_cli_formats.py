@@ -222,7 +222,7 @@ def test_these_files_are_not_followed(folder: Path, name: str) -> None:
 
     assert result.exit_code == 1
     assert (
-        f"{name}: cannot be followed: expected CSV or an Arrow stream, uncompressed"
+        f"{name}: cannot be followed: expected an uncompressed CSV file or Arrow stream"
         in result.stderr
     )
 

@@ -266,7 +266,7 @@ def test_a_damaged_state_is_refused(interrupted):
 def test_a_state_of_another_version_is_refused(interrupted):
     state = interrupted / "state"
     state.write_bytes(state.read_bytes().replace(b"tidegate-state 1 ", b"tidegate-state 2 ", 1))
-    assert "is a state of version '2', but this tidegate reads" in refused(
+    assert "is a state of version '2', but this version of tidegate reads" in refused(
         *command("join", "out.csv")
     )
     state.write_bytes(b"PK\x03\x04 as states were before")
@@ -314,7 +314,7 @@ def copy_and_add(out: Path) -> None:
         (change_first, "but these bytes have changed: it was replaced"),
         (change_last, "but these bytes have changed: it was replaced"),
         (cut, "it was truncated or replaced"),
-        (copy_and_add, "it is a copy or another file and has "),
+        (copy_and_add, "it is a copy or a different file and has "),
     ],
 )
 def test_a_state_without_its_output_is_refused(interrupted, change, reason):
@@ -384,7 +384,7 @@ def test_a_state_that_cannot_be_written_is_an_error_at_the_start(folder):
     nowhere = [("nowhere/state" if one == "state" else one) for one in arguments]
     assert "nowhere/state: cannot be used: No such file or directory" in refused(*nowhere)
     for name in ("left.arrows", "out.csv"):
-        assert "give another file to --state" in refused(
+        assert "give --state another file" in refused(
             *[(name if one == "state" else one) for one in arguments]
         )
     assert names(folder) == set()
@@ -435,8 +435,11 @@ def test_an_output_that_is_there_is_replaced_only_by_force(folder):
         (["--checkpoint", "10s"], "needs --state"),
         (["--state", "s", "--checkpoint", "soon"], "expected a duration above 0"),
         (["--state", "s", "--checkpoint", "0s"], "expected a duration above 0"),
-        (["-o", "out/"], "a folder is written as parquet, and only with --follow"),
-        (["-o", "out/", "--state", "s", "--format", "csv"], "a folder is written as parquet"),
+        (["-o", "out/"], "a folder can only be written as parquet, with --follow"),
+        (
+            ["-o", "out/", "--state", "s", "--format", "csv"],
+            "a folder can only be written as parquet",
+        ),
     ],
 )
 def test_wrong_usage_is_2(folder, options, reason):

@@ -136,7 +136,7 @@ def test_rows_of_other_columns_are_refused_whole():
     digest.update({"x": [1]})
     before = repr(digest)
     refused = (
-        "column 0: expected `x` of kind integer, as in the rows before, found `x` of kind string"
+        "column 0: expected `x` of kind integer, as in the previous rows, found `x` of kind string"
     )
     with pytest.raises(tg.SchemaError, match=re.escape(refused)):
         digest.update({"x": ["1"]})
@@ -285,15 +285,18 @@ def test_readers_of_a_merge_count_once():
 
 def test_a_digest_is_asked_for_beforehand():
     merge = tg.Merge(quotes().schema)
-    with pytest.raises(tg.TidegateError, match=r"this merge makes none.*make it with digest=True"):
+    with pytest.raises(
+        tg.TidegateError, match=r"this merge does not compute .*create it with digest=True"
+    ):
         merge.digest()
     with_digest = tg.Merge(quotes().schema, digest=True)
     with pytest.raises(
-        tg.StateError, match=r"has no digest of its results, but .* makes one.*digest=False"
+        tg.StateError, match=r"has no digest of its results, but .* computes one.*digest=False"
     ):
         with_digest.restore(merge.snapshot())
     with pytest.raises(
-        tg.StateError, match=r"has a digest of its results, but .* makes none.*digest=True"
+        tg.StateError,
+        match=r"has a digest of its results, but .* does not compute one.*digest=True",
     ):
         merge.restore(with_digest.snapshot())
 

@@ -437,5 +437,5 @@ def test_snapshots_of_the_other_order():
     other.restore(ordered.snapshot())
     other.sources[1].push(table(1, [11], first=1))
     assert numbers([other.poll()]) == {(0, 1): 1, (1, 1): 1}
-    with pytest.raises(TidegateError, match="it is of a join with ordered=False"):
+    with pytest.raises(TidegateError, match="it belongs to a join with ordered=False"):
         IntervalJoin(*SCHEMAS, **query).restore(eager.snapshot())

@@ -293,7 +293,7 @@ def test_join_without_matches_keeps_what_its_how_keeps() -> None:
         (
             left.ts > datetime(2024, 1, 1, tzinfo=UTC),
             tidegate.SchemaError,
-            "one has a time zone and the other has none",
+            "one has a time zone and the other does not",
         ),
         (left["size"] % right.lot == 0, tidegate.TidegateError, "`left.size % right.lot`: Div"),
         (left["size"] * 2**62 > 0, tidegate.TidegateError, r"`left.size \* 4611686018427387904`"),

@@ -238,7 +238,9 @@ def has_ended(operator: Operator[Any], found: list[Any]) -> bool:
         pass
     else:
         return False
-    with pytest.raises(tg.MemoryLimitError, match="cannot continue; make a new one, and restore a"):
+    with pytest.raises(
+        tg.MemoryLimitError, match="cannot continue; create a new one, and restore a"
+    ):
         operator.snapshot()
     for call in (calls(operator)[-2], partial(operator.sources[1].advance, 90)):
         with pytest.raises(tg.MemoryLimitError, match="while the operator is halted"):

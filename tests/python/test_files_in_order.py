@@ -163,7 +163,7 @@ def test_explain_says_which_way_is_taken_and_why(change, why, tmp_path):
     assert why in tg.explain(tg.interval_join_batches, *files, **query)
     assert "  inputs  " not in tg.explain(tg.interval_join, *files, **query)
     limited = tg.explain(tg.interval_join_batches, *files, **query, memory_limit="256MB")
-    assert "stretches of time, each sorted as it is read" in limited
+    assert "time spans, each sorted as it is read" in limited
     assert "limit " in limited
 
 

@@ -91,7 +91,7 @@ def test_values_of_a_dictionary_that_no_row_has_are_not_refused(codes: list[int 
 def test_columns_whose_folders_nobody_finds_are_refused(folder: Path, name: str) -> None:
     result = written(["a"], name)
     assert result.exit_code == 1
-    assert f"readers would not recognize folders of column `{name}`" in result.stderr
+    assert f"readers would not recognize folders named after column `{name}`" in result.stderr
     assert sorted(path.name for path in folder.iterdir()) == ["in.parquet"]
 
 

@@ -240,7 +240,7 @@ def test_other_inputs_get_the_list_of_kinds(given, found) -> None:
 
 def test_a_lazy_frame_of_an_older_polars_is_refused_by_name(monkeypatch) -> None:
     monkeypatch.delattr(pl.LazyFrame, "collect_batches")
-    expected = f"a LazyFrame of polars 1.34 or later, but this is polars {pl.__version__}; call "
+    expected = f"a LazyFrame from polars 1.34 or later, but this is polars {pl.__version__}; call "
     refuses(TypeError, f"{expected}.collect() on it", pl.LazyFrame(TRADES))
 
 
@@ -260,7 +260,7 @@ def test_files_that_make_no_table_are_named() -> None:
         ("left: nope.parquet: cannot be read: No such file or directory", "nope.parquet"),
         ("left: nope/*.parquet: no file matches this pattern", "nope/*.parquet"),
         ("left: empty: the folder contains no tables", "empty"),
-        ("left: mixed: its files have several formats, csv and parquet", "mixed"),
+        ("left: mixed: its files have different formats, csv and parquet", "mixed"),
         ("left: delta: is a Delta table", "delta"),
         ("left: e.parquet: cannot be read as parquet: Could not open", "e.parquet"),
         ("left: ftp://host/x.csv: ftp:// is not supported", "ftp://host/x.csv"),

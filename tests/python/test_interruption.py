@@ -137,7 +137,7 @@ def test_a_reader_from_before_the_fork_raises():
     *told, rows = in_forks(*uses)
     assert len(told) == len(uses)
     for text in told:
-        assert text.startswith("ClosedError this reader was made before the process forked")
+        assert text.startswith("ClosedError this reader was created before the process forked")
     assert rows == "149898"
 
 

@@ -493,8 +493,8 @@ def test_durations_integers_and_times() -> None:
         (
             {"lower": "left.near + right.near", "upper": None},
             (
-                "lower: `left.near + right.near` reads columns of both sides, expected columns of "
-                "one side; write a comparison of both sides as where"
+                "lower: `left.near + right.near` uses columns of both sides, expected columns of "
+                "one side; compare columns of both sides in where"
             ),
         ),
         (
@@ -556,7 +556,7 @@ def test_operators_need_a_width_and_functions_none() -> None:
         tg.IntervalJoin(schema, schema, **arguments, max_width=-1)
     with pytest.raises(tg.TidegateError, match="lower and upper are the same for all rows"):
         tg.IntervalJoin(schema, schema, on="ts", lower=0, upper=1, max_width=5)
-    with pytest.raises(tg.TidegateError, match="prevailing: it goes with ends that are the same"):
+    with pytest.raises(tg.TidegateError, match="prevailing: it requires ends that are the same"):
         tg.interval_join(
             *(schema.empty_table() for _ in range(2)),
             **arguments,
@@ -567,9 +567,7 @@ def test_operators_need_a_width_and_functions_none() -> None:
 
 def test_a_word_that_is_no_duration_may_be_meant_for_a_column() -> None:
     table = pa.table({"ts": [1], "until": [2]})
-    with pytest.raises(
-        tg.TidegateError, match=r'a column is named with its side, as in "left.until"'
-    ):
+    with pytest.raises(tg.TidegateError, match=r'write a column with its side, as in "left.until"'):
         tg.interval_join(table, table, on="ts", lower=0, upper="until")
 
 
@@ -582,7 +580,7 @@ def test_an_explanation_shows_the_ends() -> None:
     mixed = tg.explain(
         tg.interval_join, table, table, on="ts", lower="left.near", upper="right.near"
     )
-    assert "rows with an end on the wrong side of their time" in mixed
+    assert "a row whose end is on the wrong side of its time" in mixed
     operator = tg.IntervalJoin(
         table.schema, table.schema, on="ts", lower=tg.left.near, upper=None, max_width=7
     )

@@ -124,7 +124,9 @@ def test_streams_of_signed_and_unsigned_keys_have_groups_of_both():
     assert [int(key) for key in found.column("k").to_pylist()] == [-8, 7, BEYOND]
     assert found.column("rows").to_pylist() == [1, 2, 1]
     assert [int(key) for key in found.column("largest").to_pylist()] == [-8, 7, BEYOND]
-    with pytest.raises(TidegateError, match=r"uint64 in streams\[0\]; with memory_limit, cast it"):
+    with pytest.raises(
+        TidegateError, match=r"uint64 in streams\[0\]; with memory_limit, cast the col"
+    ):
         aggregate(streams, on="ts", by="k", size=5, aggs=aggs, memory_limit=300_000_000)
 
 

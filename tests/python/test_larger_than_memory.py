@@ -362,7 +362,7 @@ def small_table() -> pa.Table:
     [
         (
             lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
-            "leave no room for the batches that are held at a time; give 256000000 or more",
+            "leave no room for the batches that are held simultaneously; give 256000000 or more",
         ),
         (
             lambda t: tg.interval_join_batches(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
@@ -390,7 +390,7 @@ def small_table() -> pa.Table:
             lambda t: tg.interval_join(
                 t, t, on="ts", lower=0, upper=0, memory_limit="1GB", lateness=1
             ),
-            "raise lateness, or omit it, so that the input is sorted",
+            "raise lateness, or omit it to have the input sorted",
         ),
     ],
 )

@@ -36,8 +36,8 @@ def test_late_rows_are_told_once_a_while(caplog: pytest.LogCaptureFixture):
     assert told(caplog) == []
     for _ in range(3):
         merge.sources[0].push([(5,), (11,)])
-    text = "source 0: 1 of 2 rows are set aside, as late or too wide; so far 1 of 3; late() returns"
-    assert told(caplog) == [("WARNING", f"{text} them")]
+    text = "source 0: 1 of 2 rows were set aside because they are late or too wide (1 of 3 so far)"
+    assert told(caplog) == [("WARNING", f"{text}; late() returns them")]
     merge.sources[1].push([(10,), (5,)])
     assert len(told(caplog)) == 2
 
@@ -56,7 +56,7 @@ def test_a_restored_operator_is_told(caplog: pytest.LogCaptureFixture):
     merge.sources[0].push([(1,), (2,)])
     again = tg.Merge(SCHEMA)
     again.restore(merge.snapshot())
-    text = "a merge was restored, 2 rows of its sources have come"
+    text = "a merge was restored; 2 rows of its sources have arrived"
     assert told(caplog) == [("INFO", text)]
 
 

@@ -209,7 +209,9 @@ def test_a_stream_without_its_functions(field):
 def test_a_stream_without_a_schema():
     schema, array = batch()
     schema.release = None
-    with pytest.raises(SchemaError, match="left: malformed Arrow data: the stream gave no schema"):
+    with pytest.raises(
+        SchemaError, match="left: malformed Arrow data: the stream returned no schema"
+    ):
         interval_join(AsStream(schema, array), GOOD, on="ts", lower=0, upper=0)
 
 
@@ -248,7 +250,7 @@ def test_what_pyarrow_raises_is_the_cause():
             raise pa.ArrowInvalid(message)
 
     with pytest.raises(
-        SchemaError, match=r"left: .*Refusing.* gave no Arrow data: no rows"
+        SchemaError, match=r"left: .*Refusing.* returned no Arrow data: no rows"
     ) as caught:
         interval_join(Refusing(), GOOD, on="ts", lower=0, upper=0)
     assert isinstance(caught.value.__cause__, pa.ArrowInvalid)

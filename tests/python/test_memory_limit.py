@@ -391,7 +391,7 @@ def test_explain_says_the_limit_of_the_moment():
     [
         (-1, TidegateError, "memory_limit must be at least 0, got -1"),
         (1.5, TypeError, "memory_limit"),
-        ("5", TidegateError, "memory_limit: `5` is not a number of bytes; write for instance"),
+        ("5", TidegateError, "memory_limit: `5` is not a number of bytes; write, for example,"),
         (2**70, (TidegateError, OverflowError, TypeError), "memory_limit"),
     ],
 )
@@ -417,12 +417,12 @@ def test_a_closed_source_leaves_its_share_to_the_others():
 
         pushed, text = fill()
         assert pushed > 0
-        assert "or raise the limit; 800 bytes of the limit are kept for others" in text
+        assert "or raise the limit; 800 bytes of the limit are reserved for other sources" in text
         second.close()
         third.close()
         pushed, text = fill()
         assert pushed > 0
-        assert "kept for others" not in text
+        assert "reserved for other" not in text
 
 
 def test_a_snapshot_is_restored_under_the_limit_that_it_was_taken_under():

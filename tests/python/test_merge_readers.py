@@ -173,7 +173,9 @@ def test_a_snapshot_needs_readers_at_one_place():
     first, second = merge.reader(), merge.reader()
     merge.sources[0].push(rows([1, 2]))
     assert taken(first) == [1, 2]
-    with pytest.raises(StateError, match="read on with the readers that are behind, or close them"):
+    with pytest.raises(
+        StateError, match="continue reading with the readers that are behind, or close them"
+    ):
         merge.snapshot()
     assert taken(second) == [1, 2]
     second.poll()

@@ -565,7 +565,7 @@ def test_handles_from_before_a_fork_raise() -> None:
             os.wait()
         print(merging.poll().num_rows)
     """
-    told = "this {} was made before the process forked; make one in the child\n2\n"
+    told = "this {} was created before the process forked; create one in the child process\n2\n"
     wanted = told.format("merge") * len(of_merge) + told.format("source") * len(of_source) + "1\n"
     done = in_child(script)
     assert done.stdout == wanted, done.stderr
@@ -603,7 +603,7 @@ def test_a_merge_says_what_it_does():
         "  sources    2",
         "  algorithm  ScaleGate: blocks of ready rows, each merged by one thread",
         "  threads    1",
-        "  memory     rows until they are ready and 40 bytes each; at most 10000 bytes",
+        "  memory     rows until they are ready, plus 40 bytes per row; at most 10000 bytes",
         "  output     2 columns, by time, then source, then position",
     ]
 

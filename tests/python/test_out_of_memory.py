@@ -249,7 +249,7 @@ except tg.MemoryLimitError as error:
     )
     assert (done.returncode, done.stderr) == (0, "")
     first, *others, last = done.stdout.splitlines()
-    assert first.startswith("the system has refused a thread (")
+    assert first.startswith("the system refused to create a thread (")
     assert last == first
     if os.getuid() == 0:
         assert others == ["joined"] * 3

@@ -358,8 +358,8 @@ GOOD = pa.table({"start": [1], "end": [2], "f": [1.5]})
             {"on": ("start", "end")},
             tg.TidegateError,
             (
-                "left: row 1: column `start` is 2 steps after column `end`, expected a start that "
-                "is not after its end; swap the two, or filter such rows out first"
+                "left: row 1: column `start` is 2 steps after column `end`, expected a start at "
+                "or before its end; swap the two, or filter such rows out first"
             ),
         ),
         (
@@ -424,10 +424,10 @@ def test_the_plan_says_what_would_be_done():
     counted = tg.explain(
         tg.overlap_join_batches, GOOD, GOOD, on=("start", "end"), aggs={"n": tg.agg.count()}
     )
-    assert "two places per left row, regardless of the number of partners" in counted
-    assert "a pair" not in counted
+    assert "two lookups per left row, regardless of the number of partners" in counted
+    assert "per pair" not in counted
     query = {"on": ("start", "end"), "aggs": {"n": tg.agg.count()}}
     one_sided = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="right.f > 1")
-    assert "two places per left row" in one_sided
+    assert "two lookups per left row" in one_sided
     both_sides = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="left.f > right.f")
-    assert "two places per left row" not in both_sides
+    assert "two lookups per left row" not in both_sides

@@ -311,7 +311,7 @@ def test_all_left_rows_come_unless_asked_otherwise():
         (
             {"aggs": {"a": agg.Aggregate("sum", "bid", None, "bid")}},
             TidegateError,
-            "sum is of one column; got 2",
+            "sum accepts one column, got 2",
         ),
         ({"aggs": ["n"]}, TypeError, "expected a mapping"),
         ({"aggs": {"a": "count"}}, TypeError, "expected a function such as"),

@@ -135,7 +135,7 @@ def test_late_rows_are_given_to_a_function():
         for _ in range(50):
             merge.sources[0].push(rows(0, 100))
     assert total(found) + sum(table.num_rows for table in late) + merge.late().num_rows == 50 * 100
-    with pytest.raises(TypeError, match="late: expected a function of a table, got int"):
+    with pytest.raises(TypeError, match="late: expected a function that accepts a table, got int"):
         merge.running(print, late=7)
 
 
@@ -397,7 +397,9 @@ def test_an_abandoned_source_ends_it():
 def test_other_sinks_are_refused(sink: object):
     merge = Merge(SCHEMA)
     for call in (merge.run, merge.running):
-        with pytest.raises(TypeError, match="sink: expected a function of a record batch"):
+        with pytest.raises(
+            TypeError, match="sink: expected a function that accepts a record batch"
+        ):
             call(sink)
     merge.sources[0].close()
     merge.run(print)

@@ -153,11 +153,11 @@ def test_explain_says_what_is_scanned() -> None:
     where = "left.x < right.x AND left.s = right.s"
     text = tidegate.explain(interval_join, table, table, where=where, **plan)
     assert "  scan       1 of 2 conjuncts, as ranges of numbers, with " in text
-    assert "in time order; in blocks by the value of right.x too, if a sample says that" in text
+    assert "in time order; also in blocks by the value of right.x, if a sample shows that" in text
     where = "left.x + 2 * right.x > 3 AND abs(left.x - right.x) <= left.ts"
     text = tidegate.explain(interval_join, table, table, where=where, **plan)
     assert "  scan       2 of 2 conjuncts, as ranges of numbers, with " in text
-    assert "in blocks by the value of 2 * right.x or right.x too, if a sample says that" in text
+    assert "in blocks by the value of 2 * right.x or right.x, if a sample shows that" in text
     text = tidegate.explain(interval_join, table, table, where="left.x > 1", **plan)
     assert "  scan       none: the condition has no conjunct that compares numbers" in text
     assert "in time order; none by value, because no numbers of the two sides are compared" in text

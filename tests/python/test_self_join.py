@@ -250,7 +250,11 @@ def test_a_snapshot_of_two_sides_is_refused():
         ({"sources": (2, 1)}, tg.TidegateError, r"write sources=\(2, 0\)"),
         ({"lateness": (1, 2)}, TypeError, "give one duration, or a list"),
         ({"lateness": [1, 2]}, tg.TidegateError, "list with a value for each of the 1 left"),
-        ({"aggs": {"n": tg.agg.count()}}, tg.TidegateError, "leave aggs out, or give the schema"),
+        (
+            {"aggs": {"n": tg.agg.count()}},
+            tg.TidegateError,
+            "leave aggs out, or give the same schema",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused(arguments, error, message):

@@ -213,7 +213,7 @@ def test_explain_tells_of_sessions():
     aggs = {"n": agg.count()}
     plan = tidegate.explain(tidegate.Aggregate, table, on="ts", session=5, aggs=aggs, sources=2)
     assert "sessions that end 5 (integer) after their last row, on ts" in plan
-    assert "by the session's end, then key, once no row can extend it" in plan
+    assert "by the end of the session, then key, once no row can extend the session" in plan
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_explain_tells_of_sessions():
             tidegate.TidegateError,
             "offset cannot be combined with session",
         ),
-        ({}, TypeError, "size: expected a duration, got None; or give session"),
+        ({}, TypeError, "size: expected a duration, got None; give size or session"),
         ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have their own"),
         (
             {"session": 5, "algorithm": "slices"},
@@ -240,7 +240,7 @@ def test_explain_tells_of_sessions():
             "sessions have their own algorithm",
         ),
         ({"session": 5, "max_rows": 1}, tidegate.MemoryLimitError, "max_rows = 1"),
-        ({"session": 2**62}, tidegate.TidegateError, "begins or ends beyond 64 bits"),
+        ({"session": 2**62}, tidegate.TidegateError, "begins or ends outside the 64-bit range"),
     ],
 )
 def test_arguments_that_mean_nothing(arguments, error, text):

@@ -217,7 +217,7 @@ def test_explain_says_what_travels(spark):
         tidegate.spark.explain(tidegate.spark.aggregate, frame, by="key", aggs=aggs, **WINDOWS)
         for aggs in (COMBINED, ORDERED)
     )
-    assert "sent       aggregates by slice of time and key" in combined
+    assert "sent       aggregates per slice and key" in combined
     assert "sent       rows, because a result depends on their order: ts, key, value" in ordered
 
 
@@ -230,7 +230,7 @@ def test_explain_says_what_travels(spark):
         ({"aggs": {"n": agg.sum("name")}}, "sum of column `name`"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),
         ({"parallelism": "broadcast"}, "parallelism: expected one of auto, key, time, hybrid"),
-        ({"by": None, "parallelism": "key"}, "divides by key; give `by`"),
+        ({"by": None, "parallelism": "key"}, "divides rows by key; give `by`"),
         ({"aggs": {"key": agg.count()}}, "two columns `key`"),
     ],
 )

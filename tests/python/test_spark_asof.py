@@ -438,7 +438,7 @@ def test_explain_tells_what_travels(sides):
     assert "from outside each slice: the nearest right rows of each key" in text
     text = explain(tidegate.spark.asof_join, *sides, **cut, where="right.x > left.x")
     assert "filtered" not in text
-    assert "because where reads both sides" in text
+    assert "because where uses both sides" in text
     text = explain(tidegate.spark.asof_join, *sides, **LAST, parallelism="key")
     assert "copies" not in text
 

@@ -196,7 +196,7 @@ def test_rows_without_a_value_are_spread(spark):
         ({"within": -1}, tidegate.TidegateError, "within must not be negative or NaN"),
         ({"on": "l"}, tidegate.SchemaError, "right: there is no column `l`, which `on` names"),
         ({"on": ("x", "y")}, TypeError, 'give ["x", "y"] for two columns'),
-        ({"on": []}, tidegate.TidegateError, "on names no column"),
+        ({"on": []}, tidegate.TidegateError, "on is empty; a band join needs"),
         (
             {"parallelism": "time"},
             tidegate.TidegateError,
@@ -205,7 +205,7 @@ def test_rows_without_a_value_are_spread(spark):
         (
             {"parallelism": "hybrid"},
             tidegate.TidegateError,
-            "divides by key; give `by`, or choose 'value'",
+            "divides rows by key; give `by`, or choose 'value'",
         ),
     ],
 )

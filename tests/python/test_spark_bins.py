@@ -406,7 +406,7 @@ def test_other_joins_and_streams_have_no_bins(spark, sides):
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     with (
         spark_session.settings(spark, spark__sql__streaming__stateStore__providerClass=store),
-        pytest.raises(tidegate.TidegateError, match="'bins' is Spark's own join of tables"),
+        pytest.raises(tidegate.TidegateError, match="'bins' uses Spark's own join of tables"),
     ):
         tidegate.spark.interval_join(stream, stream, **query)
     with pytest.raises(tidegate.TidegateError, match=r"parallelism must be one of .* got `bins`"):
@@ -611,7 +611,7 @@ def unsampled(frames, *, looks: bool = False, **query) -> bool:
     found = "bins cost at most slightly more for any number of pairs" in text
     (jobs,) = (line for line in text.splitlines() if line.startswith("  jobs "))
     assert found == jobs.endswith(LOOKED if looks else "none before the result is used")
-    assert looks == (LOOKED in jobs) == ("rows of one key and bin are adjacent" in text)
+    assert looks == (LOOKED in jobs) == ("rows with the same key and bin are adjacent" in text)
     assert not (found and ("costs  " in text or "compared  " in text))
     return found
 

@@ -324,7 +324,7 @@ def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, functio
     join = getattr(tidegate.spark, function)
     text = tidegate.spark.explain(join, *numbers, **query)
     assert "jobs       none before the result is used" in text
-    assert "files show that there are few rows, so none are sampled" in text
+    assert "according to the files, there are few rows, so none are sampled" in text
     assert "by key: 1 buckets in 1 partitions" in text or "1 slices in 1 partitions" in text
     tables = [table.select(["key", "ts"]) for table in TABLES]
     expected = getattr(tidegate, function)(*tables, **query)

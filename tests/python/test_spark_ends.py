@@ -243,11 +243,13 @@ def test_bins_need_fixed_ends_and_streams_a_width(spark):
         )
     rates = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
     query = {"on": "timestamp", "lower": "0s", "upper": "left.value * INTERVAL '1 second'"}
-    with pytest.raises(tidegate.TidegateError, match="max_width: an end computed from columns"):
+    with pytest.raises(
+        tidegate.TidegateError, match="max_width: an interval end computed from columns"
+    ):
         tidegate.spark.interval_join(rates, rates, **query)
     with pytest.raises(tidegate.TidegateError, match="max_width must not be negative, got -1"):
         tidegate.spark.interval_join(rates, rates, **query, max_width="-1s")
-    with pytest.raises(tidegate.TidegateError, match="max_width: it bounds ends that are computed"):
+    with pytest.raises(tidegate.TidegateError, match="max_width: it limits ends that are computed"):
         tidegate.spark.interval_join(rates, rates, **query | {"upper": "1s"}, max_width="1s")
     with pytest.raises(
         tidegate.TidegateError, match="max_width limits how long rows of two streams are kept"

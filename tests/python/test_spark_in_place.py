@@ -31,7 +31,7 @@ from tidegate.spark.worker.in_place import InPlaceTask
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NEAR = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
-STAYS = "  placed     rows stay in their partitions, and are passed to Python once"
+STAYS = "  placed     rows stay in their partitions and are passed to Python once"
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +397,7 @@ def test_auto_leaves_rows_of_even_keys_where_they_are(spark, monkeypatch, functi
     join = getattr(tidegate.spark, function)
     text = tidegate.spark.explain(join, *sides, **query)
     assert STAYS in text
-    assert "by key: its hash already divides both sides into 4 partitions" in text
+    assert "by key: both sides are already divided by hash into 4 partitions" in text
     assert " s natively, " in text or " s of processor time natively, " in text
     assert " s in place" in text
     assert "rows that stay in their partitions are cheaper" in text

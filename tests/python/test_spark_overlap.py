@@ -460,7 +460,7 @@ def test_a_start_after_its_end(spark, sides):
     table = TABLES[1].set_column(2, "to", pa.compute.subtract(TABLES[1]["from"], 7))
     right = spark.createDataFrame(table.slice(0, 40)).cache()
     message = r"right: a row has \d+ in column `from` and \d+ in column `to`, expected a start "
-    message += r"that is not after its end; .*\.where\(\"`from` <= `to`\"\)"
+    message += r"at or before its end; .*\.where\(\"`from` <= `to`\"\)"
     with pytest.raises(tidegate.TidegateError, match=message):
         tidegate.spark.overlap_join(sides[0], right, on=ON)
     for arguments in more({"parallelism": "time"}, {"parallelism": "key", "by": "key"}):
@@ -500,7 +500,7 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
         ({"min_overlap": -1}, "min_overlap must not be negative, got -1"),
         ({"min_overlap": "1s"}, "min_overlap is a duration, but the time columns are integers"),
         ({"how": "outer"}, "how must be one of"),
-        ({"by": None, "parallelism": "key"}, "divides by key; give `by`, or choose 'time'"),
+        ({"by": None, "parallelism": "key"}, "divides rows by key; give `by`, or choose 'time'"),
         (
             {"parallelism": "value"},
             "expected one of auto, broadcast, key, time, hybrid, got .value.",

@@ -107,7 +107,7 @@ def test_dataframes_of_pandas_on_spark():
     ("argument", "value", "message"),
     [
         ("lower", "interval 5 seconds", "lower: only Spark can evaluate .*; write a duration"),
-        ("where", "v > 1", "where: only Spark can evaluate .*; write the condition as SQL text"),
+        ("where", "v > 1", "where: only Spark can evaluate .*; write the condition, as SQL text"),
         ("on", "id", "on: only Spark can evaluate .*; write the name of a column"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_schema_that_has_changed_at_a_restart(spark, tmp_path):
         query = sink.begin(
             tidegate.spark.interval_join(changed, right, **streaming.QUERY, partitions=1)
         )
-        with pytest.raises(StreamingQueryException, match="its columns, arguments, or number of"):
+        with pytest.raises(StreamingQueryException, match="its columns, arguments or number of"):
             query.processAllAvailable()
 
 
@@ -189,7 +189,7 @@ def bare_python(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
 
 
-LACKING = "cannot import tidegate .* install the same version in the Python of every"
+LACKING = "cannot import tidegate .* install the same version of tidegate on every"
 
 
 @pytest.mark.usefixtures("bare_python")
@@ -228,7 +228,11 @@ def test_arguments_of_other_types(spark, folder, change, message):
     [
         (None, {}, "stream: expected a Spark DataFrame, got builtins.NoneType"),
         (pd.DataFrame(), {}, r"stream: expected a Spark DataFrame, got pandas\."),
-        ("left", {"aggs": [agg.count()]}, "aggs: expected a mapping of names to functions such as"),
+        (
+            "left",
+            {"aggs": [agg.count()]},
+            "aggs: expected a mapping from names to functions such as",
+        ),
         ("left", {"by": 3}, "by: expected a column name or a list of them, got 3"),
     ],
 )

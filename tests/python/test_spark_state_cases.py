@@ -36,7 +36,7 @@ def test_state_of_another_format_is_refused() -> None:
     other = header(bucket)._replace(format=store._FORMAT + 1)
     bucket.tester.handle.setGroupingKey(0)
     bucket.tester.processor._put(other)
-    with pytest.raises(tidegate.StateError, match="another version of tidegate wrote it"):
+    with pytest.raises(tidegate.StateError, match="different version of tidegate wrote it"):
         bucket.batch(0, pack(LEFT, one_row(11)))
 
 
@@ -46,7 +46,7 @@ def test_state_of_a_format_that_had_its_header_elsewhere_is_refused() -> None:
     bucket.tester.updateMapState("entries", 0, dict(bucket.entries))
     assert bucket.header is None
     assert sorted(bucket.entries) == [(0,)]
-    with pytest.raises(tidegate.StateError, match="another version of tidegate wrote it"):
+    with pytest.raises(tidegate.StateError, match="different version of tidegate wrote it"):
         bucket.batch(0, pack(LEFT, one_row(11)))
 
 

@@ -102,7 +102,7 @@ def test_windows_of_integers(spark):
         ("-1s", tidegate.TidegateError, r"window must not be negative, got -1000000 \(us\)"),
         (dt.timedelta(seconds=-1), tidegate.TidegateError, "window must not be negative, got "),
         (np.timedelta64(-1, "s"), tidegate.TidegateError, "window must not be negative, got "),
-        (("1s", "2s", "3s"), TypeError, "window: expected one window or a pair of them, got 3"),
+        (("1s", "2s", "3s"), TypeError, "window: expected one window or a pair of windows, got 3"),
         (None, TypeError, "window: expected a timedelta, a string such as"),
         (True, TypeError, "window: expected a timedelta, a string such as"),
     ],

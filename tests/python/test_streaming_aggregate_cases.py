@@ -54,7 +54,7 @@ WHOLE = [
         ({"size": 0}, TidegateError, "size must be greater than 0, got 0"),
         ({"advance": -1}, TidegateError, "advance must be greater than 0, got -1"),
         ({"size": "1s"}, SchemaError, "size is a duration, but the time columns are int"),
-        ({"size": None}, TypeError, "size: expected a duration, got None; or give session"),
+        ({"size": None}, TypeError, "size: expected a duration, got None; give size or session"),
         ({"session": 5}, TidegateError, "size cannot be combined with session"),
         ({"size": None, "advance": None, "session": 0}, TidegateError, "session must be greater"),
         ({"aggs": {"x": agg.min("l")}}, SchemaError, "aggs: `x`: min of column `l` of type list"),
@@ -105,13 +105,16 @@ def test_it_says_what_it_does():
 @pytest.mark.parametrize(
     ("algorithm", "text"),
     [
-        ("auto", "slices, which is the fastest: a row goes to one slice"),
-        ("slices", "slices: a row goes to one slice"),
+        ("auto", "slices, which is the fastest: each row goes to one slice"),
+        ("slices", "slices: each row goes to one slice"),
         ("mq", "MQ: a queue with a lock for each source; one thread merges"),
-        ("mq-lf", "MQ-LF: a queue without locks for each source; one thread merges"),
-        ("tumlsc", "TuMLSC: a gate merges; one thread updates"),
-        ("tumlmc", "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive"),
-        ("wiml", "WiML: each source updates slices, in a hive"),
+        ("mq-lf", "MQ-LF: a lock-free queue for each source; one thread merges"),
+        ("tumlsc", "TuMLSC: a gate merges rows; one thread updates"),
+        (
+            "tumlmc",
+            "TuMLMC: a gate merges rows; each thread updates the slices of some keys in a hive",
+        ),
+        ("wiml", "WiML: each source updates slices in a hive"),
     ],
 )
 def test_it_says_which_algorithm_it_takes_and_what_that_does(algorithm, text):
@@ -251,7 +254,8 @@ def test_a_window_beyond_64_bits_is_told():
     windows = new(by=None)
     late = TABLE.slice(0, 1).set_column(0, "ts", pa.array([2**63 - 1]))
     with pytest.raises(
-        TidegateError, match=r"source 0: row 0: the time 9223372036854775807 .* beyond 64 bits"
+        TidegateError,
+        match=r"source 0: row 0: the time 9223372036854775807 .* outside the 64-bit range",
     ):
         windows.sources[0].push(late)
 

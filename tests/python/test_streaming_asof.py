@@ -357,7 +357,7 @@ def test_a_condition_that_fails_stays_an_error():
 def test_explain_says_what_is_kept_and_what_a_poll_costs():
     def memory(**asked: Any) -> str:
         text = explain(AsofJoin, LEFT, RIGHT, on="ts", by="k", threads=1, **asked)
-        assert "  cost       of a poll with final rows" in text
+        assert "  cost       a poll with final rows" in text
         return next(line for line in text.splitlines() if line.startswith("  memory"))
 
     assert "the last right row of each key" in memory()

@@ -405,7 +405,7 @@ def test_the_memory_limit_holds():
         ({"algorithm": "hash"}, "algorithm must be one of auto, sort, buckets, pim-tree, im-tree"),
         ({"within": -1}, "within must not be negative or NaN, but it is -1 for `x`"),
         ({"window": -1}, "window must not be negative, got -1"),
-        ({"window": (1, rows(1))}, "window: one side has a time and the other a number of rows"),
+        ({"window": (1, rows(1))}, "window: one side is a time and the other a number of rows"),
         ({"time": "t"}, "left: there is no column `t`, which `time` names"),
     ],
 )
@@ -420,8 +420,8 @@ def test_bad_arguments(arguments, text):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"window": 5}, "window needs the time column by which rows come"),
-        ({"time": "ts"}, "time is used with a window only; give a window, or leave time out"),
+        ({"window": 5}, "window requires a time column; give time"),
+        ({"time": "ts"}, "time is used only with a window; give a window, or leave time out"),
     ],
 )
 def test_windows_of_tables_need_both_arguments(arguments, text):
@@ -455,22 +455,21 @@ def test_explain_says_why_an_index_is_used_or_not():
         "  time       left.ts, right.ts",
         "  window     left rows stay 2, right rows 3 (integer)",
     ]
-    assert "  index      buckets a side, on right.x; the fastest for any window" in text
+    assert "  index      buckets per side, on right.x; the fastest for any window" in text
     # 40 bytes, and room for two rows of the two result columns.
-    assert "and 72 bytes each" in text
+    assert "plus 72 bytes per row" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
-    assert "  index      PIM-Tree that threads share a side, merge ratio 1, on right.x\n" in text
+    assert "  index      shared PIM-Tree per side, merge ratio 1, on right.x\n" in text
     assert "(IBWJ): threads take tasks of 64 rows; merged in two phases" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj-bplus-tree")
-    assert "  index      B+-tree with optimistic locks that threads share a side, on" in text
+    assert "  index      shared B+-tree with optimistic locks per side, on" in text
     assert "threads take tasks of 64 rows; threads remove the rows that have left" in text
     whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **streaming)
     assert (
-        "buckets instead, if a sample says that this leaves more than 1024 pairs a left row"
-        in whole
+        "buckets instead, if a sample shows that this leaves more than 1024 pairs to check" in whole
     )
     text = tidegate.explain(band_join, schema, schema, on="x", within=1)
-    assert "no index, since without windows no rows leave it" in text
+    assert "no index, since without windows rows are never removed from it" in text
 
 
 SETTINGS = [

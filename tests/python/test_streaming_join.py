@@ -257,7 +257,7 @@ def test_comparisons_are_balanced_as_the_load_factor_says(load_factor, least, mo
     made = [after - before for before, after in zip(*counts, strict=True)]
     assert least <= max(made) / (sum(made) / 8) <= most
     splits = joining.stats()["split_keys"]
-    line = f"\n  split      {splits} of the keys are on several threads now"
+    line = f"\n  split      {splits} of the keys are now on several threads"
     assert (line in joining.explain()) == (splits > 0)
     assert (splits > 0) == (load_factor != 8)
 

@@ -230,7 +230,7 @@ def test_a_join_that_was_used_restores_nothing():
     snapshot = used().snapshot()
     join = new()
     join.left_sources[0].advance(-100)
-    with pytest.raises(StateError, match="an unused join; make a new one"):
+    with pytest.raises(StateError, match="an unused join; create a new one"):
         join.restore(snapshot)
 
 

@@ -206,6 +206,8 @@ def test_handles_from_before_a_fork_raise() -> None:
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    told = "this {} was made before the process forked; make one in the child\n100000\n"
+    told = (
+        "this {} was created before the process forked; create one in the child process\n100000\n"
+    )
     wanted = told.format("join") * len(of_join) + told.format("source") * len(of_source)
     assert done.stdout == wanted + "100000\n", done.stdout + done.stderr

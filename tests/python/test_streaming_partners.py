@@ -376,7 +376,7 @@ def test_results_do_not_hold_the_rows_that_were_pushed():
     [
         (IntervalJoin, {"how": "full"}, 'give "left" for all of them'),
         (IntervalJoin, {"parallelism": "key"}, "parallelism: with aggs"),
-        (IntervalJoin, {"lower": None, "prevailing": True}, "prevailing: no row comes before"),
+        (IntervalJoin, {"lower": None, "prevailing": True}, "prevailing: no row precedes"),
         (IntervalJoin, {"aggs": None, "prevailing": True}, "prevailing: .* give aggs"),
         (IntervalJoin, {"aggs": {}}, "aggs"),
         (IntervalJoin, {"aggs": {"ts": agg.count()}}, "two columns `ts`"),
@@ -404,5 +404,7 @@ def test_explain_says_what_is_kept_and_what_a_poll_costs():
     assert "  aggregates r = sum(r)" in lines
     assert any(line.startswith("  prevailing the last right row") for line in lines)
     assert any("right rows that are kept" in line for line in lines if "  cost" in line)
-    assert any("a later row of the key prevails" in line for line in lines if "  memory" in line)
+    assert any(
+        "a later row with their key prevails" in line for line in lines if "  memory" in line
+    )
     assert lines[-1].endswith("last matchable time, also with ordered=False")

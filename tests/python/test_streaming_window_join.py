@@ -328,7 +328,7 @@ def test_explain_names_the_algorithm():
     assert "  index      rows in blocks by value, if few pairs of a sample" in text
     where = "left.s < right.s"
     text = tidegate.explain(WindowJoin, SCHEMA, SCHEMA, on="ts", window=1, where=where)
-    assert "  algorithm  ScaleJoin: each thread has a share of the rows, round robin" in text
+    assert "  algorithm  ScaleJoin: rows are stored on the threads round robin" in text
     assert "  index      none: every pair in the windows is compared" in text
 
 

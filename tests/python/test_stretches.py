@@ -206,7 +206,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
         tg.interval_join_batches, left, left.parent / "y.csv", **QUERY, memory_limit="1GB"
     )
     assert plan.splitlines()[-1] == (
-        "  inputs     left: 30 row groups in 30 stretches of time, each sorted as it is read; "
+        "  inputs     left: 30 row groups in 30 time spans, each sorted as it is read; "
         "right: sorted as a whole, unless its times ascend"
     )
     streams = [left, left]

@@ -230,8 +230,11 @@ def test_explain_says_who_compares():
         by="symbol",
         algorithm="low-latency-handshake",
     )
-    assert "  algorithm  low-latency handshake join: rows rush through a chain of threads" in plan
-    assert "  index      a hash table on each thread, of numbers that have to be equal\n" in plan
+    assert (
+        "  algorithm  low-latency handshake join: rows pass quickly through a chain of threads"
+        in plan
+    )
+    assert "  index      a hash table on each thread, keyed by numbers that must be equal\n" in plan
     plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=5, algorithm="cell")
     assert "  algorithm  CellJoin: each row's window is divided into one piece per thread\n" in plan
     assert "  index      none: every pair in the windows is compared\n" in plan
@@ -278,7 +281,7 @@ def test_too_many_rows_are_refused_whoever_compares(algorithm):
             "5s",
             "window is a duration, but the time columns are integers; give window as an integer",
         ),
-        ((rows(1), 1), "window: one side has a time and the other a number of rows"),
+        ((rows(1), 1), "window: one side is a time and the other a number of rows"),
         (2**70, "window is 1180591620717411303424 integer, which does not fit 64 bits"),
     ],
 )

@@ -78,7 +78,7 @@ def _check_same(name: str, schema: pa.Schema, first: pa.Schema) -> None:
         kind = first.field(field.name).type
         if field.type != kind:
             message = f"{name}: column `{field.name}` is {field.type}, but {kind} in streams[0]; "
-            message += "with memory_limit, cast it to one type in all streams"
+            message += "with memory_limit, cast the column to the same type in all streams"
             raise tidegate.SchemaError(message)
 
 

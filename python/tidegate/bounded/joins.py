@@ -317,7 +317,7 @@ class _Join:
                 f"{side.table.name}: a row has {batch.column(start)[at]} in column `{start}`, "
             )
             message += f"after {batch.column(end)[at]} in column `{end}`, "
-            message += "expected a start that is not after its end; "
+            message += "expected a start at or before its end; "
             message += "swap the two, or filter such rows out first"
             raise tidegate.TidegateError(message)
 

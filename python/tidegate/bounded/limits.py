@@ -41,8 +41,8 @@ class Limits:
             if limits.of_batches < shares.LEAST:
                 least = shares.LEAST if in_batches else 2 * shares.LEAST
                 message = "memory_limit: "
-                message += f"{limit} bytes leave no room for the batches that are held at a time; "
-                message += f"give {least} or more, or omit the limit"
+                message += f"{limit} bytes leave no room for the batches "
+                message += f"that are held simultaneously; give {least} or more, or omit the limit"
                 raise _tidegate.TidegateError(message)
             return limits
         if lateness is not None:

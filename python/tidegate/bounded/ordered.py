@@ -295,7 +295,7 @@ class Ordered:
         except tidegate.OrderError as error:
             told = str(error).replace("streams[0]", self.table.name)
             told = told.partition("; sort the stream")[0]
-            message = f"{told}; raise lateness, or omit it, so that the input is sorted"
+            message = f"{told}; raise lateness, or omit it to have the input sorted"
             raise tidegate.OrderError(message) from None
         except tidegate.TidegateError:
             if failed:

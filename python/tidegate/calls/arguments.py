@@ -215,7 +215,7 @@ COLUMN_INSTEAD = {
     "columns": "the names of columns",
     "lower": "a duration such as '-5s', or a column such as 'left.opened'",
     "upper": "a duration such as '5s', or a column such as 'left.closed'",
-    "where": "the condition as SQL text, or with tidegate.left and tidegate.right columns",
+    "where": "the condition, as SQL text or built from tidegate.left and tidegate.right",
     "aggs": "a function of tidegate.agg, such as tidegate.agg.sum('price')",
     "tolerance": "a duration such as '5s'",
     "within": "a number",
@@ -297,11 +297,13 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
     if name == "allow_exact_matches" and "closed" in known and not value:
         return "closed='neither'", "this excludes the ends of the interval"
     if name in {"direction", "strategy", "allow_exact_matches"} and "strategy" not in known:
-        return "", f"asof_join returns the row nearest in time, {function} all rows within reach"
+        advice = f"asof_join returns the row nearest in time; {function}, all rows within reach"
+        return "", advice
     if name == "period" and "size" in known:
         return f"size={_shown(value)}", ""
     if name == "suffixes" and "suffix" in known and isinstance(value, list | tuple) and value:
-        return f"suffix={_shown(value[-1])}", "right columns get it if the left has their name"
+        advice = "right columns get this suffix if the left side has the same name"
+        return f"suffix={_shown(value[-1])}", advice
     if SAME.get(name) in known:
         return f"{SAME[name]}={_shown(value)}", ""
     if near := get_close_matches(name, known, 1):

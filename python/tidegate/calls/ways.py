@@ -266,8 +266,7 @@ def in_time_order(
         elif found := stretches(one, on):
             groups = sum(map(len, found))
             told.append(
-                f"{name}: {groups} row groups in {len(found)} stretches of time, "
-                "each sorted as it is read"
+                f"{name}: {groups} row groups in {len(found)} time spans, each sorted as it is read"
             )
         else:
             told.append(f"{name}: sorted as a whole, unless its times ascend")
@@ -290,7 +289,7 @@ def _by_order(
             return Choice(is_sliced=False, why=why)
         size += bytes_of(found, needed)
     if size < LARGE:
-        why = f"their columns take {size:,} bytes, less than {LARGE:,}"
+        why = f"their columns take up {size:,} bytes, less than {LARGE:,}"
         return Choice(is_sliced=False, why=why)
     for name, table, found, on in zip(of_each, tables, groups, times, strict=True):
         if why := _out_of_order(name, table, found or [], on, reads_times=reads_times):

@@ -52,7 +52,7 @@ app.command("join", help=JOIN_HELP, short_help="Join two files into a third.")(j
 app.command("asof", help=ASOF_HELP, short_help="Join each row with the row nearest in time.")(
     joins.asof
 )
-app.command("band", help=BAND_HELP, short_help="Join two files by values that are close.")(
+app.command("band", help=BAND_HELP, short_help="Join two files on values that are close together.")(
     joins.band
 )
 app.command("overlap", help=OVERLAP_HELP, short_help="Join two files by intervals that overlap.")(

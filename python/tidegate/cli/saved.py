@@ -91,13 +91,13 @@ class Saved:
         first, _, rest = content.partition(b"\n")
         magic, version, digest = [*first.split(b" "), b"", b""][:3]
         if magic != MAGIC:
-            message = f"{state}: is not a state of tidegate; give another file to --state"
+            message = f"{state}: is not a state of tidegate; give --state another file"
             raise StateError(message)
         if version != VERSION:
             message = (
                 f"{state}: is a state of version {version.decode(errors='replace')!r}, "
-                f"but this tidegate reads version {VERSION.decode()!r}; "
-                f"resume with the tidegate that wrote it, or {ANEW}"
+                f"but this version of tidegate reads version {VERSION.decode()!r}; "
+                f"resume with the version of tidegate that wrote it, or {ANEW}"
             )
             raise StateError(message)
         if digest.decode(errors="replace") != _digest(rest):

@@ -47,7 +47,7 @@ class Input:
             TidegateError: The format is not known.
         """
         if self.layout is None:
-            message = f"{self.name}: expected a single file whose extension is a format"
+            message = f"{self.name}: expected a single file whose extension names a format"
             raise tidegate.TidegateError(message)
         return self.layout
 
@@ -158,7 +158,9 @@ class Output:
             raise tidegate.TidegateError(message)
         for name in (name for given in inputs for name in given.local_files()):
             if path.resolve() in Path(name).resolve().parents:
-                message = f"{self.name}: is a folder of the input {name}; give another -o"
+                message = (
+                    f"{self.name}: is a folder that contains the input {name}; give another -o"
+                )
                 raise tidegate.TidegateError(message)
 
     def check_place(self, inputs: Sequence[Input]) -> None:

@@ -220,8 +220,9 @@ def _below(place: Place, folder: str) -> list[str]:
         for name in inside:
             if name in TABLE_LOGS:
                 kind, call = TABLE_LOGS[name]
-                message = f"{place.named(folder)}: is a {kind} table, "
-                message += f"whose files have more rows than the table; read it as {call}"
+                message = f"{place.named(folder)}: is a {kind} table; "
+                message += "its files contain more rows than the table; "
+                message += f"read it as {call}"
                 raise TidegateError(message)
         if info.type == pafs.FileType.File and not any(name.startswith(HIDDEN) for name in inside):
             paths.append(info.path)

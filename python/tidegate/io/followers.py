@@ -91,7 +91,7 @@ def follow(
         Stopped: A stop was requested.
     """
     if layout in {Format.PARQUET, Format.JSON} or is_compressed(name):
-        message = f"{name}: cannot be followed: expected CSV or an Arrow stream, uncompressed"
+        message = f"{name}: cannot be followed: expected an uncompressed CSV file or Arrow stream"
         raise TidegateError(message)
     with reading(name, layout):
         file = GrowingFile(name, stop, None if place is None else place.mark)
@@ -294,7 +294,7 @@ class _CsvFollower:
 
 def _raise_other_columns(name: str, found: pa.Schema, wanted: pa.Schema) -> NoReturn:
     message = (
-        f"{name}: the new file with this name has other columns than the previous one: "
+        f"{name}: the new file with this name has different columns from the previous one: "
         f"found {_columns(found)}; expected {_columns(wanted)}"
     )
     raise TidegateError(message)

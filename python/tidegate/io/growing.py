@@ -30,7 +30,7 @@ CHUNK_BYTES = 1 << 20
 # The number of bytes at the beginning of a file, and before a position, that identify the file.
 EDGE_BYTES = 1 << 12
 
-ADVICE = "rename a full file, and create a new file under its name"
+ADVICE = "rename a file when it is full, and create a new file under its name"
 ANEW = "give another state and another OUT to start over"
 
 
@@ -209,7 +209,7 @@ class GrowingFile:
                 other, named = path.stat(), Path(self._name).stat()
                 is_own = os.path.samestat(other, own) or os.path.samestat(other, named)
                 if not is_own and other.st_mtime_ns > own.st_mtime_ns:
-                    self._raise(f"was renamed twice, and the file in between is now {path},")
+                    self._raise(f"was renamed twice (the second file with this name is now {path})")
 
     def _check_edges(self) -> None:
         known = self.edges

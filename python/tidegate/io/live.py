@@ -145,7 +145,7 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
     """
     path, layout = target.path, target.layout
     if known is not None and isinstance(known, Parts) != (layout is Format.PARQUET):
-        message = f"{path}: the state belongs to an output of another kind; {ANEW}"
+        message = f"{path}: the state belongs to a different kind of output; {ANEW}"
         raise StateError(message)
     with naming(str(path), f"cannot be written as {layout}"):
         if layout is Format.PARQUET:
@@ -274,12 +274,12 @@ def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> No
         raise StateError(message)
     with path.open("rb") as file:
         if file.read(len(beginning)) != beginning:
-            message = f"{path}: has other columns than this command writes; {ANEW}"
+            message = f"{path}: has different columns from those that this command writes; {ANEW}"
             raise StateError(message)
     is_same = (found.st_dev, found.st_ino) == (mark.device, mark.inode)
     if not is_same and found.st_size > mark.position:
         message = (
-            f"{counted}, but it is a copy or another file and has {found.st_size:,}; "
+            f"{counted}, but it is a copy or a different file and has {found.st_size:,}; "
             f"truncate it to {mark.position} bytes, or {ANEW}"
         )
         raise StateError(message)
@@ -337,7 +337,7 @@ class LiveParts:
             if self._NAME.fullmatch(name) and name not in own:
                 if not is_same:
                     message = (
-                        f"{self._folder}: is a copy or another folder, "
+                        f"{self._folder}: is a copy or a different folder, "
                         f"and the state does not include {name}; "
                         f"move this file elsewhere, or {ANEW}"
                     )

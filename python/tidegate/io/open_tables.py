@@ -333,7 +333,7 @@ def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTab
 def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may not be installed
     polars = sys.modules["polars"]
     if not hasattr(given, "collect_batches"):
-        message = "expected a LazyFrame of polars 1.34 or later, "
+        message = "expected a LazyFrame from polars 1.34 or later, "
         message += f"but this is polars {polars.__version__}; "
         message += "call .collect() on it, or run pip install --upgrade polars"
         raise TypeError(message)
@@ -353,7 +353,7 @@ def _refuse_objects(column: str, dtype: object) -> None:
     if str(dtype) == "Object":
         message = (
             f"column `{column}` contains Python objects (polars type Object), "
-            "for which Arrow has no type; convert it to another type, or remove it with .drop()"
+            "which Arrow cannot represent; convert it to another type, or remove it with .drop()"
         )
         raise SchemaError(message)
 
@@ -388,7 +388,7 @@ def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
         first = next(iter(lengths))
         if length != lengths[first]:
             message = f"column `{column}` has {length} values, "
-            message += f"but column `{first}` has {lengths[first]}; give columns of equal length"
+            message += f"but column `{first}` has {lengths[first]}; pass columns of equal length"
             raise SchemaError(message)
     table = pa.table(columns)
 

@@ -113,7 +113,8 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             message += ", ".join(schema.names)
             raise SchemaError(message)
         if column.startswith(HIDDEN) or set(column) & {"=", "/", "\0"}:
-            message = f"--partition-by: readers would not recognize folders of column `{column}`; "
+            message = "--partition-by: readers would not recognize folders named after "
+            message += f"column `{column}`; "
             message += "use one whose name does not begin with . or _ and does not contain = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):

@@ -111,8 +111,8 @@ def pieces(address: str, how: Reading) -> list[Piece]:
     files = find(address, mapped=not how.streamed)
     layouts = {how.layout or _layout(name) for name in files.names}
     if len(layouts) > 1:
-        message = f"{address}: its files have several formats, {' and '.join(sorted(layouts))}; "
-        message += "select files of one format, as with a pattern that ends in .parquet"
+        message = f"{address}: its files have different formats, {' and '.join(sorted(layouts))}; "
+        message += "select files of one format, for example with a pattern that ends in .parquet"
         raise TidegateError(message)
     [layout] = layouts
     if layout is Format.PARQUET or (layout is Format.ARROW and _are_arrow_files(files)):

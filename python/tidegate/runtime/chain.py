@@ -240,7 +240,7 @@ class Chain:
             >>> count = tg.Aggregate(merge.schema, on="ts", size=2, aggs={"n": tg.agg.count()})
             >>> tg.Chain(count, {count.sources[0]: merge}).restore(b"TIDE")
             Traceback (most recent call last):
-            tidegate.StateError: the snapshot is damaged or not of a chain: it has 4 bytes, but...
+            tidegate.StateError: the snapshot is damaged or was not taken from a chain: it has 4...
 
         Args:
             snapshot: The bytes that `snapshot` returned.
@@ -486,7 +486,7 @@ def _in_order(
     def enter(operator: Operator[Any]) -> None:
         if any(one is operator for one in entered):
             message = (
-                "feeds: an operator feeds two sources, or itself; "
+                "feeds: an operator feeds two sources or itself; "
                 "use a separate operator for each source"
             )
             raise TidegateError(message)
@@ -500,8 +500,8 @@ def _in_order(
     enter(last)
     if len(ordered) != len(given) + 1:
         message = (
-            "feeds: a source belongs to no operator of the chain; "
-            "each operator except the last must feed a source of another one"
+            "feeds: a source does not belong to any operator of the chain; "
+            "each operator except the last must feed a source of another operator"
         )
         raise TidegateError(message)
     return ordered
@@ -509,7 +509,7 @@ def _in_order(
 
 def _check(why: str, *, is_whole: bool) -> None:
     if not is_whole:
-        message = f"the snapshot is damaged or not of a chain: {why}"
+        message = f"the snapshot is damaged or was not taken from a chain: {why}"
         raise StateError(message)
 
 
@@ -517,15 +517,16 @@ def _parts(snapshot: bytes) -> list[bytes]:
     """Split an intact snapshot into the text of the links and the states."""
     size = len(snapshot)
     has_head = size >= _HEAD.size + _SUM.size
-    _check(f"it has {size} bytes, but the head alone has more", is_whole=has_head)
+    _check(f"it has {size} bytes, fewer than its header needs", is_whole=has_head)
     magic, version = _HEAD.unpack_from(snapshot)
-    _check("it does not begin like a snapshot of a chain", is_whole=magic == _MAGIC)
+    _check("it does not begin like a chain snapshot", is_whole=magic == _MAGIC)
     body, (checksum,) = snapshot[: -_SUM.size], _SUM.unpack(snapshot[-_SUM.size :])
     _check("its checksum does not match its content", is_whole=zlib.crc32(body) == checksum)
     if version != _VERSION:
         message = (
-            f"the snapshot has version {version}, but this tidegate reads version {_VERSION} "
-            "of chain snapshots; use the tidegate that wrote it"
+            f"the snapshot has version {version}, "
+            f"but this version of tidegate reads version {_VERSION} of chain snapshots; "
+            "use the version of tidegate that wrote it"
         )
         raise StateError(message)
     parts, at = [], _HEAD.size

@@ -23,7 +23,7 @@ _GAUGES = {
     "memory": "Bytes held that count towards the limit.",
     "memory_limit": "Maximum number of bytes to hold.",
     "state_rows": "Rows kept for later rows.",
-    "state_bytes": "Bytes held in addition to the rows that are kept.",
+    "state_bytes": "Bytes of memory used in addition to the kept rows.",
     "state_keys": "Keys with a state.",
 }
 _OF_SOURCES = {
@@ -32,8 +32,8 @@ _OF_SOURCES = {
     "watermark": ("gauge", "Time below which the source delivers no further rows."),
     "memory": ("gauge", "Bytes held for the source's rows."),
     "closed": ("gauge", "Whether the source has ended."),
-    "idle": ("gauge", "Whether the source is idle, so that other sources do not wait for it."),
-    "abandoned": ("gauge", "Whether the source was abandoned, with rows missing."),
+    "idle": ("gauge", "Whether the source is idle. Other sources do not wait for an idle source."),
+    "abandoned": ("gauge", "Whether the source was abandoned before all of its rows had arrived."),
 }
 _OWN_LABELS = ("operator", "source", "quantile")
 _UNITS = {"memory": "memory_bytes", "memory_limit": "memory_limit_bytes"}

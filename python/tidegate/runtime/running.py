@@ -78,7 +78,7 @@ class Running:
         ended: Callable[[], object] | None = None,
     ) -> None:
         if late is not None and not callable(late):
-            message = f"late: expected a function of a table, got {type(late).__name__}"
+            message = f"late: expected a function that accepts a table, got {type(late).__name__}"
             raise TypeError(message)
         self._operator = operator
         self._late = late
@@ -166,7 +166,7 @@ class Running:
             Exception: Any exception that the sink or the operator has raised.
         """
         if self._process != os.getpid():
-            message = "the operator runs in the process that this one was forked from"
+            message = "the operator is running in the process that this one was forked from"
             raise ClosedError(message)
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -342,8 +342,9 @@ def sink_of(sink: Any) -> Taker:  # noqa: ANN401 - any of several
     if callable(sink):
         return Taker(sink)
     message = (
-        "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch` "
-        "such as pyarrow.parquet.ParquetWriter, or a source of another operator, "
+        "sink: expected a function that accepts a record batch, a queue.Queue, "
+        "a writer with `write_batch` such as pyarrow.parquet.ParquetWriter, "
+        "or a source of another operator, "
         f"got {type(sink).__name__}"
     )
     raise TypeError(message)

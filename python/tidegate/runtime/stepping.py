@@ -73,7 +73,9 @@ class Turns:
         """
         if self._process != os.getpid():
             # The stepping threads do not exist in this process, so a wait for them would not end.
-            message = "this chain was made before the process forked; make one in the child"
+            message = (
+                "this chain was created before the process forked; create one in the child process"
+            )
             raise ClosedError(message)
         thread = threading.get_ident()
         is_within = False

@@ -8,8 +8,8 @@ _LEAST = 4
 try:
     import pyspark
 except ModuleNotFoundError as error:
-    message = "tidegate.spark needs PySpark 4.0 or later, which is not installed; run pip "
-    message += "install 'tidegate[spark]', or install pyspark, protobuf and pandas"
+    message = "tidegate.spark needs PySpark 4.0 or later, which is not installed; "
+    message += "run pip install 'tidegate[spark]', or install pyspark, protobuf and pandas"
     raise ModuleNotFoundError(message, name="pyspark") from error
 
 if int(pyspark.__version__.partition(".")[0]) < _LEAST:

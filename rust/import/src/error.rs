@@ -113,7 +113,7 @@ impl Error {
                 named(&found.to_string(), found)
             ),
             Error::Released => {
-                "the Arrow data was consumed before; pass a table, or a new reader".to_owned()
+                "the Arrow data has already been consumed; pass a table, or a new reader".to_owned()
             }
             Error::Producer { code, text } => {
                 let text = text.as_deref().unwrap_or("the producer gave no reason");

@@ -35,7 +35,7 @@
 //! // The structure is empty now, so a second consumer gets an error.
 //! // SAFETY: as above.
 //! let again = unsafe { UnopenedStream::take(NonNull::from(&mut exported)) };
-//! assert!(again.unwrap_err().to_string().contains("consumed before"));
+//! assert!(again.unwrap_err().to_string().contains("already been consumed"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -89,7 +89,7 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     if *nodes > MAX_NODES {
         return Err(Error::at(
             node,
-            format!("the schema has more than {MAX_NODES} columns, nested columns included"),
+            format!("the schema has more than {MAX_NODES} columns, including nested columns"),
         ));
     }
     if node.is_too_deep() {
@@ -188,7 +188,10 @@ unsafe fn check_metadata(metadata: *const u8, node: &Node<'_>) -> Result<()> {
         // SAFETY: each string is preceded by its length.
         let length = unsafe { metadata.add(place).cast::<i32>().read_unaligned() };
         let Ok(length) = usize::try_from(length) else {
-            return Err(Error::at(node, format!("the metadata has a string of {length} bytes")));
+            return Err(Error::at(
+                node,
+                format!("the metadata contains a string with a length of {length} bytes"),
+            ));
         };
         place += size_of::<i32>() + length;
     }
@@ -226,7 +229,7 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
             other => {
                 let what =
-                    "is not a type for run ends, which must be integers of 16, 32 or 64 bits";
+                    "is not a valid type for run ends, which must be integers of 16, 32 or 64 bits";
                 Err(Error::of_type(node, other, what))
             }
         },

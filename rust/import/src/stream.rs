@@ -36,7 +36,7 @@ impl UnopenedStream {
         if stream.get_schema.is_none() || stream.get_next.is_none() {
             return Err(Error::malformed(
                 None,
-                "the stream has no function for its schema, or for its next batch",
+                "the stream has no function that returns its schema, or none that returns a batch",
             ));
         }
         Ok(UnopenedStream(stream))
@@ -54,7 +54,7 @@ impl UnopenedStream {
         // SAFETY: the producer has filled the structure, or left it in its released state.
         let schema = match unsafe { schema(NonNull::from(&mut given)) } {
             Err(Error::Released) => {
-                return Err(Error::malformed(None, "the stream gave no schema"));
+                return Err(Error::malformed(None, "the stream returned no schema"));
             }
             schema => schema?,
         };

@@ -27,7 +27,7 @@ fn main() -> Result<(), Stopped> {
     });
     for &(trade, quote) in &found {
         let (trade, quote) = (trades.ts[trade as usize], quotes.ts[quote as usize]);
-        println!("the trade at {trade} has the quote at {quote}");
+        println!("the trade at {trade} is matched with the quote at {quote}");
     }
     assert_eq!(found, [(0, 0), (0, 1), (2, 3)]);
     Ok(())

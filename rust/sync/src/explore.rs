@@ -23,5 +23,5 @@ pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'sta
     builder.check(counted);
     let runs = runs.load(Ordering::Relaxed);
     println!("{}: {runs} interleavings", std::thread::current().name().unwrap_or("a model"));
-    assert!(runs > 1, "the model has one interleaving; let two threads use shared data");
+    assert!(runs > 1, "the model has only one interleaving; let two threads share data");
 }

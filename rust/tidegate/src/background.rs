@@ -52,7 +52,7 @@ pub(crate) fn starting_threads<T>(make: impl FnOnce() -> std::io::Result<T>) -> 
 
 fn no_thread(error: std::io::Error) -> Error {
     Error::memory(format!(
-        "the system has refused a thread ({error}); ask for fewer threads, or give the process \
+        "the system refused to create a thread ({error}); use fewer threads, or allow the process \
          more threads or memory"
     ))
 }

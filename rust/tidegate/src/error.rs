@@ -135,8 +135,8 @@ impl Error {
     /// Returns the same error, with a note that it stopped an operator in the middle of its work.
     pub(crate) fn of_operator(self) -> Self {
         self.with(
-            "; the operator failed in the middle of its rows and cannot continue; make a new one, \
-             and restore a snapshot into it",
+            "; the operator failed while it was processing rows and cannot continue; create a new \
+             one, and restore a snapshot into it",
         )
     }
 
@@ -210,7 +210,7 @@ impl From<JoinError> for Error {
 impl From<OutOfMemory> for Error {
     fn from(refused: OutOfMemory) -> Self {
         Error::memory(format!(
-            "{refused}; give the process more memory, use fewer rows or columns, or take the \
+            "{refused}; allow the process more memory, use fewer rows or columns, or read the \
              result in batches"
         ))
     }
@@ -223,8 +223,9 @@ impl From<arrow_schema::ArrowError> for Error {
                 Error::memory(format!("there is no memory: {text}"))
             }
             arrow_schema::ArrowError::DictionaryKeyOverflowError => Error::schema(
-                "the rows of one batch have more values of a dictionary than its indices can tell \
-                 apart; cast the column to a dictionary with int32 indices, or to its values, first",
+                "the rows of one batch have more dictionary values than the indices can \
+                 distinguish; cast the column to a dictionary with int32 indices, or to its \
+                 values, first",
             ),
             arrow_schema::ArrowError::OffsetOverflowError(_) => Error::schema(
                 "one batch has more than 2 GiB of strings or lists in a column; cast the column to \

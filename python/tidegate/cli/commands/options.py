@@ -49,7 +49,7 @@ PartitionBy: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="Write OUT as a folder, with a folder for each value of COLUMN; repeatable.",
+        help="Write OUT as a folder, with a subfolder for each value of COLUMN; repeatable.",
         show_default=False,
     ),
 ]
@@ -72,14 +72,14 @@ Checkpoint: TypeAlias = Annotated[
     ),
 ]
 Explain: TypeAlias = Annotated[
-    bool, typer.Option("--explain", help="Print the plan; join and write nothing.")
+    bool, typer.Option("--explain", help="Print the plan without joining or writing anything.")
 ]
 Progress: TypeAlias = Annotated[
     bool | None,
     typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
 ]
 Quiet: TypeAlias = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show no progress bar and no summary.")
+    bool, typer.Option("--quiet", "-q", help="Hide the progress bar and the summary.")
 ]
 Traceback: TypeAlias = Annotated[
     bool, typer.Option("--traceback", help="Show the traceback of an error.")

@@ -22,7 +22,7 @@ CHECKPOINT_S = 10.0
 
 NEEDS_FOLLOW = "needs --follow; add it, or omit this option"
 FOLDER = (
-    "a folder is written as parquet, and only with --follow and --state; "
+    "a folder can only be written as parquet, with --follow and --state; "
     "give a file name, or add --partition-by to write a folder of files"
 )
 
@@ -89,7 +89,7 @@ def _in_format(name: str, given: Format | None, option: str) -> Format | None:
 def _format(name: str, given: Format | None, option: str) -> Format:
     layout = given or format_of(name)
     if layout is None:
-        misused(option, f"{name} has no known extension; give parquet, csv, arrow or jsonl")
+        misused(option, f"{name} has no known extension; use parquet, csv, arrow or jsonl")
     return layout
 
 
@@ -103,7 +103,7 @@ def output(
         misused("--partition-by", "needs a folder; give its name, as in -o pairs/")
     layout = given or Format.PARQUET
     if layout is Format.JSON:
-        misused("--partition-by", "writes parquet, csv or arrow; give --format parquet")
+        misused("--partition-by", "writes only parquet, csv or arrow; give --format parquet")
     return Output(out, layout, force=force, partition_by=tuple(partition_by))
 
 
@@ -124,7 +124,7 @@ def out_layout(
     if follow and layout is Format.JSON:
         misused("--format", "--follow writes csv or arrow; give one of these")
     if out == STANDARD_STREAM and layout in BINARY and sys.stdout.isatty():
-        misused("OUT", f"{layout} cannot be shown on a terminal; give a file, or --format csv")
+        misused("OUT", f"{layout} cannot be shown on a terminal; write a file, or use --format csv")
     return layout
 
 
@@ -148,7 +148,7 @@ def check_limits(asked: Any, state: str | None, *, follow: bool | None) -> None:
     if follow and asked.query.max_rows is not None:
         misused("--max-rows", "cannot be combined with --follow, because the result has no end")
     if follow and asked.memory_limit is not None:
-        message = "cannot be combined with --follow, which holds all rows that may still match"
+        message = "cannot be combined with --follow, which keeps all rows that may still match"
         misused("--memory-limit", message)
 
 

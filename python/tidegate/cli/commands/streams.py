@@ -80,7 +80,8 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print the plan; aggregate and write nothing.")
+        bool,
+        typer.Option("--explain", help="Print the plan without aggregating or writing anything."),
     ] = False,
     progress: Progress = None,
     quiet: Quiet = False,

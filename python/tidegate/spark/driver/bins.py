@@ -119,7 +119,7 @@ def without_sample(plan: Plan) -> Bins | None:
 
 
 def _looked_at(plan: Plan, bins: Bins) -> Bins:
-    """Run a job that checks whether rows of one key and bin are adjacent, and return the bins."""
+    """Check in a job whether rows with the same key and bin are adjacent, and return the bins."""
     copied = NAMES.index(bins.copied)
     mine, other = plan.inputs[copied], plan.inputs[1 - copied]
     first = mine.without_unmatchable().select(
@@ -226,7 +226,7 @@ def _checked(plan: Plan, side: int) -> Column:
         return mine.value
     column = plan.columns.of(side).names[mine.on]
     message = f"{NAMES[side]}: the time column {column!r} is null in a row; "
-    message += f"drop such rows with .dropna(subset=[{column!r}]), or give them a time"
+    message += f"drop such rows with .dropna(subset=[{column!r}]), or fill in the missing times"
     lacking = F.raise_error(F.lit(message)).cast(field.dataType)
     return F.when(mine.value.isNull(), lacking).otherwise(mine.value)
 

@@ -120,8 +120,10 @@ def _tasks(session: SparkSession, layout: Layout) -> list[str]:
     if tasks <= layout.partitions:
         return []
     text = f"{tasks} by spark.sql.shuffle.partitions, for {layout.partitions} buckets, "
-    text += "each with a store and Python calls in every micro-batch; set it to "
-    text += "a few times the number of cores before you start the query for the first time"
+    text += "each with a store and Python calls in every micro-batch; "
+    text += (
+        "set it to a few times the number of cores before you start the query for the first time"
+    )
     return [f"  tasks      {text}"]
 
 
@@ -170,7 +172,7 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
     """Describe which right rows are copied to more than one slice."""
     lines = []
     if layout.is_cut:
-        copies = "all right rows within reach of its left rows, because where reads both sides"
+        copies = "all right rows within reach of its left rows, because where uses both sides"
         if plan.reach.nearest:
             copies = "the nearest right rows of each key, from each task that sends rows"
         lines.append(f"  copies     from outside each slice: {copies}")
@@ -235,8 +237,8 @@ def _stayed(way: Stayed) -> list[str]:
     costs = [] if way.costs is None else [f"  costs      {way.costs}"]
     partitions = f"{way.sides.partitions:,} partitions"
     return [
-        f"  divided    by key: its hash already divides both sides into {partitions}",
-        "  placed     rows stay in their partitions, and are passed to Python once",
+        f"  divided    by key: both sides are already divided by hash into {partitions}",
+        "  placed     rows stay in their partitions and are passed to Python once",
         *costs,
     ]
 
@@ -253,7 +255,7 @@ def aggregate_described(plan: AggregatePlan) -> str:
         why = "any of them can extend a session"
     what = f"rows, because {why}"
     if plan.combines:
-        what = "aggregates by slice of time and key, computed where the rows are read"
+        what = "aggregates per slice and key, computed where the rows are read"
     with recorded() as texts:
         way = of_aggregation(plan)
     if isinstance(way, Streamed):
@@ -307,7 +309,7 @@ def _shuffled(layout: Places, what: str = "time") -> list[str]:
         copies = max(0, layout.sent - layout.rows)
         lines += [
             f"  rows       about {layout.rows:,.0f}, and {copies:,.0f} copies",
-            f"  fullest    partition: {share:.2f} of an even share, copies included",
+            f"  fullest    partition: {share:.2f} times an even share, including copies",
         ]
     return [*lines, f"  placed     {placed}"]
 
@@ -324,7 +326,7 @@ def _division(layout: Places, what: str) -> str:
         slices = [sum(len(layer.cut.borders) + 1 for layer in one) for one in layout.layers]
     cut = [count for count in slices if count > 1]
     pieces = sum(len(bucket.partitions) for bucket in layout.buckets) - sum(slices)
-    heavy = f", heavy ones in {pieces} more pieces by row" if pieces else ""
+    heavy = f", heavy ones divided by row into {pieces} more pieces" if pieces else ""
     if len(slices) == 1:
         return f"by {what}: {slices[0]} slices in {layout.partitions} partitions{heavy}"
     text = f"by key: {len(slices)} buckets in {layout.partitions} partitions"

@@ -116,9 +116,9 @@ class _Near(NamedTuple):
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
 _NO_SAMPLE = "bins cost at most slightly more for any number of pairs, so no rows are sampled"
-_TOGETHER = "rows of one key and bin are adjacent, and"
+_TOGETHER = "rows with the same key and bin are adjacent, and"
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
-_FEW = "files show that there are few rows, so none are sampled"
+_FEW = "according to the files, there are few rows, so none are sampled"
 _IN_PLACE = "rows that stay in their partitions are cheaper"
 
 # The maximum size of the fullest partition, as a multiple of an even share for each core.

@@ -95,7 +95,7 @@ def _of_table(plan: Plan, side: int) -> Choice:
     if whole is not None:
         return Choice(whole, reason)
     message = f"{reason}, and {NAMES[1 - side]} is a stream, "
-    message += f"so every task of every micro-batch would receive all of {NAMES[side]}; "
+    message += f"so every task in every micro-batch would receive all of {NAMES[side]}; "
     message += "give parallelism='broadcast' if the workers have enough memory, "
     message += "or join inside `foreachBatch`, where each micro-batch is a table and rows are "
     message += "shuffled"
@@ -320,10 +320,10 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
         context = session.sparkContext
     except PySparkException:
         if stream.size > LIMIT:
-            message = (
-                f"parallelism 'broadcast': {name} has {_text(stream.size)}, but Spark Connect "
+            message = f"parallelism 'broadcast': {name} takes up {_text(stream.size)}, "
+            message += (
+                f"but Spark Connect can send at most {_text(LIMIT)} to every task; leave it out"
             )
-            message += f"can send at most {_text(LIMIT)} to every task; leave it out"
             raise tidegate.TidegateError(message) from None
         return _Held(stream)
     return context.broadcast(stream)

@@ -85,7 +85,7 @@ class AggregatePlan:
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
-            message = "aggs: expected a mapping of names to functions such as "
+            message = "aggs: expected a mapping from names to functions such as "
             message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
             raise TypeError(message)
         aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where)
@@ -290,7 +290,7 @@ def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str 
             kinds = ("is", "is not") if frame.isStreaming else ("is not", "is")
             message = f"{name} {kinds[0]} a streaming DataFrame, but {names[0]} {kinds[1]}; "
             message += "read all inputs as streams, "
-            message += "or aggregate inside `foreachBatch`, where all of them are tables"
+            message += "or aggregate inside `foreachBatch`, where all inputs are tables"
             raise tidegate.TidegateError(message)
     check_late_as(late_as, "an aggregation of tables", streams=frames[0].isStreaming)
 

@@ -43,7 +43,8 @@ def check_division(
         message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
         raise tidegate.TidegateError(message)
     if parallelism in ("key", "hybrid") and not keyed:
-        message = f"parallelism {parallelism!r} divides by key; give `by`, or choose {divided!r}"
+        message = f"parallelism {parallelism!r} divides rows by key; "
+        message += f"give `by`, or choose {divided!r}"
         raise tidegate.TidegateError(message)
 
 

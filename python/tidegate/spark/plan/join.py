@@ -117,7 +117,7 @@ def _check_kind(
     check_late_as(late_as, what, streams=streams)
     if max_width is not None and not streams:
         message = "max_width limits how long rows of two streams are kept, "
-        message += "but here one side is a table, whose ends can be at any distance; leave it out"
+        message += "but here one side is a table whose intervals can have any length; leave it out"
         raise tidegate.TidegateError(message)
 
 
@@ -135,8 +135,8 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
-        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and "
-        message += "{1} a table, which is sent whole; leave it out, "
+        message = "parallelism {2!r} divides the rows of both sides, "
+        message += "but {0} is a stream, and {1} is a table that is sent whole; leave it out, "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names, plan.parallelism))
 
@@ -144,8 +144,8 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
 def _check_ends(plan: Plan) -> None:
     """Reject ends computed from columns without a `max_width`, and an invalid `max_width`."""
     if any(plan.query.row_ends) and plan.max_width is None:
-        message = "max_width: an end computed from columns can be at any distance, "
-        message += "and rows of streams are kept as long as an end may reach them; "
+        message = "max_width: an interval end computed from columns can be at any distance, "
+        message += "and rows of streams are kept as long as an interval may reach them; "
         message += "give the maximum distance, such as max_width='1 hour', "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
@@ -158,12 +158,12 @@ def _check_streams(plan: Plan) -> None:
     """Reject options that a join of streams does not support, before the query starts."""
     time = plan.native.time
     if time is None:
-        message = "time: a band join of streams needs the time columns and a window, "
-        message += "without which no row could be removed; give time='ts' and window='10 minutes'"
+        message = "time: a band join of streams needs the time columns and a window; "
+        message += "without them, no row could be removed; give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
     _check_ends(plan)
     if plan.query.aggs and plan.time[1].upper is None:
-        message = "upper: without an upper bound, later right rows can always be partners, "
+        message = "upper: without an upper bound, later right rows can always match, "
         message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
@@ -174,14 +174,14 @@ def _check_streams(plan: Plan) -> None:
         message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism == "bins":
-        message = "parallelism 'bins' is Spark's own join of tables, but these are streams; "
+        message = "parallelism 'bins' uses Spark's own join of tables, but these are streams; "
         message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism in (plan.query.divided, "hybrid") and not plan.is_sliced:
         why = "the rows of a pair can be any distance apart"
         if plan.query.has_prevailing:
             why = "the prevailing row can be any distance before an interval"
-        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}; "
+        message = f"parallelism {plan.parallelism!r} divides streams into slices, but {why}; "
         message += "leave it out, or give 'key'"
         raise tidegate.TidegateError(message)
 
@@ -571,7 +571,7 @@ class Plan:
     @property
     def _reach_in_time(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
         if self.native.time is None:
-            message = "time: a band join without a window has no time; give `time` and `window`"
+            message = "time: this band join has no time column; give `time` and `window`"
             raise tidegate.TidegateError(message)
         names, ends = self.native.time
         if self.max_width is None:

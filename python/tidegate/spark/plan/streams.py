@@ -30,7 +30,7 @@ def check_host(session: SparkSession) -> None:
         message += "call the function inside `foreachBatch`, or update PySpark"
         raise tidegate.TidegateError(message)
     if not has_rocksdb(session):
-        message = "the state of a stream needs Spark's RocksDB state store; "
+        message = "the state of a stream requires Spark's RocksDB state store; "
         message += "call tidegate.spark.configure(spark) before this call, "
         message += f"or set {STORE} to {ROCKSDB}"
         raise tidegate.TidegateError(message)
@@ -40,8 +40,8 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
     """Reject a time column without a watermark, and rows that the watermark has passed."""
     _check_rows_in_time(frame, stream)
     if WATERMARK not in frame.schema[name].metadata:
-        message = f"{stream}: column {name!r} has no watermark, "
-        message += "without which no result is final and no row can be removed; "
+        message = f"{stream}: column {name!r} has no watermark; "
+        message += "without a watermark, no result is final and no row can be removed; "
         message += f"call .withWatermark({name!r}, '10 minutes') on the DataFrame, "
         message += "with the longest expected delay"
         raise tidegate.TidegateError(message)
@@ -58,8 +58,10 @@ def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
         return
     name = next(_stateful_nodes(plan), None)
     if name is not None:
-        message = f"{stream}: a stateful operation of the same query ({name}) emits its rows only "
-        message += "after the watermark has passed them, so they would be late here; "
+        message = f"{stream}: a stateful operation of the same query ({name}) "
+        message += (
+            "emits rows only after the watermark has passed them, so they would be late here; "
+        )
         message += "write them to a sink, and read that sink as a stream in another query"
         raise tidegate.TidegateError(message)
 

@@ -45,8 +45,8 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
                 message += "same name in `tidegate`"
             raise TypeError(message)
         if type(frame) is not type(frames[0]):
-            message = f"{names[0]} and {name} belong to different sessions, one of which uses "
-            message += "Spark Connect; create both in the same session"
+            message = f"{names[0]} and {name} belong to different sessions, "
+            message += "one of which uses Spark Connect; create both in the same session"
             raise tidegate.TidegateError(message)
 
 

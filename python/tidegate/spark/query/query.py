@@ -101,7 +101,7 @@ class SparkQuery:
         for window in windows if isinstance(windows, tuple) else (windows,):
             if isinstance(window, tidegate.Rows):
                 message = f"window: {window!r} counts rows in order, "
-                message += "but the rows of a DataFrame have no order beyond their times; "
+                message += "but the rows of a DataFrame are ordered only by their times; "
                 message += "give a time window, or collect both sides and join them with "
                 message += "tidegate.window_join or tidegate.band_join"
                 raise tidegate.TidegateError(message)

@@ -291,9 +291,9 @@ class Processor(StatefulProcessor):
         else:
             return Header(_FORMAT, self._query, 0, 0, _NONE, "")
         if header.format != _FORMAT or header.query != self._query:
-            message = "the checkpoint has the state of another query: its columns, "
-            message += "arguments, or number of partitions differ, "
-            message += "or another version of tidegate wrote it; "
+            message = "the checkpoint has the state of another query: "
+            message += "its columns, arguments or number of partitions differ, "
+            message += "or a different version of tidegate wrote it; "
             message += "start this query with a new checkpoint location"
             number, _, query = header.query.partition(" ")
             mine = len(self._places)
@@ -334,8 +334,9 @@ class Processor(StatefulProcessor):
         for entry in range(header.first, header.next):
             stored = self._entries.getValue((entry,))
             if stored is None:
-                message = f"the state store lacks entry {entry} of a bucket that has entries "
-                message += f"{header.first} to {header.next}: the checkpoint is damaged"
+                message = f"the state store lacks entry {entry} of a bucket, "
+                message += f"which has entries {header.first} to {header.next}; "
+                message += "the checkpoint is damaged"
                 raise tidegate.StateError(message)
             until, parts = stored
             count = 0

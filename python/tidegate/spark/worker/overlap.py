@@ -86,9 +86,10 @@ class StartsAndEnds:
         for row in np.flatnonzero(late)[:1].tolist():
             names = [f"`{name}`" for name in self.names]
             message = (
-                f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} and "
-                f"{end[row].as_py()} in column {names[1]}, expected a start that is not after its "
-                f'end; swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
+                f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} "
+                f"and {end[row].as_py()} in column {names[1]}, "
+                "expected a start at or before its end; "
+                f'swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
             )
             raise tidegate.TidegateError(message)
         return starts, ends
@@ -157,8 +158,8 @@ class OverlapPacker(Packing):
     def _check_lengths(self, rows: Rows) -> None:
         for row in self.layout.lost(self.side, rows)[:1].tolist():
             name, length = NAMES[self.side], int(rows.ends[row]) - int(rows.starts[row])
-            message = f"{name}: a row is {length:,} steps long, which is "
-            message += "longer than any row was when this join was planned: "
+            message = f"{name}: a row is {length:,} steps long, "
+            message += "but no row was as long as this when the join was planned: "
             message += "the DataFrame returns different rows each time it is read; "
             message += f"call {name}.cache() or checkpoint() first, or give parallelism='key'"
             raise tidegate.TidegateError(message)

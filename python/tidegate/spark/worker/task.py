@@ -64,8 +64,8 @@ def loader() -> Callable[[bytes], Any]:
         import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
 
-        remedy = "install the same version in the Python of every node, or set PYSPARK_PYTHON"
-        remedy += " to a Python that has it"
+        remedy = "install the same version of tidegate on every node, "
+        remedy += "or set PYSPARK_PYTHON to a Python that has it"
         try:
             import tidegate  # noqa: PLC0415
         except ImportError as error:

@@ -96,7 +96,7 @@ impl BufferPointers<'_> {
         Err(Error::at(
             self.node,
             format!(
-                "buffer {at} holds {elements} elements of {bits} bits, more than any memory has"
+                "buffer {at} holds {elements} elements of {bits} bits, more than fits in any memory"
             ),
         ))
     }
@@ -127,7 +127,7 @@ impl ArrayCopy {
             return Err(Error::at(
                 node,
                 format!(
-                    "null_count is {}, but no buffer says which values are null",
+                    "null_count is {}, but no buffer specifies which values are null",
                     array.null_count
                 ),
             ));

@@ -91,7 +91,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// Returns the results for a piece of the epoch that the last call of
     /// [`advance`](Self::advance) named. Several threads can call this method at the same time.
     fn assemble(&self, _rows: Range<usize>) -> Results {
-        unreachable!("a join that names no pieces has none to assemble")
+        unreachable!("a join without pieces does not assemble any")
     }
 
     /// Returns whether some results of earlier epochs are held back until later results are

@@ -231,7 +231,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// Panics if any rows are in flight.
     pub fn end(&mut self) {
-        assert!(self.is_done(), "the join ends when no rows are on their way");
+        assert!(self.is_done(), "the join ends when no rows are in transit");
         self.is_idle = false;
         self.entry.with(|entry| {
             entry.end();

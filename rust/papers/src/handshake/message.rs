@@ -59,7 +59,7 @@ pub(super) struct Link<C> {
 impl<C: Debug> Link<C> {
     /// Sends a message, and wakes the node if it has its own thread.
     pub(super) fn send(&mut self, message: Message<C>) {
-        self.to.send(message).expect("a queue has room for all messages that may be on their way");
+        self.to.send(message).expect("a queue has room for all messages that can be in transit");
         self.bells.call(self.node);
     }
 }

@@ -43,7 +43,7 @@ impl<T> Node<T> {
         // SAFETY: the value was written before the node was linked (L1), and the caller guarantees
         // that it has not been taken.
         let value = self.value.with(|value| unsafe { (*value).as_ref() });
-        debug_assert!(value.is_some(), "a winset that was handed out is not updated");
+        debug_assert!(value.is_some(), "a winset is not updated after it has been returned");
         // SAFETY: the value is there until it is taken.
         unsafe { value.unwrap_unchecked() }
     }

@@ -205,7 +205,7 @@ impl KeyedJoin for ScaleOij {
 
 impl RowJoin<[&[u32]; 2]> for ScaleOij {
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the previous one ends");
+        assert!(self.is_done(), "an epoch begins only after the previous one has ended");
         assert_eq!(
             (ts.len(), ts.len()),
             (sides.len(), keys[0].len() + keys[1].len()),

@@ -99,7 +99,7 @@ fn call<'py>(
         if !module.is_ok_and(|module| module.to_string_lossy().starts_with("pyarrow")) {
             return error;
         }
-        let text = format!("{name}: {} gave no Arrow data: {}", ob.get_type(), error.value(py));
+        let text = format!("{name}: {} returned no Arrow data: {}", ob.get_type(), error.value(py));
         let raised = raise(Error::schema(text));
         raised.set_cause(py, Some(error));
         raised

@@ -48,7 +48,7 @@ pub(crate) fn table(
     let fits =
         |batch: &RecordBatch| structure(batch.schema_ref()).equals_datatype(&structure(&schema));
     if !batches.iter().all(fits) {
-        return Err(raise(Error::bug("the batches of a table have its types")));
+        return Err(raise(Error::bug("the batches of a table have the table's types")));
     }
     pyarrow("table", Bound::new(py, ExportedTable { batches, schema })?.as_any())
 }

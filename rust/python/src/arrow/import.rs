@@ -252,7 +252,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     let rows = read(name, ob, &Stop::default())?;
     let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
     if batches.len() > 1 {
-        return Err(raise(Error::bug("rows come as one batch")));
+        return Err(raise(Error::bug("rows arrive as one batch")));
     }
     Ok(batches.pop())
 }

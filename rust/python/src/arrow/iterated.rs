@@ -104,7 +104,7 @@ impl ReaderState {
             let Some(batch) = import::batch("the result", &item)? else { return Ok(Step::NotYet) };
             // Consumers interpret the buffers according to the types that the reader has promised.
             if !has_types(&batch, &self.schema) {
-                return Err(raise(Error::bug("a batch has other types than its reader")));
+                return Err(raise(Error::bug("a batch has different types from its reader")));
             }
             Ok(Step::Batch(batch))
         };

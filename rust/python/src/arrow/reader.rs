@@ -236,7 +236,7 @@ impl BatchReader {
         }
         let made_by = &self.made_by;
         Err(raise(Error::closed(format!(
-            "this reader was made before the process forked; call {made_by} in the child"
+            "this reader was created before the process forked; call {made_by} in the child process"
         ))))
     }
 }
@@ -249,8 +249,8 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
         return Ok(());
     }
     Err(raise(Error::argument(
-        "a stream that this reader reads waits for this very read, directly or through a thread or \
-         future that it waits for; read the reader from code outside the stream",
+        "one of this reader's streams waits for this read, directly or through a thread or future; \
+         call the reader from code outside the stream",
     )))
 }
 

@@ -41,9 +41,10 @@ pub(crate) fn name_pairs(
         let quoted = |name: &str| PyString::new(ob.py(), name).repr().map(|name| name.to_string());
         let (left, right) = (quoted(&left)?, quoted(&right)?);
         return Err(PyTypeError::new_err(format!(
-            "{argument}: ({left}, {right}) may mean two columns or one pair; write \
+            "{argument}: ({left}, {right}) can mean two columns or one pair; write \
              {argument}=[{left}, {right}] for columns of these names on both sides, or \
-             {argument}=[({left}, {right})] for the left column {left} with the right column {right}"
+             {argument}=[({left}, {right})] for the left column {left} with the right column \
+             {right}"
         )));
     }
     if let Ok(mapping) = ob.cast::<PyDict>() {
@@ -74,7 +75,7 @@ pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>
                 Ok(_) => with_hint(
                     ob.py(),
                     &error,
-                    "; a column is named with its side, as in \"left.until\"",
+                    "; write a column with its side, as in \"left.until\"",
                 ),
                 Err(_) => error,
             });
@@ -174,7 +175,7 @@ fn wrong_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
         return not_a_duration(argument);
     }
     PyTypeError::new_err(format!(
-        "{argument}: expected a timedelta, a string such as \"-5s\", an integer where times are \
+        "{argument}: expected a timedelta, a string such as \"-5s\", an integer if times are \
          integers, or None for no bound; got {kind}"
     ))
 }
@@ -293,7 +294,7 @@ pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<O
     match bytes {
         Some(bytes) if bytes < i64::MAX as f64 => Ok(Some(bytes as usize)),
         _ => Err(raise(Error::argument(format!(
-            "{argument}: `{}` is not a number of bytes; write for instance \"2GB\", \"512MiB\" or \
+            "{argument}: `{}` is not a number of bytes; write, for example, \"2GB\", \"512MiB\" or \
              2_000_000_000",
             shown(&text)
         )))),

@@ -28,7 +28,7 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     let one = |item: Bound<'_, PyAny>| {
         let (name, given): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
         let name: String = name.extract().map_err(|_| {
-            PyTypeError::new_err(format!("aggs: expected names that are strings, got {name:?}"))
+            PyTypeError::new_err(format!("aggs: expected strings as names, got {name:?}"))
         })?;
         if !given.is_instance(aggregate_type(aggs.py())?)? {
             let line = function_named(&given)

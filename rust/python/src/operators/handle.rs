@@ -142,9 +142,9 @@ impl Handle {
         let (name, all) = (self.name, operator.sources().len());
         (open > 0 && rows > 0).then(|| {
             format!(
-                "a {name} was dropped while {open} of its {all} sources were open, so that results of \
-                 the {rows} rows that were pushed may be missing: close the sources and poll to the \
-                 end, or call close() of the {name}"
+                "a {name} was dropped while {open} of its {all} sources were open, so results of \
+                 the {rows} pushed rows may be missing; close the sources and poll to the end, or \
+                 call close() of the {name}"
             )
         })
     }
@@ -173,7 +173,7 @@ impl Handle {
     pub(crate) fn tell_restored(&self, py: Python<'_>) -> PyResult<()> {
         let stats = self.briefly(py, |operator| Ok(operator.stats()))?;
         let rows: u64 = stats.sources.iter().map(|source| source.rows_in).sum();
-        let text = format!("a {} was restored, {rows} rows of its sources have come", self.name);
+        let text = format!("a {} was restored; {rows} rows of its sources have arrived", self.name);
         callbacks::tell(py, &self.operator, "restored", &text);
         Ok(())
     }
@@ -381,6 +381,6 @@ pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
         return Ok(());
     }
     Err(raise(Error::closed(format!(
-        "this {what} was made before the process forked; make one in the child"
+        "this {what} was created before the process forked; create one in the child process"
     ))))
 }

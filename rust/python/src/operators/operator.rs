@@ -240,8 +240,8 @@ impl Operator {
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
         let kind = slf.get_type();
         Err(PyTypeError::new_err(format!(
-            "cannot pickle a {}, which has threads and open sources; write snapshot(), and restore() \
-             its bytes into an operator of the same arguments",
+            "cannot pickle a {}, which has threads and open sources; call snapshot(), and \
+             restore() the bytes into an operator with the same arguments",
             kind.name()?
         )))
     }

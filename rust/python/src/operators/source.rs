@@ -132,8 +132,8 @@ impl Source {
                 Ok(None) => return Ok(()),
                 Ok(Some((late, SourceStats { name, rows_late, rows_in, .. }))) => {
                     let text = format!(
-                        "{name}: {late} of {count} rows are set aside, as late or too wide; so far \
-                         {rows_late} of {rows_in}; late() returns them"
+                        "{name}: {late} of {count} rows were set aside because they are late or \
+                         too wide ({rows_late} of {rows_in} so far); late() returns them"
                     );
                     callbacks::tell(py, &self.source, "late", &text);
                     return Ok(());

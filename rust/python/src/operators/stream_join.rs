@@ -50,14 +50,14 @@ pub(crate) fn options_of_one(
     let sources = sources_of(sources, 0)?;
     if sources.1 > 0 {
         return Err(raise(Error::argument(format!(
-            "sources: without a right schema all sources are left ones; write sources=({}, 0)",
+            "sources: without a right schema, all sources are left sources; write sources=({}, 0)",
             sources.0
         ))));
     }
     if lateness.is_some_and(PyAnyMethods::is_instance_of::<PyTuple>) {
         return Err(PyTypeError::new_err(
-            "lateness: without a right schema all sources are left ones, so a pair has no meaning; \
-             give one duration, or a list with one for each source",
+            "lateness: without a right schema, all sources are left sources; give one duration, or \
+             a list with one duration for each source",
         ));
     }
     let lateness = (lateness_of_each(lateness)?, None.into());
@@ -94,8 +94,8 @@ fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Lateness, Laten
     match given.cast::<PyTuple>() {
         Ok(pair) if pair.len() == 2 => Ok((of(&pair.get_item(0)?)?, of(&pair.get_item(1)?)?)),
         _ if given.is_instance_of::<PyList>() => Err(PyTypeError::new_err(
-            "lateness: the sources of a join are of two sides, so a list has no meaning; write a \
-             pair of lists, lateness=([left, ...], [right, ...])",
+            "lateness: the sources of a join belong to two sides; write a pair of lists, \
+             lateness=([left, ...], [right, ...])",
         )),
         _ => {
             let both = of(given)?;

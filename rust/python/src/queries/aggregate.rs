@@ -329,15 +329,15 @@ impl<'py> Arguments<'_, 'py> {
                     .offset
                     .map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
             }),
-            (None, None) => {
-                Err(PyTypeError::new_err("size: expected a duration, got None; or give session"))
-            }
+            (None, None) => Err(PyTypeError::new_err(
+                "size: expected a duration, got None; give size or session",
+            )),
             (size, Some(gap)) => {
                 let given = [("size", size), ("advance", self.advance), ("offset", self.offset)];
                 if let Some((name, _)) = given.into_iter().find(|(_, given)| given.is_some()) {
                     return Err(raise(Error::argument(format!(
-                        "{name} cannot be combined with session: a session ends where its rows do. \
-                         Leave one out"
+                        "{name} cannot be combined with session, because a session ends after its \
+                         last row; leave one out"
                     ))));
                 }
                 Ok(Windows::Session(duration("session", gap)?))

@@ -74,7 +74,7 @@ fn read(
     if on.is_instance_of::<PyTuple>() {
         return Err(PyTypeError::new_err(
             "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give \
-             [\"x\", \"y\"] for two columns, or [(\"x\", \"y\")] for a column that has another \
+             [\"x\", \"y\"] for two columns, or [(\"x\", \"y\")] for a column that has a different \
              name on the right",
         ));
     }
@@ -86,13 +86,11 @@ fn read(
             Some(Sliding { time: name_pair("time", time)?, window: windows(window)? })
         }
         (None, Some(_)) => {
-            return Err(raise(Error::argument(
-                "window needs the time column by which rows come; give time",
-            )));
+            return Err(raise(Error::argument("window requires a time column; give time")));
         }
         (Some(_), None) => {
             return Err(raise(Error::argument(
-                "time is used with a window only; give a window, or leave time out",
+                "time is used only with a window; give a window, or leave time out",
             )));
         }
     };
@@ -116,8 +114,8 @@ fn open(
     if sides.right.is_none() {
         let JoinRequest::Pairs(query) = query else {
             return Err(raise(Error::argument(
-                "aggs: without right rows there are no partners to aggregate; leave aggs out, or \
-                 give the schema a second time as right",
+                "aggs: without right rows, there are no partners to aggregate; leave aggs out, or \
+                 give the same schema as right",
             )));
         };
         let (rows, options) = sides.read_one()?;
@@ -300,7 +298,7 @@ fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<W
     let of = |(left, _): &(String, String)| match mapping.get_item(left)? {
         Some(within) => one_within(&within),
         None => Err(raise(Error::argument(format!(
-            "within has no distance for `{left}`, which on names; add one"
+            "within specifies no distance for `{left}`, a column in on; add a distance"
         )))),
     };
     on.iter().map(of).collect()

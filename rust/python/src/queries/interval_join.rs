@@ -54,8 +54,8 @@ fn ask(
     let functions = options.functions()?;
     if prevailing && functions.is_none() {
         return Err(raise(Error::argument(
-            "prevailing: it adds a row to the partners that aggs are made of; give aggs, such as \
-             aggs={\"n\": tidegate.agg.count()}, or asof_join for the row itself",
+            "prevailing: this adds a row to the partners that aggs aggregates; give aggs, such as \
+             aggs={\"n\": tidegate.agg.count()}, or call asof_join to get the row itself",
         )));
     }
     let query = read(on, lower, upper, closed, options)?;
@@ -115,15 +115,15 @@ fn open(
             &options,
         ),
         JoinRequest::Aggregates(_) if load_factor.is_some() => Err(Error::argument(
-            "load_factor: with aggs, no keys are assigned to threads, since left rows that are \
-             final are joined as tables are; leave it out",
+            "load_factor: with aggs, no keys are assigned to threads, since final left rows are \
+             joined like tables; leave it out",
         )),
         JoinRequest::Aggregates(query) if parallelism == Parallelism::Auto => {
             stream::partner_aggregates(&query, max_width, left, right, &options)
         }
         JoinRequest::Aggregates(_) => Err(Error::argument(
-            "parallelism: with aggs, no keys are assigned to threads, since left rows that are \
-             final are joined as tables are; leave it out",
+            "parallelism: with aggs, no keys are assigned to threads, since final left rows are \
+             joined like tables; leave it out",
         )),
     })
 }

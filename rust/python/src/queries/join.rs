@@ -256,7 +256,7 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
     match max_width {
         None => Ok(()),
         Some(_) => Err(Error::argument(
-            "max_width: only the ends of an interval join may be computed from columns; leave it out",
+            "max_width: only an interval join can compute ends from columns; leave it out",
         )),
     }
 }

@@ -24,7 +24,7 @@ pairs! { tidegate::OverlapJoin {
         _max_width: Option<Length>,
         _options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
-        Err(Error::argument("rows with a start and an end are joined as tables"))
+        Err(Error::argument("rows with a start and an end can only be joined as tables"))
     }
 } }
 

@@ -191,8 +191,8 @@ impl JoinPlan {
         };
         if types(given.schema()) != types(expected) {
             return Err(raise(Error::schema(format!(
-                "rows: expected the columns of the {side} side that the plan was made for, got \
-                 {}; select these columns of the rows",
+                "rows: expected the columns of the {side} side for which the plan was created, got \
+                 {}; select these columns",
                 given.schema()
             ))));
         }

@@ -108,7 +108,7 @@ pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     match pair.len() {
         2 => Ok((window(&pair.get_item(0)?)?, window(&pair.get_item(1)?)?)),
         items => Err(PyTypeError::new_err(format!(
-            "window: expected one window or a pair of them, got {items}"
+            "window: expected one window or a pair of windows, got {items}"
         ))),
     }
 }
@@ -121,8 +121,8 @@ fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
     }
     let wrong = || {
         PyTypeError::new_err(format!(
-            "window: expected a timedelta, a string such as \"15m\", an integer where times \
-             are integers, or tidegate.rows(n); got {}",
+            "window: expected a timedelta, a string such as \"15m\", an integer if times are \
+             integers, or tidegate.rows(n); got {}",
             ob.get_type()
         ))
     };

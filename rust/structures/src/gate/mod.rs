@@ -110,8 +110,8 @@ impl<R> fmt::Display for Rejection<R> {
             Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {
                 write!(
                     f,
-                    "{asked} more bytes do not fit, since {used} of at most {limit} are held; read \
-                     on, or drop the slowest reader"
+                    "{asked} more bytes do not fit, since {used} of at most {limit} are held; \
+                     continue reading, or drop the slowest reader"
                 )
             }
         }

@@ -42,7 +42,10 @@ fn avx512(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> u
         _mm256_storeu_si256, _mm512_cmpge_epi64_mask, _mm512_loadu_epi64,
         _mm512_mask_cmple_epi64_mask, _mm512_set1_epi64,
     };
-    assert!(out.len() >= values.len() + WIDTH, "there is room for one width more than values");
+    assert!(
+        out.len() >= values.len() + WIDTH,
+        "the output has room for WIDTH more elements than there are values"
+    );
     let (lows, highs) = (_mm512_set1_epi64(low), _mm512_set1_epi64(high));
     let step = _mm256_set1_epi32(WIDTH as i32);
     let mut places = _mm256_add_epi32(

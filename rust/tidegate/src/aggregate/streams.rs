@@ -159,8 +159,8 @@ impl Streams {
             for ts in [low, high] {
                 if !plan.span.fits(*ts) {
                     return Err(Error::data(format!(
-                        "{}: the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave out such \
-                         rows or choose smaller windows",
+                        "{}: the time {ts} ({}) falls in a window that begins or ends outside the \
+                         64-bit range; exclude such rows, or choose smaller windows",
                         source.name,
                         plan.unit.name()
                     )));

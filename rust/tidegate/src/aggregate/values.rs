@@ -160,7 +160,7 @@ impl<'a> FunctionValues<'a> {
         }
         if found.data_type() != data_type {
             return Err(wrong(format!(
-                "the function returned {}, but returns= says {}; give the type that it \
+                "the function returned {}, but returns= specifies {}; give the type that it \
                  returns",
                 TypeName(found.data_type()),
                 TypeName(data_type)

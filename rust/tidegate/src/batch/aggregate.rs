@@ -69,7 +69,7 @@ impl Aggregation {
     /// called with each page before the page becomes a batch.
     #[expect(
         clippy::too_many_lines,
-        reason = "a sequence of steps, each using the result of the one before"
+        reason = "a sequence of steps, each of which uses the previous result"
     )]
     pub(crate) fn run_on<N: Send>(
         &self,

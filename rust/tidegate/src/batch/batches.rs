@@ -289,10 +289,7 @@ mod tests {
             // time for that step.
             std::thread::sleep(Duration::from_millis(100));
             assert!(!closing.is_finished() && !state.closed);
-            assert!(
-                !batches.stop.is_requested(),
-                "a thread can find its work stopped, but not closed"
-            );
+            assert!(!batches.stop.is_requested(), "a thread's work can be stopped, but not closed");
             drop(state);
         });
         assert!(batches.stop.is_requested());

@@ -537,8 +537,8 @@ impl Pairs {
 /// The error for a result with too many rows.
 pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     Error::memory(format!(
-        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer \
-         pairs, or take the result in batches"
+        "the result has at least {rows} rows, more than max_rows = {most}; raise it, request fewer \
+         pairs, or read the result in batches"
     ))
 }
 

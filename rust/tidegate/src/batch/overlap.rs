@@ -215,8 +215,8 @@ impl Intervals {
             let name = |column| table.schema().field(column).name();
             let after = i128::from(starts[row]) - i128::from(ends[row]);
             Error::data(format!(
-                "{}: row {row}: column `{}` is {after} {} after column `{}`, expected a start that \
-                 is not after its end; swap the two, or filter such rows out first",
+                "{}: row {row}: column `{}` is {after} {} after column `{}`, expected a start at \
+                 or before its end; swap the two, or filter such rows out first",
                 table.name(),
                 name(start),
                 plan.unit.steps_name(),

@@ -243,12 +243,13 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     common.filter(|common| !matches!(common, DataType::Decimal256(..))).ok_or_else(|| {
         let expected = match are_decimal {
             true => {
-                "and to compare them exactly needs more than 38 digits; cast one to fewer digits"
+                "and comparing them exactly requires more than 38 digits; cast one to fewer digits"
             }
             false => "expected two numbers, or two dates or timestamps; cast one of them",
         };
         Error::schema(format!(
-            "columns of these types have no band: left `{}` is {}, right `{}` is {}; {expected}",
+            "columns of these types cannot be joined by a band: left `{}` is {}, right `{}` is {}; \
+             {expected}",
             left.name(),
             TypeName(left.data_type()),
             right.name(),

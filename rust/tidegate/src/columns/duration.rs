@@ -52,7 +52,7 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
 pub fn parse_duration(text: &str) -> Result<i128> {
     let wrong = |why: &str| {
         Error::argument(format!(
-            "`{}` is not a duration: {why}; write for instance \"1h30m\", \"-5s\" or \"250ms\"",
+            "`{}` is not a duration: {why}; write, for example, \"1h30m\", \"-5s\" or \"250ms\"",
             shown(text)
         ))
     };
@@ -74,7 +74,7 @@ pub fn parse_duration(text: &str) -> Result<i128> {
 /// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. The position of `M` shows whether it
 /// means months or minutes.
 fn iso(text: &str) -> std::result::Result<i128, &'static str> {
-    const EMPTY: &str = "it has no number, expected such as PT5S";
+    const EMPTY: &str = "it has no number; expected a duration such as PT5S";
     let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));
     if time.map_or(date.is_empty(), str::is_empty) {
         return Err(EMPTY);
@@ -82,19 +82,19 @@ fn iso(text: &str) -> std::result::Result<i128, &'static str> {
     let of_date = |unit: &str| match unit.to_ascii_lowercase().as_str() {
         "m" | "y" => Err(NO_LENGTH),
         "w" | "d" => plain_unit(unit),
-        _ => Err("the units before its T may be W and D"),
+        _ => Err("the units before its T can be W and D"),
     };
     let of_time = |unit: &str| match unit.to_ascii_lowercase().as_str() {
         "h" | "s" => plain_unit(unit),
         "m" => plain_unit("min"),
-        _ => Err("the units after its T may be H, M and S"),
+        _ => Err("the units after its T can be H, M and S"),
     };
     let [date, time] = [amounts(date, of_date)?, amounts(time.unwrap_or(""), of_time)?];
     date.checked_add(time).ok_or(BEYOND)
 }
 
-const NO_LENGTH: &str = "months and years have no fixed length, write days such as \"30d\"";
-const BEYOND: &str = "its numbers must be decimal, no finer than a nanosecond and within 128 bits";
+const NO_LENGTH: &str = "months and years have no fixed length; write days, such as \"30d\"";
+const BEYOND: &str = "its numbers must be decimal, in whole nanoseconds and within 128 bits";
 
 /// Returns the sum of several numbers, each with its own unit.
 fn amounts(
@@ -128,7 +128,7 @@ fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
     known.map(|(size, _)| *size).ok_or(if CALENDAR.contains(&&*lower) {
         NO_LENGTH
     } else {
-        "its units may be w, d, h, min, m, s, ms, us, ns, or their names, such as seconds"
+        "its units can be w, d, h, min, m, s, ms, us, ns, or their names, such as seconds"
     })
 }
 

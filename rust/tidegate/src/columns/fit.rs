@@ -192,8 +192,8 @@ fn check_nulls(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Resu
     let Some(nulls) = column.logical_nulls() else { return Ok(()) };
     let row = nulls.iter().position(|is_there| !is_there).unwrap_or(0);
     Err(Error::data(format!(
-        "{name}: column `{}`, row {}: the value is null, and the schema says that the column has no \
-         nulls; filter such rows out first",
+        "{name}: column `{}`, row {}: the value is null, but the schema declares the column as \
+         non-nullable; filter such rows out first",
         shown(field.name()),
         first + row as u64
     )))
@@ -245,7 +245,7 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
             let value = text(&plain, row);
             Err(Error::data(format!(
                 "{name}: column `{}`, row {}: {} of {} is not a value of {}; round it first, or \
-                 make the operator with a wider type",
+                 create the operator with a wider type",
                 shown(field.name()),
                 first + row as u64,
                 value,

@@ -116,8 +116,8 @@ pub(crate) fn check_categories(
     match (0..values.len()).find(is_other) {
         None => Ok(()),
         Some(row) => Err(Error::data(format!(
-            "{name}: column `{}`, row {}: `{}` is not a category of the polars Enum that the \
-             operator was made with; add the category, or make the operator with a String column",
+            "{name}: column `{}`, row {}: `{}` is not a category of the polars Enum with which the \
+             operator was created; add the category, or create the operator with a String column",
             shown(field.name()),
             first + row as u64,
             shown(values.value(row))

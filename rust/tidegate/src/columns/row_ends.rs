@@ -290,8 +290,8 @@ fn meaning(
         |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, zone) if zone.is_some());
     if is_zoned(data_type) != is_zoned(of_left.data_type()) {
         return refused(format!(
-            "and `left.{}` is {}: times with and without a time zone cannot be compared; \
-             give both a time zone or neither",
+            "and `left.{}` is {}: times with and without a time zone cannot be compared; add a \
+             time zone to both, or to neither",
             of_left.name(),
             TypeName(of_left.data_type())
         ));

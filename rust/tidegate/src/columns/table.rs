@@ -64,7 +64,8 @@ impl Table {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         if rows >= MAX_ROWS {
             return Err(Error::memory(format!(
-                "{name}: {rows} rows are more than the {} that a table may have; pass it in parts",
+                "{name}: {rows} rows are more than the {} that a table can have; pass the table in \
+                 parts",
                 MAX_ROWS - 1
             )));
         }

@@ -238,8 +238,8 @@ fn check(wanted: &[(String, String)], given: &[(String, String)]) -> Result<()> 
     };
     let at = (0..).find(|&at| wanted.get(at) != given.get(at)).expect("they differ");
     Err(Error::schema(format!(
-        "column {at}: expected {}, as in the rows before, found {}; make a digest for each schema, \
-         or cast the rows",
+        "column {at}: expected {}, as in the previous rows, found {}; create a digest for each \
+         schema, or cast the rows",
         shown(wanted.get(at)),
         shown(given.get(at))
     )))

@@ -390,8 +390,8 @@ fn other_columns_are_refused_and_change_nothing() {
     assert!(error.is_schema());
     assert_eq!(
         error.message(),
-        "column 0: expected `x` of kind integer, as in the rows before, found `x` of kind string; \
-         make a digest for each schema, or cast the rows"
+        "column 0: expected `x` of kind integer, as in the previous rows, found `x` of kind \
+         string; create a digest for each schema, or cast the rows"
     );
     let stop = Stop::default();
     stop.request();

@@ -87,8 +87,8 @@ impl AsofJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<AsofPlan> {
         if let How::Right | How::Full = self.options.how {
             return Err(Error::argument(format!(
-                "how must be one of left, inner, semi, anti, got `{}`: an as-of join looks for a \
-                 partner of each left row; swap left and right to keep the rows of the other side",
+                "how must be one of left, inner, semi, anti, got `{}`: an as-of join looks up a \
+                 partner for each left row; swap left and right to keep the rows of the other side",
                 format!("{:?}", self.options.how).to_lowercase()
             )));
         }
@@ -172,16 +172,16 @@ impl AsofJoin {
         let mut lines = self.describe(plan);
         let (algorithm, memory) = match plan.join.predicate {
             None => (
-                "one pass over both sides with the last right row of each key, if both are in time \
-                 order; otherwise group both sides by key and follow both groups",
-                "inputs + 12 bytes a left row and 4 a right row in time order, up to 60 a row \
-                 otherwise, up to 24 a row where partners are far apart, + result",
+                "one pass over both sides with the last right row of each key if both sides are in \
+                 time order; otherwise, both sides are grouped by key and the groups are merged",
+                "inputs + 12 bytes per left row and 4 per right row in time order, otherwise up to \
+                 60 per row, up to 24 per row where partners are far apart, + result",
             ),
             Some(_) => (
-                "candidates as runs of right rows grouped by key; the nearest 16 are tested, then \
+                "candidates are runs of right rows grouped by key; the nearest 16 are tested, then \
                  the next 64, and so on",
-                "inputs + up to 80 bytes a row, + up to 17 a row for each comparison that is scanned \
-                 for, + result",
+                "inputs + up to 80 bytes per row, + up to 17 per row for each scanned comparison, \
+                 + result",
             ),
         };
         lines.extend([

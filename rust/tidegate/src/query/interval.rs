@@ -91,8 +91,9 @@ pub(crate) enum IntervalEnds {
 
 /// The algorithm shown in explanations if one end belongs to the left side and the other to the
 /// right side.
-const OF_MIXED_ENDS: &str = "lists of the right rows that are open at some times; rows with an end on the wrong side of \
-                             their time are compared with more rows than they pair with";
+const OF_MIXED_ENDS: &str = "lists of the right rows that are open at selected times; a row whose \
+                             end is on the wrong side of its time is compared with more rows than \
+                             it matches";
 
 /// The bounds of a join whose rows arrive over time.
 #[derive(Debug)]
@@ -192,8 +193,8 @@ impl IntervalJoin {
                 Ok(IntervalBounds { interval: *interval, widths: [None, None], max_width: None })
             }
             (IntervalEnds::Fixed(_), Some(_)) => Err(Error::argument(
-                "max_width: it bounds ends that are computed from columns, but here lower and upper \
-                 are the same for all rows; leave it out",
+                "max_width: it limits ends that are computed from columns, but here lower and \
+                 upper are the same for all rows; leave it out",
             )),
             (IntervalEnds::OfRows(_), None) => Err(Error::argument(
                 "max_width: an end that is computed from columns can be any distance away, so \
@@ -293,20 +294,20 @@ impl IntervalJoin {
             None => (
                 "group and sweep: the only batch algorithm; O(n + results) for rows in time order",
                 plan.join.describe_index(),
-                "12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, up to 24 a row where \
-                 partners are far apart",
+                "12 bytes per left row and 8 per right row in time order, otherwise up to 60 per \
+                 row, up to 24 per row where partners are far apart",
             ),
             Some(false) => (
                 "group and sweep, with an interval for each left row; O(n log m + results) for rows in time order",
                 plan.join.describe_index(),
-                "28 bytes a left row and 8 a right row in time order, up to 76 a row otherwise, up to 24 a row where \
-                 partners are far apart",
+                "28 bytes per left row and 8 per right row in time order, otherwise up to 76 per \
+                 row, up to 24 per row where partners are far apart",
             ),
             Some(true) if reads_both => (OF_MIXED_ENDS, BY_START.to_owned(), ""),
             Some(true) => (OF_LISTS, BY_START.to_owned(), ""),
         };
         let memory = match of_right {
-            Some(true) => format!("up to 126 bytes a row{OF_PAIRS}"),
+            Some(true) => format!("up to 126 bytes per row{OF_PAIRS}"),
             _ => memory.to_owned(),
         };
         lines.extend([

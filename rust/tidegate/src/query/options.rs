@@ -136,8 +136,8 @@ impl JoinPlan {
                 format!("{runs}; none by value, because no numbers of the two sides are compared")
             }
             numbers => format!(
-                "{runs}; in blocks by the value of {} too, if a sample says that looking rows up takes less time than \
-                 comparing them",
+                "{runs}; also in blocks by the value of {}, if a sample shows that looking up rows \
+                 is faster than comparing them",
                 numbers.join(" or ")
             ),
         }

@@ -45,7 +45,8 @@ impl Shape<'_> {
         for (at, (_, field)) in columns.iter().enumerate() {
             if places.insert(field.name().clone(), at).is_some() && self.wants(field.name()) {
                 return Err(Error::schema(format!(
-                    "the result would have two columns `{}`; choose another suffix than `{}`, or rename one",
+                    "the result would have two columns `{}`; choose a suffix other than `{}`, or \
+                     rename one",
                     field.name(),
                     self.suffix
                 )));

@@ -66,11 +66,11 @@ pub struct OverlapJoin {
 }
 
 /// The memory of pairs, as shown in an explanation.
-pub(crate) const OF_PAIRS: &str = " + 8 a pair, of up to 4,194,304 at a time";
+pub(crate) const OF_PAIRS: &str = " + 8 per pair, for up to 4,194,304 pairs at a time";
 
 /// The algorithm, as shown in an explanation.
-pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at some times; O(n log n + m log m + \
-                                   pairs), however long rows are";
+pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at selected times; O(n \
+                                   log n + m log m + pairs), however long rows are";
 
 /// The line of an explanation that describes the order of right rows.
 pub(crate) const BY_START: &str =
@@ -117,8 +117,8 @@ impl OverlapJoin {
             Closed::Left => least.max(1),
             Closed::Right | Closed::Neither => {
                 return Err(Error::argument(
-                    "closed must be one of both, left: with both, the ends belong to the intervals of \
-                     both sides; with left, they do not",
+                    "closed must be one of both, left: with both, intervals include their ends; \
+                     with left, they do not",
                 ));
             }
         };
@@ -168,7 +168,7 @@ impl OverlapJoin {
             format!("  algorithm  {OF_LISTS}"),
             BY_START.to_owned(),
             format!("  threads    {}", self.options.threads),
-            format!("  memory     inputs + up to 110 bytes a row{OF_PAIRS}, + result"),
+            format!("  memory     inputs + up to 110 bytes per row{OF_PAIRS}, + result"),
             format!(
                 "  output     {} columns, in left row order, then right row order",
                 plan.join.schema.fields().len()

@@ -147,8 +147,8 @@ impl PartnerAggregation {
             How::Inner => false,
             how => {
                 return Err(Error::argument(format!(
-                    "how: with aggs there is one row for each left row; give \"left\" for all of \
-                     them, or \"inner\" for left rows with partners; got \"{}\"",
+                    "how: with aggs, the result has one row for each left row; give \"left\" for \
+                     all of them, or \"inner\" for left rows with partners; got \"{}\"",
                     format!("{how:?}").to_lowercase()
                 )));
             }
@@ -156,13 +156,13 @@ impl PartnerAggregation {
         match &join {
             PartnerJoin::Interval { join, with_prevailing: true } if join.lower.is_none() => {
                 return Err(Error::argument(
-                    "prevailing: no row comes before an interval without a lower bound; give lower, \
-                     or leave prevailing out",
+                    "prevailing: no row precedes an interval without a lower bound; give lower, or \
+                     leave prevailing out",
                 ));
             }
             PartnerJoin::Interval { join, with_prevailing: true } if join.has_row_ends() => {
                 return Err(Error::argument(
-                    "prevailing: it goes with ends that are the same for all rows; give lower and \
+                    "prevailing: it requires ends that are the same for all rows; give lower and \
                      upper as durations or integers, or leave prevailing out",
                 ));
             }
@@ -211,8 +211,8 @@ impl PartnerAggregation {
         for field in &fields {
             if !names.insert(field.name()) {
                 return Err(Error::schema(format!(
-                    "the result would have two columns `{}`; give the aggregate another name, or leave \
-                     the left column out of columns",
+                    "the result would have two columns `{}`; rename the aggregate, or leave the \
+                     left column out of columns",
                     shown(field.name())
                 )));
             }
@@ -284,7 +284,9 @@ impl PartnerAggregation {
                 (windows.times, windows.unit, of_time(&windows)?, plan.join, identity, lines)
             }
             PartnerJoin::Overlap(_) => {
-                return Err(Error::argument("rows with a start and an end are joined as tables"));
+                return Err(Error::argument(
+                    "rows with a start and an end can only be joined as tables",
+                ));
             }
         };
         let schema = self.plan(&join.schema, right)?.schema;
@@ -345,7 +347,7 @@ impl PartnerAggregation {
         if let Some(memory) = memory.filter(|_| !is_scanned) {
             *memory = memory.replace(
                 ", + result",
-                ", + 4 per right row, and 16 to 64 for each function except counts, first and last of all rows, + result",
+                ", + 4 per right row, + 16 to 64 per function (none for count, first and last of all rows), + result",
             );
         }
         let has_no_pairs =
@@ -357,14 +359,14 @@ impl PartnerAggregation {
         }
         let fold = match (&self.join, is_scanned) {
             (_, true) => {
-                "partners are added one by one, as the condition finds them; no pair is written"
+                "partners are added one by one, as the condition finds them; no pairs are built"
             }
             _ if has_no_pairs => {
-                "the rows that start before the end, minus the rows that end before the start: \
-                 two places per left row, regardless of the number of partners"
+                "the rows that start before the end, minus the rows that end before the start: two \
+                 lookups per left row, regardless of the number of partners"
             }
             (join, _) if join.looks_at_pairs() => {
-                "partners are added one by one; no pair is written"
+                "partners are added one by one; no pairs are built"
             }
             _ => {
                 "a suffix of one pane and a prefix of the next, which have the length of \

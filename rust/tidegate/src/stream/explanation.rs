@@ -41,7 +41,7 @@ pub(super) fn explain(
     let row_bytes = ROW_BYTES + row_bytes;
     let order = match (options.ordered, is_eager) {
         (true, _) => {
-            "a pair at the place of its later row, once no source can deliver an earlier row"
+            "a pair at the position of its later row, once no source can deliver an earlier row"
         }
         (false, true) => "a pair in the first poll after both of its rows were pushed",
         (false, false) => "in any order, once no source can deliver an earlier row",
@@ -52,7 +52,9 @@ pub(super) fn explain(
         format!("  algorithm  {algorithm}"),
         format!("  index      {index}"),
         format!("  threads    {threads}{pinned}"),
-        format!("  memory     rows until none can match them any more, and {row_bytes} bytes each"),
+        format!(
+            "  memory     rows until none can match them any more, plus {row_bytes} bytes per row"
+        ),
     ]);
     Explanation { lines, output: format!("  output     {result_columns} columns, {order}") }
 }

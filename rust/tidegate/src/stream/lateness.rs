@@ -53,7 +53,7 @@ pub(crate) fn describe(steps: &[i64], unit: Unit) -> String {
     let name = unit.name();
     match steps {
         [first, rest @ ..] if rest.iter().all(|other| other == first) => match first {
-            0 => "none: a source is in time order, or its row is late".to_owned(),
+            0 => "none: rows that are out of time order within their source are late".to_owned(),
             steps => format!("{steps} ({name})"),
         },
         steps => {

@@ -282,15 +282,15 @@ impl Refusal {
         let Refusal { asked, held, limit, left, most, enough, .. } = self;
         if asked > most {
             return format!(
-                "{rows} need {asked} bytes at once, and a source has at most {most} of \
-                 memory_limit = {limit}; push fewer rows at a time, or set memory_limit to \
+                "{rows} need {asked} bytes at the same time, but a source can use at most {most} \
+                 of memory_limit = {limit}; push fewer rows at a time, or set memory_limit to \
                  {enough} or more"
             );
         }
         let shares = if *left == 0 {
             String::new()
         } else {
-            format!("; {left} bytes of the limit are kept for others")
+            format!("; {left} bytes of the limit are reserved for other sources")
         };
         format!(
             "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close \
@@ -320,9 +320,9 @@ impl Refusal {
             format!(", or fetch the late rows, which hold {late} bytes")
         };
         format!(
-            "{rows} need {asked} bytes in addition to {own} that the source holds. All wait for \
-             this source, so polls make no room within memory_limit = {limit}; set memory_limit \
-             to {enough_now} or more, or push fewer rows at a time{late}"
+            "{rows} need {asked} bytes in addition to {own} that the source holds. All sources \
+             wait for this source, so polls release no memory within memory_limit = {limit}; set \
+             memory_limit to {enough_now} or more, or push fewer rows at a time{late}"
         )
     }
 }

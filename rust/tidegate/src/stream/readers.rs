@@ -112,7 +112,7 @@ impl ResultReader {
         // back.
         log.trim();
         let next = log.next.get(&self.number).copied().ok_or_else(|| {
-            Error::closed("the reader is closed; make a new one with merge.reader()")
+            Error::closed("the reader is closed; create a new one with merge.reader()")
         })?;
         let Some(made) = log.batches.get((next - log.first) as usize) else { return Ok(None) };
         let batch = made.batch.clone();

@@ -180,8 +180,8 @@ pub(super) fn led(
     let of = match (of, at) {
         (None, Some(at)) => times.named(at).ok_or_else(|| {
             Error::schema(format!(
-                "the source's time column `{on}` is none of the times of the results, ({}); take one \
-                 of these as `on` of the operator that is fed",
+                "the source's time column `{on}` is not among the time columns of the results \
+                 ({}); use one of these as `on` of the operator that is fed",
                 own.join(", ")
             ))
         })?,
@@ -193,14 +193,15 @@ pub(super) fn led(
         }
         (Some(_), Some(_)) => {
             return Err(Error::schema(format!(
-                "the results have a column `{on}` already; take another name as `on` of the operator \
-                 that is fed, for the time that is added"
+                "the results already have a column `{on}`; use a different name as `on` of the \
+                 operator that is fed, for the added time"
             )));
         }
         (Some(of), None) if own.len() == 2 => of,
         (Some(_), None) => {
             return Err(Error::schema(format!(
-                "the results do not have both times, only ({}); leave `columns` out, or list both times",
+                "the results must have both times, but have only ({}); leave `columns` out, or \
+                 list both times",
                 own.join(", ")
             )));
         }
@@ -214,8 +215,8 @@ pub(super) fn led(
     })?;
     let in_unit = ceil(lag, times.unit, unit).ok_or_else(|| {
         Error::schema(format!(
-            "`{on}`: the results have times in {}, the source in {}; give the source a time column of \
-             the type of theirs",
+            "`{on}`: the results have times in {}, but the source has times in {}; give the source \
+             a time column of the same type as the results",
             times.unit.name(),
             unit.name()
         ))

@@ -220,7 +220,7 @@ impl<R: Run> BlockReader<R> {
     pub fn unread(&mut self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         // The lanes have dropped the rows of blocks ahead. These rows come first, and may be in the
         // same runs.
-        assert!(self.ahead.is_empty(), "all blocks that the reader has reached were returned");
+        assert!(self.ahead.is_empty(), "all blocks that the reader has reached have been returned");
         self.frontier.look_at_all(&mut self.lanes);
         self.lanes.unread()
     }

@@ -196,7 +196,7 @@ impl<L: Label> Scatter<L> {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
         assert!(
             ts.len() == rows && labels.len() == rows,
-            "a slab's output has one place for each of its {rows} rows"
+            "a slab's output has one position for each of its {rows} rows"
         );
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
         match pieces {

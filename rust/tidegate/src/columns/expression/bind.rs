@@ -631,5 +631,5 @@ fn mismatch(text: &str, verb: &str, left: &TypedOperation, right: &TypedOperatio
 }
 
 fn boxed<const N: usize>(operands: Vec<TypedOperation>) -> Box<[TypedOperation; N]> {
-    Box::new(operands.try_into().expect("as many operands come out as went in"))
+    Box::new(operands.try_into().expect("the number of operands does not change"))
 }

@@ -19,7 +19,7 @@ pub(super) fn bind(operand: TypedOperation, to: CastType, text: String) -> Resul
                 "; its date depends on a time zone: convert the column first"
             }
             (DataType::Timestamp(..) | DataType::Duration(_), _) => {
-                "; subtract times, or divide by an INTERVAL, for a number"
+                "; to obtain a number, subtract times or divide by an INTERVAL"
             }
             _ => "",
         };

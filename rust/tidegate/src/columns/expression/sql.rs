@@ -334,7 +334,7 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
         "row" => Origin::Row,
         other => {
             return Err(format!(
-                "`{}`: expected left or right before the point, found `{other}`",
+                "`{}`: expected left or right before the dot, found `{other}`",
                 written()
             ));
         }
@@ -365,13 +365,13 @@ fn call(function: ast::Function) -> Result<Expr, String> {
         let hint = nearest(&name, functions.iter().copied());
         let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         let (name, functions) = (shown(&name), functions.join(", "));
-        return Err(format!("there is no function `{name}`; there are {functions}{hint}"));
+        return Err(format!("there is no function `{name}`; the functions are {functions}{hint}"));
     }
     let plain = function.over.is_none()
         && function.filter.is_none()
         && function.null_treatment.is_none()
         && function.within_group.is_empty();
-    let not_plain = || format!("`{name}` takes values only; write {name}(left.x)");
+    let not_plain = || format!("`{name}` accepts only values; write {name}(left.x)");
     let list = match function.args {
         FunctionArguments::List(list)
             if plain && list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
@@ -493,8 +493,8 @@ fn literal(value: Value) -> Result<Literal, String> {
         Value::SingleQuotedString(text) => Ok(Literal::Text(text)),
         Value::HexStringLiteral(digits) => bytes(&digits).map(Literal::Binary),
         other => Err(format!(
-            "the literal `{}` is not supported; write a number, a text in single quotes, X'00ff', \
-             TRUE, FALSE or NULL",
+            "the literal `{}` is not supported; write a number, a string in single quotes, \
+             X'00ff', TRUE, FALSE or NULL",
             shown(&other.to_string())
         )),
     }
@@ -557,7 +557,7 @@ fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
     }
     .ok_or_else(|| {
         format!(
-            "`{written}` is not valid; write for instance DATE '2024-01-31' or TIMESTAMP \
+            "`{written}` is not valid; write, for example, DATE '2024-01-31' or TIMESTAMP \
              '2024-01-31 12:00:00'"
         )
     })
@@ -593,7 +593,7 @@ fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
     let text = interval.to_string();
     let invalid = || {
         format!(
-            "`{}` is not valid; write for instance INTERVAL '1 hour 30 minutes', in units from \
+            "`{}` is not valid; write, for example, INTERVAL '1 hour 30 minutes', in units from \
              nanoseconds to weeks",
             shown(&text)
         )

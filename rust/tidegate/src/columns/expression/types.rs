@@ -179,7 +179,7 @@ fn time_type(unit: TimeUnit) -> DataType {
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
         (Some((_, left)), Some((_, right))) if left != right => {
-            ": one has a time zone and the other has none"
+            ": one has a time zone and the other does not"
         }
         (Some(_), None) if is_text(right) => ": write a time as TIMESTAMP '2024-01-31 12:00:00'",
         (None, Some(_)) if is_text(left) => ": write a time as TIMESTAMP '2024-01-31 12:00:00'",

@@ -48,8 +48,8 @@ impl RowValue {
                          {argument}=\"5s\" or {argument}=5"
                     ),
                     false => format!(
-                        "{argument}: `{text}` reads columns of both sides, expected columns of one \
-                         side; write a comparison of both sides as where"
+                        "{argument}: `{text}` uses columns of both sides, expected columns of one \
+                         side; compare columns of both sides in where"
                     ),
                 }));
             }

@@ -132,7 +132,7 @@ fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)
         _ => false,
     };
     if zoned(left) != zoned(right) {
-        let next = "give both a time zone or neither";
+        let next = "add a time zone to both, or to neither";
         return Err(Error::schema(format!(
             "times with and without a time zone cannot be compared: {}; {next}",
             describe()

@@ -205,13 +205,17 @@ impl AggregatePlan {
         lines.insert(1, format!("  streams    {streams}"));
         let (algorithm, memory) = match self.span {
             WindowSpan::Windows(_) => (
-                format!("{}; a result is one combination; O(rows + results)", design(query.algorithm)),
-                "8 bytes a row + 4 to 24 bytes an aggregate, slice and key",
+                format!(
+                    "{}; a result is one combination; O(rows + results)",
+                    design(query.algorithm)
+                ),
+                "8 bytes per row + 4 to 24 bytes per aggregate, slice and key",
             ),
             WindowSpan::Sessions(_) => (
-                "one pass over all rows in merged order for the sessions, one for each aggregate; O(n log n)"
+                "one pass over all rows in merged order for the sessions, and one for each \
+                 aggregate; O(n log n)"
                     .to_owned(),
-                "56 bytes a row + 4 to 24 bytes an aggregate and session",
+                "56 bytes per row + 4 to 24 bytes per aggregate and session",
             ),
         };
         lines.extend([
@@ -221,7 +225,7 @@ impl AggregatePlan {
         ]);
         lines.extend(self.functions.explain_all_values(false));
         let columns = self.schema.fields().len();
-        lines.push(format!("  output     {columns} columns, by window, then key"));
+        lines.push(format!("  output     {columns} columns, ordered by window, then key"));
         lines.join("\n")
     }
 
@@ -255,22 +259,22 @@ impl AggregatePlan {
 /// Describes a design and, if it was chosen automatically, the reason for the choice.
 pub(crate) fn design(design: Option<Design>) -> &'static str {
     let Some(design) = design else {
-        return "slices, which is the fastest: a row goes to one slice, \
-                each source has its own states";
+        return "slices, which is the fastest: each row goes to one slice, and each source has its \
+                own states";
     };
     match design {
-        Design::Slices => "slices: a row goes to one slice, each source has its own states",
+        Design::Slices => "slices: each row goes to one slice, and each source has its own states",
         Design::MultiQueue => {
-            "MQ: a queue with a lock for each source; one thread merges, and updates slices"
+            "MQ: a queue with a lock for each source; one thread merges rows and updates slices"
         }
         Design::LockFreeMultiQueue => {
-            "MQ-LF: a queue without locks for each source; one thread merges, and updates slices"
+            "MQ-LF: a lock-free queue for each source; one thread merges rows and updates slices"
         }
-        Design::MergedSingleConsumer => "TuMLSC: a gate merges; one thread updates slices",
+        Design::MergedSingleConsumer => "TuMLSC: a gate merges rows; one thread updates slices",
         Design::MergedMultipleConsumer => {
-            "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive"
+            "TuMLMC: a gate merges rows; each thread updates the slices of some keys in a hive"
         }
-        Design::WindowMerged => "WiML: each source updates slices, in a hive",
+        Design::WindowMerged => "WiML: each source updates slices in a hive",
     }
 }
 
@@ -307,7 +311,7 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
         };
         if zoned(field) != zoned(fields[0]) {
             return Err(refuse(
-                "times with and without a time zone cannot be compared; give all of them one, or none",
+                "times with and without a time zone cannot be compared; add a time zone to all of them, or to none",
             ));
         }
         common = match (common, Unit::of(name, field)?) {
@@ -438,7 +442,7 @@ fn schema(
     for field in &fields {
         if !names.insert(field.name()) {
             return Err(Error::schema(format!(
-                "the result would have two columns `{}`; give the aggregate or the key another name",
+                "the result would have two columns `{}`; rename the aggregate or the key",
                 field.name()
             )));
         }
@@ -548,7 +552,7 @@ impl FunctionsPlan {
             (function, 1) if function.is_of_two() => wrong("needs two columns"),
             (function, 2) if function.is_of_two() => Ok(()),
             (_, 1) => Ok(()),
-            (_, more) => wrong(&format!("is of one column; got {more}; leave the others out")),
+            (_, more) => wrong(&format!("accepts one column, got {more}; leave out the others")),
         }
     }
 

@@ -73,10 +73,10 @@ impl BandAlgorithm {
             BandAlgorithm::Index(IndexKind::IbChain(_)) => "chain of immutable B+-trees",
             BandAlgorithm::Partitions(_) => "B+-tree a thread",
             BandAlgorithm::Tasks(TaskOptions { index: TaskIndex::PimTree(_), .. }) => {
-                "PIM-Tree that threads share"
+                "shared PIM-Tree"
             }
             BandAlgorithm::Tasks(TaskOptions { index: TaskIndex::BPlusTree, .. }) => {
-                "B+-tree with optimistic locks that threads share"
+                "shared B+-tree with optimistic locks"
             }
         }
     }
@@ -123,17 +123,24 @@ impl fmt::Display for BandAlgorithm {
         match self {
             BandAlgorithm::Tasks(TaskOptions { rows, index }) => {
                 let upkeep = match index {
-                    TaskIndex::PimTree(options) if options.is_blocking => "all threads wait for a merge",
+                    TaskIndex::PimTree(options) if options.is_blocking => {
+                        "all threads wait for a merge"
+                    }
                     TaskIndex::PimTree(_) => "merged in two phases",
                     TaskIndex::BPlusTree => "threads remove the rows that have left",
                 };
-                write!(f, "index-based window join (IBWJ): threads take tasks of {rows} rows; {upkeep}")
+                write!(
+                    f,
+                    "index-based window join (IBWJ): threads take tasks of {rows} rows; {upkeep}"
+                )
             }
             BandAlgorithm::Partitions(_) => f.write_str(
-                "index-based window join, round-robin partitions: threads have the rows in turns, and each looks for every row",
+                "index-based window join, round-robin partitions: rows are distributed to threads \
+                 in turn, and each thread looks up every row",
             ),
             _ => f.write_str(
-                "index-based window join: some rows enter the indexes, then threads look for the matches of a piece each",
+                "index-based window join: some rows are added to the indexes, then each thread \
+                 looks up the matches of some of these rows",
             ),
         }
     }

@@ -106,7 +106,7 @@ impl BandJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<BandPlan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {
-            return Err(Error::argument("on names no column; a band join needs at least one"));
+            return Err(Error::argument("on is empty; a band join needs at least one column"));
         }
         if columns != widths {
             return Err(Error::argument(format!(
@@ -159,7 +159,7 @@ impl BandJoin {
     pub(crate) fn describe(&self, plan: &BandPlan, of_one_stream: bool) -> Vec<String> {
         let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
         if of_one_stream {
-            lines.push("  sides      a row, and an earlier row of the same stream".to_owned());
+            lines.push("  sides      a row and an earlier row of the same stream".to_owned());
         }
         lines.extend(plan.columns.iter().map(|column| format!("  band       {column}")));
         if let (Some(windows), Some(sliding)) = (&plan.windows, &self.sliding) {
@@ -212,11 +212,12 @@ impl BandJoin {
                 let sort = "sort and sweep; O(n log n + pairs in the band of the indexed column)";
                 let choice = match (self.algorithm, &plan.windows) {
                     (BandAlgorithm::Auto, Some(_)) => format!(
-                        "; buckets instead, if a sample says that this leaves more than {MOST_CANDIDATES} pairs a left \
-                         row to be checked"
+                        "; buckets instead, if a sample shows that this leaves more than \
+                         {MOST_CANDIDATES} pairs to check per left row"
                     ),
                     (BandAlgorithm::Auto, None) => {
-                        "; no index, since without windows no rows leave it".to_owned()
+                        "; no index, since without windows rows are never removed from it"
+                            .to_owned()
                     }
                     _ => String::new(),
                 };
@@ -224,7 +225,7 @@ impl BandJoin {
             }
             algorithm => {
                 let (kind, settings) = (algorithm.index(), algorithm.settings());
-                (algorithm.to_string(), format!("{kind} a side{settings}, as asked for"))
+                (algorithm.to_string(), format!("{kind} per side{settings}, as requested"))
             }
         };
         lines.extend([
@@ -232,9 +233,9 @@ impl BandJoin {
             format!("  index      {index}"),
             format!("  threads    {}", self.options.threads),
             format!(
-                "  memory     inputs + up to 60 bytes a row{}, + result",
+                "  memory     inputs + up to 60 bytes per row{}, + result",
                 if plan.columns.len() > 1 || plan.windows.is_some() {
-                    " and 32 a row for each further band column and the window"
+                    " and 32 per row for each further band column and the window"
                 } else {
                     ""
                 }

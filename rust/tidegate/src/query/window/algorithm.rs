@@ -41,26 +41,27 @@ impl Algorithm {
             }
             Algorithm::Cell => "CellJoin: each row's window is divided into one piece per thread",
             Algorithm::ScaleJoin => {
-                "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
+                "ScaleJoin: rows are stored on the threads round robin, and each thread compares every row with its share"
             }
             Algorithm::ScaleGates => {
-                "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
-                 share, and adds what it finds to another gate; threads keep running between polls"
+                "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, \
+                 compares each row with its share, and adds matches to another gate; threads keep \
+                 running between polls"
             }
             Algorithm::SplitJoin => {
-                "SplitJoin: a tree takes each row to all threads, which store their share and compare each row with it; another \
-                 tree returns the matches"
+                "SplitJoin: a tree sends each row to all threads, which store their share and \
+                 compare each row with it; another tree collects the matches"
             }
             Algorithm::Indexed => {
-                "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
-                 value if a sample of pairs says that this is faster"
+                "shared rows (auto): each thread compares a share of the new rows with the other \
+                 window, or uses an index by value if a sample of pairs shows that this is faster"
             }
             Algorithm::Handshake => {
                 "handshake join: both windows flow past each other through a chain of threads, which \
                  keep running between polls; results are delayed"
             }
             Algorithm::LowLatencyHandshake => {
-                "low-latency handshake join: rows rush through a chain of threads, which \
+                "low-latency handshake join: rows pass quickly through a chain of threads, which \
                  keep running between polls, and one thread keeps each row"
             }
         }
@@ -96,10 +97,11 @@ impl Algorithm {
     pub(crate) fn index(self, has_equality: bool) -> &'static str {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
-                "a hash table on each thread, of numbers that have to be equal"
+                "a hash table on each thread, keyed by numbers that must be equal"
             }
             Algorithm::LowLatencyHandshake => {
-                "each thread's rows, sorted by a number, while new rows reach few of them; otherwise none"
+                "each thread's rows, sorted by a number, as long as new rows reach few of them; \
+                 otherwise none"
             }
             Algorithm::Indexed => {
                 "rows in blocks by value, if few pairs of a sample match; otherwise none"

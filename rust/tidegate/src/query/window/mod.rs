@@ -118,7 +118,7 @@ impl WindowPlan {
             }
             _ => {
                 return Err(Error::argument(
-                    "window: one side has a time and the other a number of rows; give both the same kind",
+                    "window: one side is a time and the other a number of rows; use the same kind for both",
                 ));
             }
         };
@@ -130,7 +130,7 @@ impl WindowPlan {
         let window = match self.retention {
             Retention::Time { left, right } => {
                 let unit = self.unit.name();
-                format!("  window     left rows stay {left}, right rows {right} ({unit})")
+                format!("  window     left rows stay for {left}, right rows for {right} ({unit})")
             }
             Retention::Rows { left, right } => {
                 format!("  window     the last {left} left rows, the last {right} right rows")
@@ -200,16 +200,17 @@ impl WindowJoin {
         let mut lines = self.describe(plan);
         let (algorithm, index, memory) = match self.algorithm {
             None => (
-                "group and sweep (auto): each left row's window is a run of right rows in time order, of which those that \
-                 meet the condition are looked for",
+                "group and sweep (auto): each left row's window is a run of right rows in time \
+                 order, in which matching rows are looked up",
                 plan.join.describe_index(),
-                "inputs + up to 60 bytes a row, up to 17 a row for each comparison scanned for, 84 a right row for \
-                 finding matches, + result",
+                "inputs + up to 60 bytes per row, up to 17 per row for each scanned comparison, 84 \
+                 per right row for finding matches, + result",
             ),
             Some(algorithm) => (
                 algorithm.describe(),
                 format!("  index      {}", algorithm.index(plan.join.has_equality())),
-                "inputs + up to 60 bytes a row, and up to 50 for each comparison scanned for, + 8 a pair, + result",
+                "inputs + up to 60 bytes per row, and up to 50 for each scanned comparison, + 8 \
+                 per pair, + result",
             ),
         };
         lines.extend([

@@ -253,7 +253,7 @@ fn either(
         cast(&array, data_type).map_err(|error| {
             let text = format!(
                 "a key does not fit the result's key column: {error}; cast the keys of both sides \
-                 to one type that holds them"
+                 to a type that can represent them"
             );
             ArrowError::CastError(text)
         })

@@ -394,7 +394,7 @@ impl AggregateTactic {
         let memory = &common.intake.shared.memory;
         match memory.limit() {
             Some(limit) if memory.held() > limit => Err(Error::memory(format!(
-                "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; \
+                "the state has grown to {} bytes; {} bytes are held, and memory_limit = {limit}; \
                  no rows are lost: poll again, close or advance sources so that windows end, or \
                  raise the limit",
                 self.state_bytes(),
@@ -540,21 +540,21 @@ fn explain(
     let (algorithm, memory, order) = match plan.span {
         WindowSpan::Windows(_) => (
             format!("{}; a result is one combination", design(query.algorithm)),
-            "8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key",
-            "by window, then key, once no more rows can fall into it",
+            "8 to 32 bytes per aggregate, key and slice of two windows, 4 bytes per source and key",
+            "by window, then key, once no more rows can fall into the window",
         ),
         WindowSpan::Sessions(_) => (
-            "rows find their sessions in merged order; O(log sessions) for each gap in the length of a session"
+            "rows are assigned to sessions in merged order; O(log sessions) for each gap in the length of a session"
                 .to_owned(),
-            "56 bytes for each open session, and 8 to 32 bytes more per aggregate",
-            "by the session's end, then key, once no row can extend it",
+            "56 bytes per open session, and 8 to 32 more bytes per aggregate",
+            "by the end of the session, then key, once no row can extend the session",
         ),
     };
     lines.extend([
         format!("  sources    {}", options.sources),
         format!("  algorithm  {algorithm}"),
         format!("  threads    {}", query.threads),
-        format!("  memory     {memory}, rows until they are ready and {row_bytes} bytes each"),
+        format!("  memory     {memory}, rows until they are ready, plus {row_bytes} bytes per row"),
     ]);
     Explanation {
         lines,

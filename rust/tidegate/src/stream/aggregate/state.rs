@@ -92,7 +92,7 @@ impl AggregateTactic {
             StateBounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
         let mut windows = self.no_windows()?;
         if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
-            return Err(damaged("its states do not fit its slices or sessions"));
+            return Err(damaged("its states do not match its slices or sessions"));
         }
         // 2. The state is restored.
         self.charge = Some(admit(reader, state_bytes(&*windows, &groups, &ordered, &rows))?);
@@ -116,9 +116,12 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<WindowsState> 
     const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
-        number
-            .copied()
-            .ok_or_else(|| damaged("a slice or a session has a number that belongs to no key"))
+        number.copied().ok_or_else(|| {
+            damaged(
+                "a slice or a session has a number that does not belong to any \
+                                    key",
+            )
+        })
     };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;

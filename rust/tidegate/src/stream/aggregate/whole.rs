@@ -96,8 +96,10 @@ pub(super) fn operator(
 
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
     let order = match plan.span {
-        WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into it",
-        WindowSpan::Sessions(_) => "by the session's end, then key, once no row can extend it",
+        WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into the window",
+        WindowSpan::Sessions(_) => {
+            "by the end of the session, then key, once no row can extend the session"
+        }
     };
     let mut lines = plan.describe(query);
     lines.extend([
@@ -106,7 +108,9 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
             .to_owned(),
         "  cost       a poll that completes a window processes all kept rows".to_owned(),
         format!("  threads    {}", query.threads),
-        format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
+        format!(
+            "  memory     rows until their windows are complete, plus {ROW_BYTES} bytes per row"
+        ),
     ]);
     lines.extend(plan.functions.explain_all_values(false));
     let columns = plan.schema.fields().len();
@@ -164,8 +168,8 @@ impl TableJob for WindowJob {
             }
             if let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts)) {
                 return Err(Error::data(format!(
-                    "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave \
-                     out such rows or choose smaller windows",
+                    "the time {ts} ({}) falls in a window that begins or ends outside the 64-bit \
+                     range; exclude such rows, or choose smaller windows",
                     self.unit.name()
                 )));
             }
@@ -252,7 +256,7 @@ impl TableJob for WindowJob {
             let ts = self.times(&batch)?;
             let is_early = |last: &i64| intake.next().is_some_and(|next| next < *last);
             if ts.last().is_some_and(is_early) {
-                return Err(damaged("rows that were processed follow rows that were not"));
+                return Err(damaged("processed rows follow unprocessed rows"));
             }
             if ts.iter().any(|ts| !self.span.fits(*ts)) {
                 return Err(damaged("a row's windows begin or end outside the 64-bit range"));
@@ -261,7 +265,7 @@ impl TableJob for WindowJob {
         }
         let rows = kept.iter().map(|(ts, _)| ts.len() as u64).fold(0, u64::saturating_add);
         if rows > intake.rows() || (has_ended && rows > 0) {
-            return Err(damaged("it keeps more rows than it may"));
+            return Err(damaged("it keeps more rows than it can"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         // 2. The state is restored.
@@ -284,7 +288,7 @@ impl WindowJob {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
             true => Ok(ts),
-            false => Err(damaged("rows that were processed are out of order")),
+            false => Err(damaged("processed rows are out of order")),
         }
     }
 

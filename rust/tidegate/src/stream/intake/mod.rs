@@ -189,7 +189,7 @@ impl Intake {
             None if kind.is_alike => {}
             None => {
                 return Err(Error::argument(
-                    "lateness: the sources have different ones, so the new source needs its own; \
+                    "lateness: the sources have different values, so the new source needs its own; \
                      write add_source(lateness=...)",
                 ));
             }
@@ -239,8 +239,8 @@ impl Intake {
         let unit = stream.unit.name();
         let since = watermarks.add(side, since).map_err(|floor| {
             Error::order(format!(
-                "since: rows before {floor} ({unit}) may have been handed out already, got {}; \
-                 leave `since` out, or add the source earlier",
+                "since: rows before {floor} ({unit}) may already have been returned, got {}; leave \
+                 `since` out, or add the source earlier",
                 since.unwrap_or(floor)
             ))
         })?;
@@ -346,7 +346,7 @@ impl Intake {
         let reader = self
             .reader
             .as_mut()
-            .ok_or_else(|| Error::closed("the operator is closed; make a new one"))?;
+            .ok_or_else(|| Error::closed("the operator is closed; create a new one"))?;
         for (pushed, Range { start, end }) in reader.unread() {
             unread[usize::from(pushed.first.source())]
                 .push(pushed.run.batch.slice(start, end - start));
@@ -400,7 +400,7 @@ impl Intake {
         let mut kept = vec![0; sources.len()];
         late.iter().for_each(|late| kept[usize::from(late.source())] += late.rows());
         if sources.iter().zip(&kept).any(|(source, &kept)| kept > source.rows().1) {
-            return Err(damaged("it has more late rows than have come"));
+            return Err(damaged("it has more late rows than have arrived"));
         }
         Ok(RestoredIntake { added, reached, sources, late })
     }

@@ -75,8 +75,8 @@ impl Stream {
         match (0..ts.len()).find(is_beyond) {
             None => Ok(()),
             Some(row) => Err(Error::data(format!(
-                "{name}: row {}: the time {} ({}) falls in a window that begins or ends beyond 64 \
-                 bits; leave out such rows or choose smaller windows",
+                "{name}: row {}: the time {} ({}) falls in a window that begins or ends outside \
+                 the 64-bit range; exclude such rows, or choose smaller windows",
                 first + row as u64,
                 ts[row],
                 self.unit.name()

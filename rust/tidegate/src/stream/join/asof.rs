@@ -113,15 +113,15 @@ fn join(
         (Strategy::Forward, ..) => "right rows until they are ready",
         (_, Some(_), _) => "the last right row of each key, and the partners of left rows",
         (_, None, Some(_)) => {
-            "right rows until none is near enough, because where reads both sides"
+            "right rows until they are outside the tolerance, because where uses both sides"
         }
         (_, None, None) => {
-            "all right rows, because where reads both sides and there is no tolerance"
+            "all right rows, because where uses both sides and there is no tolerance"
         }
     };
     let place = match plan.asof.strategy {
-        Strategy::Backward => "a left row at the place of its time",
-        _ => "a left row at the place of the time from which no later row is nearer",
+        Strategy::Backward => "a left row at the position of its time",
+        _ => "a left row at the position of the time from which no later row is nearer",
     };
     let threads = query.options.threads;
     let columns = plan.join.columns.len();

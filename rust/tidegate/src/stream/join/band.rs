@@ -239,7 +239,7 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
         BandAlgorithm::Auto => "; the fastest for any window and distribution",
         _ => "",
     };
-    let side = if of_one_stream { "" } else { " a side" };
+    let side = if of_one_stream { "" } else { " per side" };
     format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
 }
 

@@ -143,7 +143,7 @@ fn join(
     lines.extend(bounded.describe(plan.unit));
     if is_asked || parallelism == Parallelism::Hybrid {
         lines.push(format!(
-            "  balance    keys are split once a thread makes {load_factor} times the mean number of comparisons"
+            "  balance    keys are split once one thread makes {load_factor} times the mean number of comparisons"
         ));
     }
     let identity = query.stream_identity(&bounded, &left, &right);
@@ -220,7 +220,7 @@ fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
 fn algorithm(parallelism: Parallelism) -> &'static str {
     match parallelism {
         Parallelism::Auto => {
-            "PPOIJ, each key on one thread (KP); with a condition, as hybrid once a thread has far more to compare"
+            "PPOIJ, each key on one thread (KP); with a condition, like hybrid once one thread has far more to compare"
         }
         Parallelism::Key => "PPOIJ, each key on one thread (KP)",
         Parallelism::Data => "PPOIJ, each key on all threads (DP)",

@@ -116,7 +116,7 @@ pub(super) fn operator<P: Prepare>(
     } = query;
     if of_one_stream != (options.sources.1 == 0) {
         return Err(Error::argument(match of_one_stream {
-            true => "sources: a join of one stream with itself has no right sources; give 0",
+            true => "sources: a join of one stream with itself has no right sources; pass 0",
             false => "sources: expected at least one right source",
         }));
     }

@@ -22,8 +22,8 @@ use crate::{Error, Result};
 /// Returns the error for kept rows that no join in merged order can have.
 fn out_of_order() -> Error {
     Error::state(
-        "the snapshot's rows were joined in an order other than by time: it is of a join with \
-         ordered=False; make this join with ordered=False, too, or take an older snapshot",
+        "the snapshot's rows were joined in an order other than by time: it belongs to a join with \
+         ordered=False; create this join with ordered=False as well, or use an older snapshot",
     )
 }
 

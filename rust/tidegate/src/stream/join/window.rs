@@ -163,8 +163,8 @@ fn eager_window_join(
     let scans = plan.join.keys.is_empty() && !terms.is_empty();
     let (algorithm, index) = match scans {
         true => (
-            "eager: each row with the rows that are kept of the other side, shared out among threads; \
-             time is compared like other numbers",
+            "eager: each row is compared with the kept rows of the other side, which are divided \
+             among threads; times are compared like other numbers",
             Algorithm::Indexed.index(false),
         ),
         false => arrival::BY_TIME,

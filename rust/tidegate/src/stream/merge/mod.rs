@@ -147,7 +147,7 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
         format!("  sources    {}", options.sources),
         "  algorithm  ScaleGate: blocks of ready rows, each merged by one thread".to_owned(),
         format!("  threads    {}", options.threads),
-        format!("  memory     rows until they are ready and {ROW_BYTES} bytes each"),
+        format!("  memory     rows until they are ready, plus {ROW_BYTES} bytes per row"),
     ];
     let output = format!(
         "  output     {} columns, by time, then source, then position",

@@ -135,7 +135,8 @@ impl Operator {
     pub fn digest(&self) -> Result<&Digest> {
         self.digest.as_ref().ok_or_else(|| {
             Error::argument(format!(
-                "digest: this {} makes none, since each costs time; make it with digest=True",
+                "digest: this {} does not compute a digest, which costs time; create it with \
+                 digest=True",
                 self.name()
             ))
         })
@@ -182,8 +183,8 @@ impl Operator {
         }
         if !self.tactic.takes_sources() {
             return Err(Error::argument(format!(
-                "add_source: an {} keeps the sources that it was made with; add sources to a \
-                 tidegate.Merge, and run it with a source of this as its sink",
+                "add_source: an {} keeps the sources with which it was created; add sources to a \
+                 tidegate.Merge, and run the merge with a source of this operator as its sink",
                 self.name()
             )));
         }
@@ -249,7 +250,7 @@ impl Operator {
         let text = self.common.explanation.text(&self.common.intake.shared.memory);
         let split = self.tactic.figures().into_iter().find_map(|figure| match figure {
             ("split_keys", Figure::Number(keys)) if keys > 0 => {
-                Some(format!("\n  split      {keys} of the keys are on several threads now"))
+                Some(format!("\n  split      {keys} of the keys are now on several threads"))
             }
             _ => None,
         });
@@ -566,7 +567,8 @@ impl Operator {
     /// Drops everything that the operator holds; sources and polls fail from now on. A second call
     /// does nothing.
     pub fn close(&mut self) {
-        self.failed = Some(Error::closed(format!("the {} is closed; make a new one", self.name())));
+        self.failed =
+            Some(Error::closed(format!("the {} is closed; create a new one", self.name())));
         self.common.pending.clear();
         self.common.intake.close();
         self.common.ready.clear();

@@ -36,8 +36,8 @@ impl Operator {
         }
         if self.readers.are_apart() {
             return Err(Error::state(
-                "a reader has not read all that another one has, and a snapshot has one place for \
-                 all; read on with the readers that are behind, or close them",
+                "one reader has read less than another, but a snapshot has one position for all \
+                 readers; continue reading with the readers that are behind, or close them",
             ));
         }
         let mut writer = Writer::new(&self.common.query);
@@ -73,7 +73,7 @@ impl Operator {
         }
         if self.is_used() {
             return Err(Error::state(format!(
-                "a snapshot can only be restored into an unused {}; make a new one",
+                "a snapshot can only be restored into an unused {}; create a new one",
                 self.name()
             )));
         }

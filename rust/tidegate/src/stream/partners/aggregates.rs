@@ -101,12 +101,12 @@ fn join(
     let threads = query.options().threads;
     let keeping = match (plan.with_prevailing, plan.interval.lower) {
         (true, _) => {
-            "right rows until no interval reaches them and a later row of the key prevails"
+            "right rows until no interval reaches them and a later row with their key prevails"
         }
         (false, Some(_)) => "right rows until no interval reaches them",
         (false, None) => "all right rows, because the interval has no lower bound",
     };
-    let place = "a left row at the place of its last matchable time";
+    let place = "a left row at the position of its last matchable time";
     let columns = plan.schema.fields().len();
     let explanation = explain(plan.lines, keeping, place, threads, columns, options);
     let interval = Some(&plan.interval);

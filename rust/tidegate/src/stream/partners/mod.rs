@@ -273,13 +273,13 @@ pub(super) fn explain(
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
         "  algorithm  the join of tables, applied to final left rows and kept right rows"
             .to_owned(),
-        "  cost       of a poll with final rows: that of the join of tables over all right rows that \
-         are kept"
+        "  cost       a poll with final rows costs as much as the join of tables over all right \
+         rows that are kept"
             .to_owned(),
         format!("  threads    {threads}{pinned}"),
         format!(
-            "  memory     left rows until they are final, {keeping}, and {ROW_BYTES} bytes each; \
-             while they are joined, up to 80 more a row"
+            "  memory     left rows until they are final, {keeping}, plus {ROW_BYTES} bytes per \
+             row; while rows are joined, up to 80 more bytes per row"
         ),
     ]);
     let any = if options.ordered { "" } else { ", also with ordered=False" };

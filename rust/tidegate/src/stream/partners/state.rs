@@ -51,11 +51,11 @@ impl PartnerJob {
         let of_right = self.times(&right, self.times.1)?;
         let kept = (of_left.len() + of_right.len()) as u64;
         if gone.saturating_add(kept) > intake.rows() {
-            return Err(damaged("it keeps more rows than have come"));
+            return Err(damaged("it keeps more rows than have arrived"));
         }
         let last = of_left.last().max(of_right.last());
         if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
-            return Err(damaged("rows that were joined follow rows that were not"));
+            return Err(damaged("joined rows follow rows that have not been joined"));
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = [bytes(&left), bytes(&right)];
@@ -76,7 +76,7 @@ impl PartnerJob {
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
         if !ts.is_sorted() {
-            return Err(damaged("rows that were joined are out of order"));
+            return Err(damaged("joined rows are out of order"));
         }
         Ok(ts)
     }

@@ -121,15 +121,15 @@ impl<'a> Reader<'a> {
         let version = u16::from_le_bytes(*version);
         if version != VERSION && version != EXTENDED {
             return Err(Error::state(format!(
-                "the snapshot has version {version}, but this tidegate reads versions {VERSION} to \
-                 {EXTENDED}; use the tidegate that wrote it"
+                "the snapshot has version {version}, but this version of tidegate reads versions {VERSION} to \
+                 {EXTENDED}; use the version of tidegate that wrote it"
             )));
         }
         let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else {
             return Err(damaged("it ends early"));
         };
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
-            return Err(damaged("its checksum does not fit its bytes"));
+            return Err(damaged("its checksum does not match its bytes"));
         }
         let rest = &content[MAGIC.len() + size_of::<u16>()..];
         let mut reader = Reader { rest, is_extended: version == EXTENDED };
@@ -146,12 +146,12 @@ impl<'a> Reader<'a> {
                 )))
             }
             None if more(&written, query) == Some(DIGESTED) => Err(Error::state(
-                "the snapshot has a digest of its results, but this operator makes none; make it \
-                 with digest=True",
+                "the snapshot has a digest of its results, but this operator does not compute one; \
+                 create it with digest=True",
             )),
             None if more(query, &written) == Some(DIGESTED) => Err(Error::state(
-                "the snapshot has no digest of its results, but this operator makes one; make it \
-                 with digest=False",
+                "the snapshot has no digest of its results, but this operator computes one; create \
+                 it with digest=False",
             )),
             None if written != query => {
                 Err(Error::state(format!("the snapshot belongs to another query; {SAME}")))
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count > self.rest.len() / least {
-            return Err(damaged("a part of it has more entries than there are bytes"));
+            return Err(damaged("one of its parts claims more entries than there are bytes"));
         }
         Ok(count)
     }
@@ -441,7 +441,10 @@ mod tests {
         }
         assert!(why(&whole, "").contains("a part of it is longer than the whole"));
         let next = [MAGIC, &(EXTENDED + 1).to_le_bytes(), &[0; 8]].concat();
-        assert!(why(&next, "").contains("version 3, but this tidegate reads versions 1 to 2"));
+        assert!(
+            why(&next, "")
+                .contains("version 3, but this version of tidegate reads versions 1 to 2")
+        );
         let mut extended = Writer::new("on: ts");
         assert!(!extended.is_extended());
         extended.extend();

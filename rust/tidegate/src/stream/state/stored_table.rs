@@ -51,7 +51,7 @@ pub(crate) fn read(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, Str
     let read = catch_unwind(AssertUnwindSafe(|| read_stream(stream, schema)));
     read.unwrap_or_else(|panic| match panic.is::<OutOfMemory>() {
         true => resume_unwind(panic),
-        false => Err("its parts do not fit each other".to_owned()),
+        false => Err("its parts do not match each other".to_owned()),
     })
 }
 
@@ -81,7 +81,10 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
 
 /// Returns the description of the next message, and the bytes after it.
 fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
-    let rest = stream.strip_prefix(&CONTINUES).ok_or("a message does not begin like one")?;
+    let rest = stream.strip_prefix(&CONTINUES).ok_or(
+        "a message does not begin like an Arrow \
+                                                      message",
+    )?;
     let (length, rest) = rest.split_first_chunk().ok_or("it ends early")?;
     let length = usize::try_from(i32::from_le_bytes(*length)).ok();
     length
@@ -94,7 +97,7 @@ fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
 fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
     let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
-        return Err("it is compressed, or of another version of Arrow".to_owned());
+        return Err("it is compressed, or was written by a different version of Arrow".to_owned());
     }
     let buffers = rows.buffers().ok_or("it has no buffers")?;
     let lies_within = |offset: i64, length: i64| {
@@ -112,13 +115,13 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     if !is_length(rows.length(), 0)
         || !nodes.iter().all(|node| is_length(node.length(), node.null_count()))
     {
-        return Err("a column has a wrong length".to_owned());
+        return Err("a column has the wrong length".to_owned());
     }
     let views = rows.variadicBufferCounts();
     if !views
         .is_none_or(|views| views.iter().all(|count| (0..=buffers.len() as i64).contains(&count)))
     {
-        return Err("a column of views has a wrong number of buffers".to_owned());
+        return Err("a column of views has the wrong number of buffers".to_owned());
     }
     let mut parts = Parts {
         nodes: nodes.iter(),
@@ -127,7 +130,7 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     };
     let is_whole = schema.fields().iter().all(|field| parts.has_whole(field.data_type()).is_some());
     if !is_whole || parts.nodes.next().is_some() || parts.buffers.next().is_some() {
-        return Err("it has other columns, or a buffer is shorter than its column".to_owned());
+        return Err("it has different columns, or a buffer is shorter than its column".to_owned());
     }
     Ok(())
 }

@@ -193,7 +193,7 @@ impl Source {
             return arrivals.push(self.number, run);
         }
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
-        gate.push(run).expect("released rows are in order and above what was promised");
+        gate.push(run).expect("released rows are in order and at or above the promised time");
     }
 
     /// Returns rows together with their memory charge.

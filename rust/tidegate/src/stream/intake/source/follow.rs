@@ -23,7 +23,7 @@ impl Source {
         let named = |text: &str| format!("{}: {text}", self.name);
         if self.lead.is_some() || self.rows_in > 0 || self.reorder.watermark() > i64::MIN {
             return Err(Error::argument(named(
-                "the source is in use; an operator is put in front of a new one",
+                "the source is in use; an operator can only feed a new source",
             )));
         }
         let LedSource { lead, lateness, columns } =
@@ -31,8 +31,9 @@ impl Source {
                 .map_err(|error| error.within(&self.name))?;
         if lateness.is_none() && self.shared.memory.limit().is_some() {
             return Err(Error::argument(named(
-                "memory_limit: results with ordered=False wait here until the operator before promises \
-                 a time, so a limit could be full forever; leave it out, or write ordered=True there",
+                "memory_limit: results with ordered=False wait here until the preceding operator \
+                 promises a time, so the limit could be exhausted forever; leave it out, or write \
+                 ordered=True there",
             )));
         }
         self.stream.lateness = lateness;

@@ -80,8 +80,8 @@ impl Source {
         // If several sources are abandoned, the first one is reported.
         self.shared.broken.get_or_init(|| {
             Error::data(format!(
-                "{} was abandoned before its end ({reason}): rows are missing, so nothing more is \
-                 final; make a new operator, and restore a snapshot into it",
+                "{} was abandoned before its end ({reason}): rows are missing, so no more results \
+                 are final; create a new operator, and restore a snapshot into it",
                 self.name
             ))
         });

@@ -192,13 +192,14 @@ impl Source {
     fn check_open(&self) -> Result<()> {
         if let Some(reason) = &self.abandoned {
             return Err(Error::closed(format!(
-                "{} was abandoned ({reason}); make a new operator, and restore a snapshot into it",
+                "{} was abandoned ({reason}); create a new operator, and restore a snapshot into \
+                 it",
                 self.name
             )));
         }
         if self.gate.is_none() {
             return Err(Error::closed(format!(
-                "{} is closed: rows cannot follow its end; make a new operator for more",
+                "{} is closed: rows cannot follow its end; create a new operator for more rows",
                 self.name
             )));
         }

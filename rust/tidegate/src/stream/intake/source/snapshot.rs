@@ -148,7 +148,9 @@ impl Stream {
             .map_err(|error| damaged(error.message()))?
             .into_buffer();
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
-            return Err(damaged("rows of a source are out of order, or more than have arrived"));
+            return Err(damaged(
+                "rows of a source are out of order, or there are more than have arrived",
+            ));
         }
         if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark)
         {
