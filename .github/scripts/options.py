@@ -1,8 +1,8 @@
 """Writes the options of `tidegate.options` into signatures, docstrings and the reference.
 
-In each of the files below, the script writes the parameters and the `Args` section of each function
-and class that the table lists. It also writes a table of all options into the reference page. It
-does not change the other parts of these files, which are written by hand.
+For each function and class in the table, the script writes the parameters and the `Args` section
+into the files below. It also writes a table of all options into the reference page. The other parts
+of these files are written by hand, and the script does not change them.
 
     python .github/scripts/options.py          # write
     python .github/scripts/options.py --check  # fail if anything would change
@@ -28,7 +28,7 @@ PACKAGE = ROOT / "python" / "tidegate"
 
 
 def _table() -> Any:  # noqa: ANN401 - a module
-    """Load the module with the table without importing the package, which may not be built."""
+    """Load the table without importing the package, because the package may not be built yet."""
     spec = importlib.util.spec_from_file_location("tidegate_options", PACKAGE / "options.py")
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules[module.__name__] = module
@@ -134,7 +134,7 @@ def _parameter(option: Option) -> str:
 
 
 def referenced(text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the reference page's text, with a table of the options of all functions."""
+    """Return the text of the reference page, with a table of all functions' options."""
     rows = ["| option | default | functions |", "| --- | --- | --- |"]
     names = dict.fromkeys(option.name for option in options if not option.is_input)
     for name in names:
@@ -160,7 +160,7 @@ BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
 
 def _listed(functions: Sequence[str]) -> str:
-    """List functions by name, abbreviated if they include all joins."""
+    """List functions by name, with one short phrase for the joins if all joins are included."""
     every = [name for name in FUNCTIONS if name.removesuffix("_batches") in JOINS]
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):

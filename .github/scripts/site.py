@@ -1,9 +1,10 @@
-"""Write the source pages of the site: site.py FOLDER, in a checkout.
+"""Write the source pages of the site; run `site.py FOLDER` in a checkout.
 
-`zensical.toml` names the folder, and `make site` builds the site from it. Pages in `docs/` keep
+`zensical.toml` specifies the folder, from which `make site` builds the site. Pages in `docs/` keep
 their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
-file becomes a page below `repository/`. Pictures and data are copied there unchanged. The site
-therefore does not need the address of a repository, and all its links work offline.
+file becomes a page below `repository/`. Pictures and data files are copied to the same place
+unchanged. The site therefore does not need the address of a repository, and all its links work
+offline.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def read(path: Path) -> str:
 
 
 def place(path: Path) -> Path:
-    """Return the path in the folder for a file of the repository."""
+    """Return the path in the folder to which a repository file is written."""
     path = path.relative_to(DOCS) if path.is_relative_to(DOCS) else "repository" / path
     if path.suffix in {".md", ".ipynb"}:
         return path.with_suffix(".md")
@@ -59,7 +60,7 @@ def place(path: Path) -> Path:
 
 
 def linked(page: Path, path: str) -> Path:
-    """Return the file that a link leads to; for a folder, its README."""
+    """Return the file that a link points to; for a folder, this is its README."""
     found = Path(os.path.normpath(page.parent / path))
     found = found / "README.md" if found.is_dir() else found
     if not found.is_file():
@@ -69,7 +70,7 @@ def linked(page: Path, path: str) -> Path:
 
 
 def anchored(page: Path, anchor: str) -> str:
-    """Return the anchor; for a repeated heading, GitHub appends `-1` and the site appends `_1`."""
+    """Return the site's anchor; it ends in `_1` where GitHub's ends in `-1` (repeated headings)."""
     name, _, number = anchor.rpartition("-")
     if not number.isdigit():
         return anchor
@@ -79,7 +80,7 @@ def anchored(page: Path, anchor: str) -> str:
 
 
 def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
-    """Return the text, changed only outside code blocks."""
+    """Return the text after changing only the parts outside code blocks."""
     done, end = [], 0
     for block in BLOCK.finditer(text):
         done += [change.sub(by, text[end : block.start()]), block[0]]
@@ -88,7 +89,7 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 
 def pages() -> dict[Path, str | None]:
-    """Return the files of the site with their content: pages of docs/, and files they link to."""
+    """Return the site's files with their content: the pages in docs/ and the files they link to."""
     wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in {".md", ".ipynb"}]
     found: dict[Path, str | None] = {}
     while wanted:

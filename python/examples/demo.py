@@ -2,8 +2,8 @@
 
     python python/examples/demo.py
 
-The script writes `flights_weather.png`, the folder `live` with the page, and Spark's log to the
-current folder.
+The script writes three things to the current folder: `flights_weather.png`, a folder `live` that
+contains the page, and Spark's log.
 """
 
 from __future__ import annotations

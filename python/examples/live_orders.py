@@ -1,12 +1,13 @@
-"""How old are executed orders? Joins a live stock exchange with Structured Streaming.
+"""How old are executed orders? Joins the live orders of a stock exchange with Structured Streaming.
 
 A simulated feed writes files with submitted and executed orders to two folders, and some rows are
 five seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every
-execution with the submissions of its stock in the second before it. `tidegate.spark.aggregate`
-counts the executions of each stock in windows of ten seconds. Each micro-batch writes its results
-to a separate Parquet folder, which is overwritten if the batch is repeated. A page that reloads
-itself in the browser shows rows, latency and watermarks. At the end, the pairs and windows are
-compared with `tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
+execution with the submissions for the same stock in the preceding second.
+`tidegate.spark.aggregate` counts the executions of each stock in windows of ten seconds. Each
+micro-batch writes its results to a separate Parquet folder, which is overwritten if the batch is
+repeated. A page in the browser, which reloads itself, shows rows, latency and watermarks. At the
+end, the pairs and windows are compared with `tidegate.interval_join` and `tidegate.aggregate` over
+all rows that arrived in time.
 
     python python/examples/live_orders.py --folder live
 """
@@ -183,7 +184,7 @@ class Feed:
         self.ended.set()
 
     def drop(self, number: int) -> None:
-        """Write the files of a slice; the last slice contains all remaining rows."""
+        """Write the files for a slice; the last slice contains all remaining rows."""
         for name, table in self.sides.items():
             slices = pc.divide(table["arrives"], SLICE * 1_000)
             is_last = number == self.slices

@@ -1,10 +1,10 @@
-"""Serves a page that shows a running operator's rows, rate, latency and lag.
+"""Serves a web page that shows a running operator's row counts, rate, latency and lag.
 
     python python/examples/live_page.py
 
 Two threads push trades and quotes in real time, and a join runs in the background. The script
-prints an address. The page at this address plots the figures from the operator's `stats()`, which
-Python's own HTTP server sends twice a second as server-sent events. `/metrics` reports them to
+prints an address. The page at this address plots figures from the operator's `stats()`. Python's
+own HTTP server sends them twice a second as server-sent events. `/metrics` reports them to
 Prometheus. The page loads nothing from other servers.
 
 `Watch` and `serve` accept any operator, so you can copy them into your own service.
@@ -160,7 +160,7 @@ events.onerror = () => {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves the page, the figures as events, and the metrics."""
+    """Serves the page, the metrics, and the figures as server-sent events."""
 
     server: "Server"
 

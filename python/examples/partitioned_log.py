@@ -3,10 +3,10 @@
     python python/examples/partitioned_log.py FOLDER
 
 The folder contains a log with the partitions of two topics, orders and payments. As in a message
-broker, each partition is a file to which rows are appended, and which is read from an offset. The
-first run writes the log. The script joins each payment with the orders of its customer in the
-minute before it, and writes the pairs to a database in the folder. You can kill the process at any
-time and start it again.
+broker, each partition is a file: rows are appended to it, and readers start at an offset. The first
+run writes the log. The script joins each payment with the same customer's orders in the preceding
+minute, and writes the pairs to a database in the folder. You can kill the process at any time and
+start it again.
 
 Two properties make this safe:
 
@@ -48,7 +48,7 @@ class Log:
         self.folder = folder
 
     def path(self, topic: str, partition: int) -> Path:
-        """Return the file of a partition."""
+        """Return the path of a partition's file."""
         return self.folder / f"{topic}-{partition}.jsonl"
 
     def append(self, topic: str, partition: int, rows: list[dict[str, Any]]) -> None:
@@ -71,7 +71,7 @@ def produced(seed: int, value: str) -> Iterator[dict[str, Any]]:
 
 
 def fill(log: Log) -> None:
-    """Write the log unless it already exists."""
+    """Write the log if it does not exist yet."""
     if log.folder.exists():
         return
     unfinished = Log(log.folder.with_name(f"{log.folder.name}.unfinished"))
@@ -99,7 +99,7 @@ def made() -> tg.IntervalJoin:
 
 
 def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
-    """Return the join in the state that the last transaction saved."""
+    """Return the join, restored to the state that the last transaction saved."""
     with database:
         database.execute("create table if not exists pairs (ts, customer, amount, item)")
         database.execute("create table if not exists state (id primary key, snapshot)")
@@ -110,7 +110,7 @@ def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
 
 
 def step(join: tg.IntervalJoin, log: Log) -> bool:
-    """Push the next rows of each partition, and return whether there were any."""
+    """Push the next rows of each partition; return whether there were any."""
     offsets = [source["rows_in"] for source in join.stats()["sources"]]
     payments, orders_0, orders_1 = join.sources
     feeds = zip([orders_0, orders_1, payments], PARTITIONS, strict=True)

@@ -165,9 +165,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The time column, or a pair of names if it has different names on the two sides. The column
-        must contain integers, dates or timestamps. Timestamps with time zones are compared as
-        instants. The time units of the two sides may differ.
+        The time column, or a pair of names if the column has a different name on each side. Times
+        must be integers, dates or timestamps. Timestamps with time zones are compared as instants.
+        The time units of the two sides may differ.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -270,13 +270,13 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        The start of the interval, relative to the left row's time. A negative value starts the
-        interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-        "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+        The start of the interval, as a distance from the left row's time. If the value is negative,
+        the interval starts before that time. Give a timedelta, a numpy timedelta64 or a string such
+        as "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start for each row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a duration
-        or an integer. An expression over left columns may also return a time, which is then the
-        start itself. If the expression is null, the row matches nothing.
+        or an integer. An expression over left columns may also return a time, which is then used as
+        the start itself. If the expression is null for a row, that row does not match any row.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -287,9 +287,9 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        The end of the interval, relative to the left row's time. `upper` accepts the same values as
-        `lower`, and must not be less than `lower`. If an expression puts the end of a row's
-        interval before its start, the row matches nothing. None sets no bound.
+        The end of the interval, as a distance from the left row's time. `upper` accepts the same
+        values as `lower`, and must not be less than `lower`. If expressions place the end of a
+        row's interval before its start, the row does not match any row. None sets no bound.
         """,
         command=OfCommand(
             "The largest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -300,9 +300,9 @@ OPTIONS: tuple[Option, ...] = (
         "KeyNames | None",
         (*JOINS, *OPERATORS),
         """
-        The key columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. Rows match only if all of their keys are equal. Without keys, any two rows
-        may match.
+        The key columns: a name, a list of names or name pairs, or a mapping from left to right
+        names. Two rows match only if all of their keys are equal. Without keys, any two rows may
+        match.
         """,
         default="None",
         command=OfCommand(
@@ -370,7 +370,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
         "250ms". If times are integers, give an integer in the same unit. The size must be a
-        positive whole number of units of the time column.
+        positive whole number of the time column's units.
         """,
         default="None",
         command=OfCommand(
@@ -385,16 +385,14 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time from the start of one window to the start of the next. `advance` accepts the same
-        values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-        between windows.
+        The time between the starts of two successive windows. `advance` accepts the same values as
+        `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
+        windows.
         """,
         default="None",
         command=OfCommand(
-            "The time from the start of one window to the start of the next.",
-            metavar="DURATION",
-            read="duration",
-            shown_default="the size",
+            "The time between the starts of two successive windows.", metavar="DURATION",
+            read="duration", shown_default="the size",
         ),
     ),
     Option(
@@ -402,7 +400,7 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer times.
+        The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are integers.
         `offset` accepts the same values as `size`, and may also be negative or 0. None means 0.
         """,
         default="None",
@@ -419,8 +417,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The time that a session stays open after its last row. `session` accepts the same values as
-        `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a session
-        starts a new session.
+        `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the end of
+        a session starts a new session.
         """,
         default="None",
         command=OfCommand(
@@ -448,7 +446,7 @@ OPTIONS: tuple[Option, ...] = (
         "Mapping[str, agg.Aggregate]",
         ("aggregate", "Aggregate"),
         """
-        The aggregates to compute: a mapping from result column names to functions from
+        The aggregates to compute, as a mapping from result column names to functions from
         `tidegate.agg`.
         """,
         command=OfCommand(
@@ -476,7 +474,7 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         The maximum time by which rows of a stream may be out of order: a timedelta, a numpy
-        timedelta64, a string such as "250ms", or an integer if times are integers. None and 0 both
+        timedelta64, a string such as "250ms", or an integer if times are integers. Both None and 0
         mean that the rows are in order.
         """,
         default="None",
@@ -501,9 +499,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound]",
         ("Merge", "Aggregate"),
         """
-        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a list to
-        give each source its own value. None and 0 both mean that the rows are in order.
+        give each source its own value. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -512,16 +510,16 @@ OPTIONS: tuple[Option, ...] = (
         "Algorithm",
         ("aggregate", "Aggregate"),
         """
-        The algorithm that assigns rows to windows. All algorithms return the same result. `auto` is
-        `slices`, the fastest algorithm, which aggregates rows into slices of time that all windows
-        share. `slices` keeps separate states for each stream, and combines slices into windows. The
-        other algorithms are the designs from section 5 of the paper, included for comparison. In
-        `mq` and `mq-lf`, one thread merges the streams and updates the windows. The queues of `mq`
-        have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate merges the
-        streams. The windows are updated by one thread in `tumlsc`, and by many in `tumlmc`. In
-        `wiml`, the streams are not merged, and each updates the windows independently. The designs
-        from the paper process rows one by one, and need far more time and memory. Sessions always
-        use a separate algorithm.
+        The algorithm that assigns rows to windows. All algorithms return the same result. `auto`
+        selects `slices`, the fastest algorithm, which aggregates rows into time slices that all
+        windows share. `slices` keeps separate states for each stream, and combines slices into
+        windows. The other algorithms are designs from section 5 of the paper, included for
+        comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows. The
+        queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a
+        gate merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
+        `tumlmc`. In `wiml`, the streams are not merged, and each stream updates the windows
+        independently. The designs from the paper process rows one by one, and need far more time
+        and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -530,10 +528,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("Merge",),
         """
-        The maximum number of bytes to hold for pushed rows, including late rows, until a poll
-        returns them. Each row adds 40 bytes of overhead. None sets no limit. Batches that a poll
-        prepares in advance do not count towards the limit. The `memory_limit` property describes
-        how sources share the limit.
+        The maximum number of bytes for pushed rows that no poll has returned yet, including late
+        rows. Each row adds 40 bytes of overhead. None sets no limit. Batches that polls prepare in
+        advance do not count towards the limit. The property `memory_limit` describes how sources
+        share the limit.
         """,
         default="None",
     ),
@@ -563,9 +561,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
-        The time column, or a pair of names if it has different names on the two sides. The column's
-        type must be timestamp, timestamp_ntz, date or integer. For streams, the time column must
-        have the watermark.
+        The time column, or a pair of names if the column has a different name on each side. The
+        column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
+        column must have the watermark.
         """,
     ),
     Option(
@@ -599,10 +597,10 @@ OPTIONS: tuple[Option, ...] = (
         integers. None sets no bound. To set the bound separately for each row, give an expression
         over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The
         expression must return a duration or an integer. An expression over left columns may also
-        return a time, which is then the end of the interval itself. If the expression is null, the
-        row matches nothing. With an expression, the rows of tables are divided by the interval of
-        each row, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-        streams, see `max_width`.
+        return a time, which is then the end of the interval itself. If the expression is null for a
+        row, that row does not match any row. With an expression, the rows of tables are divided by
+        the interval of each row, as in `overlap_join`, so a few wide intervals cause only a few
+        copies. For streams, see `max_width`.
         """,
     ),
     Option(
@@ -664,8 +662,8 @@ OPTIONS: tuple[Option, ...] = (
         "KeyNames | None",
         (*ON_SPARK,),
         """
-        The key columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. Rows match only if all of their keys are equal. A null key matches nothing.
+        The key columns: a name, a list of names or name pairs, or a mapping from left to right
+        names. Two rows match only if all of their keys are equal. A null key matches nothing.
         Without keys, any two rows may match.
         """,
         default="None",
@@ -677,7 +675,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the earlier row.
+        `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are equally far away.
         """,
         default="'backward'",
         command=OfCommand(
@@ -690,8 +688,8 @@ OPTIONS: tuple[Option, ...] = (
         ("asof_join", "AsofJoin"),
         """
         The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a string
-        such as "1h30m" or "250ms". If times are integers, give an integer in the same unit.
-        None sets no bound.
+        such as "1h30m" or "250ms". If times are integers, give an integer in the same unit. None
+        sets no bound.
         """,
         default="None",
         command=OfCommand(
@@ -728,8 +726,9 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         (*JOINS, *OPERATORS),
         """
-        A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns, or
-        give it as SQL text. If the condition is null, the rows do not match.
+        A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+        `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do not
+        match.
         """,
         default="None",
         command=OfCommand('A condition such as "left.price < right.bid".', metavar="CONDITION"),
@@ -751,8 +750,8 @@ OPTIONS: tuple[Option, ...] = (
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
         Which rows to return. `left`: all left rows. The right columns of unmatched rows are null.
-        `inner`: only the matched left rows. `semi`: the left columns of the matched left rows.
-        `anti`: the left columns of the unmatched left rows.
+        `inner`: only the matched left rows. `semi`: only the left columns of the matched left rows.
+        `anti`: only the left columns of the unmatched left rows.
         """,
         default="'left'",
         command=OfCommand("The rows to write."),
@@ -763,10 +762,10 @@ OPTIONS: tuple[Option, ...] = (
         (*PAIRS, *OPERATORS_OF_PAIRS, *PAIRS_ON_SPARK),
         """
         Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`: also
-        the unmatched rows of the left side, the right side, or both. `semi` and `anti`: only the
-        matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all left
-        rows, or `inner`, which keeps only those that have partners. None means `inner`, or `left`
-        with `aggs`.
+        the unmatched rows from the left side, the right side, or both sides. `semi`: only the
+        matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left`,
+        which keeps all left rows, or `inner`, which keeps only left rows that have partners. None
+        means `inner`, or `left` with `aggs`.
         """,
         default="None",
         command=OfCommand("The unmatched rows to keep.", shown_default="inner; left with --agg"),
@@ -777,8 +776,8 @@ OPTIONS: tuple[Option, ...] = (
         (*PAIRS,),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in time order. Partners with equal times keep the order of the right rows.
+        once, with aggregates over its partners, which are the right rows that it matches. Partners
+        are aggregated in time order. Partners with equal times keep the order of the right rows.
         """,
         default="None",
         command=OfCommand(
@@ -795,8 +794,8 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS_OF_PAIRS,),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in time order. Partners with equal times keep the merged order.
+        once, with aggregates over its partners, which are the right rows that it matches. Partners
+        are aggregated in time order. Partners with equal times keep the merged order.
         """,
         default="None",
     ),
@@ -806,14 +805,14 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join"),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. If times are
-        compared, partners are aggregated in time order. Spark does not preserve the order of rows,
-        so right rows with equal times are ordered by value. Such rows are compared by the first
-        column of `on`, then by the other columns that the join reads, in DataFrame order, with
-        nulls last. Structs are compared field by field, and arrays and maps element by element. For
-        streams, the division into micro-batches does not affect the result. A left row is emitted
-        once the watermark has passed all its possible partners, so an interval join of streams
-        requires an upper bound.
+        once, with aggregates over its partners, which are the right rows that it matches. If times
+        are compared, partners are aggregated in time order. Spark does not preserve the order of
+        rows, so right rows with equal times are ordered by value. Such rows are compared by the
+        first column of `on`, then by the other columns that the join reads, in DataFrame order,
+        with nulls last. Structs are compared field by field, and arrays and maps element by
+        element. For streams, the division into micro-batches does not affect the result. A left row
+        is emitted once the watermark has passed all its possible partners, so an interval join of
+        streams requires an upper bound.
         """,
         default="None",
     ),
@@ -823,11 +822,11 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in the order of their starts. Spark does not preserve the order of rows, so
-        right rows with equal starts are ordered by value. The comparison uses the columns that
-        the join reads, in DataFrame order, with nulls last. Structs are compared field by
-        field, and arrays and maps element by element.
+        once, with aggregates over its partners, which are the right rows that it matches. Partners
+        are aggregated in the order of their starts. Spark does not preserve the order of rows, so
+        right rows with equal starts are ordered by value. The comparison uses the columns that the
+        join reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+        arrays and maps element by element.
         """,
         default="None",
     ),
@@ -874,8 +873,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row with the same key before the interval also counts as a partner.
-        `where` must hold for this row. `prevailing` requires `aggs`, a `lower` bound,
+        Whether the last right row before the interval that has the same key also counts as a
+        partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower` bound,
         and bounds that are the same for all rows.
         """,
         default="False",
@@ -888,8 +887,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row with the same key before the interval also counts as a partner.
-        `where` must hold for this row. `prevailing` requires `aggs` and a `lower`
+        Whether the last right row before the interval that has the same key also counts as a
+        partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
         bound. The last row before an interval may be arbitrarily old, so a slice of time would need
         copies of all earlier right rows. Streams are therefore divided only by key, and keep the
         last right row of each key indefinitely.
@@ -929,10 +928,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. This option is required if
-        there is such an end, because it determines how long rows are kept and which rows are
-        compared. A greater width means more work. A row whose end is farther away is set aside,
-        like a late row.
+        expression. `max_width` accepts the same values as `lateness`. This option is required with
+        such an end, because it determines how long rows are kept and which rows are compared. A
+        greater width requires more work. A row with an end that is farther away is set aside, like
+        a late row.
         """,
         default="None",
         command=OfCommand(
@@ -949,8 +948,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
         that is computed from columns. `max_width` is required if there is such an end, because it
-        determines how long rows are kept. A row whose end is farther away is set aside, like a late
-        row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
+        determines how long rows are kept. A row with an end that is farther away is set aside, like
+        a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
         otherwise, it is dropped.
         """,
         default="None",
@@ -960,10 +959,10 @@ OPTIONS: tuple[Option, ...] = (
         "float | None",
         ("IntervalJoin",),
         """
-        The load at which `hybrid` and `auto` split keys: the number of comparisons that one
-        thread may make, as a multiple of the mean (the threshold of Algorithm 1). The factor must
-        be at least 1. A smaller factor splits more keys, and several threads examine each row of a
-        split key. None means 1.2.
+        The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). The load is
+        the number of comparisons that one thread makes, as a multiple of the mean of all threads.
+        The factor must be at least 1. With a smaller factor, more keys are split, and several
+        threads examine each row of a split key. None means 1.2.
         """,
         default="None",
     ),
@@ -983,7 +982,7 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         ("asof_join", "AsofJoin"),
         """
-        The columns of the result, in the given order. Other columns are not computed. None
+        The columns to include in the result, in this order. Other columns are not computed. None
         means all columns.
         """,
         default="None",
@@ -996,8 +995,8 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         (*PAIRS, *OPERATORS_OF_PAIRS),
         """
-        The columns of the result, in the given order; with `aggs`, the left columns to keep.
-        Other columns are not computed. None means all columns.
+        The columns to include in the result, in this order. With `aggs`, these are the left columns
+        to keep. Other columns are not computed. None means all columns.
         """,
         default="None",
         command=OfCommand(
@@ -1009,8 +1008,8 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         (*PAIRS_ON_SPARK,),
         """
-        The columns of the result, in the given order; with `aggs`, the left columns to keep.
-        Other columns are not sent to Python. None means all columns.
+        The columns to include in the result, in this order. With `aggs`, these are the left columns
+        to keep. Other columns are not sent to Python. None means all columns.
         """,
         default="None",
     ),
@@ -1019,9 +1018,9 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         ("spark.asof_join",),
         """
-        The columns of the result, in the given order. Other left columns are not sent to Python.
-        All right columns are sent, because they determine the order of right rows with equal times.
-        None means all columns.
+        The columns to include in the result, in this order. Other left columns are not sent to
+        Python. All right columns are sent, because they determine the order of right rows with
+        equal times. None means all columns.
         """,
         default="None",
     ),
@@ -1084,10 +1083,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
         give each side its own value, left first. Each item of the pair may be a list with one value
-        per source of that side. None and 0 both mean that the rows are in order.
+        per source of that side. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1096,11 +1095,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound] | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("BandJoin",),
         """
-        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
         give each side its own value, left first. Each item of the pair may be a list with one value
-        per source of that side. If `right` is None, use a single list instead of a pair. None and 0
-        both mean that the rows are in order.
+        per source of that side. If `right` is None, use a single list instead of a pair. Both None
+        and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1109,16 +1108,16 @@ OPTIONS: tuple[Option, ...] = (
         "Parallelism",
         ("IntervalJoin",),
         """
-        The assignment of keys to threads. `key`: one thread processes all rows of a key. `data`:
-        all threads store the rows of every key, and each thread finds the matches of its share of
-        the rows. `hybrid`: the number of threads for a key depends on its share of the comparisons,
-        which is measured repeatedly. `auto`: the same as `key` if there is no `where`. With a
-        `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
-        comparisons to make than the others. These patterns are from section 3 of PPOIJ, and
-        `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is larger
-        for keys with more rows. Each row is stored by one thread, which looks for matches in the
-        lists of all threads of the team (Scale-OIJ, for comparison). With `aggs` or
-        `ordered=False`, only `auto` is allowed.
+        The assignment of keys to threads. `key`: all rows with the same key are processed by one
+        thread. `data`: every thread stores all rows, and each thread finds the matches for its
+        share of the rows. `hybrid`: the number of threads for a key depends on the key's share of
+        all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
+        With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
+        comparisons to make than the others. These patterns are described in section 3 of the PPOIJ
+        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
+        larger for keys with more rows. Each row is stored by one thread, which looks for matches in
+        the lists of all threads in the team. This is the algorithm Scale-OIJ, included for
+        comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1248,9 +1247,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         (*OPERATORS,),
         """
-        The maximum number of bytes to hold for pushed rows that have not been joined yet, for
-        rows that later rows may match, and for late rows. None sets no limit. The `memory_limit`
-        property describes how sources share the limit.
+        The maximum number of bytes for three kinds of rows: pushed rows that have not been joined
+        yet, rows that later rows may match, and late rows. None sets no limit. The property
+        `memory_limit` describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1259,11 +1258,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("Aggregate",),
         """
-        The maximum number of bytes to hold for pushed rows that have not been aggregated yet,
-        for late rows, and for the state. None sets no limit. Each pushed row is charged for the
-        state that it may add, so every accepted row can be aggregated. Batches that a poll prepares
-        in advance do not count towards the limit. The `memory_limit` property describes how sources
-        and the state share the limit.
+        The maximum number of bytes for pushed rows that have not been aggregated yet, for late
+        rows, and for the state. None sets no limit. The state that a pushed row may add counts in
+        advance, so every accepted row can be aggregated. Batches that polls prepare in advance do
+        not count towards the limit. The property `memory_limit` describes how sources and the state
+        share the limit.
         """,
         default="None",
     ),
@@ -1318,8 +1317,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("AsofJoin",),
         """
-        Whether results are emitted in the order described above. An as-of join always uses this
-        order.
+        Whether results are emitted in the order that the class description specifies. An as-of join
+        always uses this order.
         """,
         default="True",
     ),
@@ -1328,12 +1327,13 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("IntervalJoin",),
         """
-        Whether results are emitted in the order described above. A pair is then held back until no
-        source can deliver an earlier row. If False, a pair is emitted by the first poll after both
-        of its rows have been pushed, regardless of lateness and of other sources. The result
-        contains the same rows, but their order depends on the pushes. An unmatched row is emitted
-        once no row of the other side can match it. Rows are kept longer, until the other side has
-        passed their intervals. With `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order that the class description specifies. A pair is
+        then held back until no source can deliver an earlier row. If False, a pair is emitted by
+        the first poll after both of its rows have been pushed, regardless of lateness and other
+        sources. The result contains the same rows, but their order depends on the pushes. An
+        unmatched row is emitted once no row from the other side can match it. Rows are kept longer:
+        until the other side has passed their intervals. With `aggs`, rows are emitted in order in
+        either case.
         """,
         default="True",
     ),
@@ -1342,15 +1342,15 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("WindowJoin",),
         """
-        Whether results are emitted in the order described above. A pair is then held back until no
-        source can deliver an earlier row. If False, with time-based windows and `algorithm` set to
-        `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
-        regardless of lateness and of other sources. The result contains the same rows, but their
-        order depends on the pushes. An unmatched row is emitted once no row of the other side can
-        match it. Rows are kept longer, until the other side has passed their windows. Row-based
-        windows and the other algorithms depend on the merged order, so their pairs are still held
-        back. Pairs whose rows are joined in the same step are then emitted in any order. With
-        `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order that the class description specifies. A pair is
+        then held back until no source can deliver an earlier row. If False, with time-based windows
+        and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+        have been pushed, regardless of lateness and of other sources. The result contains the same
+        rows, but their order depends on the pushes. An unmatched row is emitted once no row from
+        the other side can match it. Rows are kept longer, until the other side has passed their
+        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
+        any order. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1359,15 +1359,16 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("BandJoin",),
         """
-        Whether results are emitted in the order described above. A pair is then held back until no
-        source can deliver an earlier row. If False, with time-based windows and `algorithm` set to
-        `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
-        regardless of lateness and of other sources. The result contains the same rows, but their
-        order depends on the pushes. An unmatched row is emitted once no row of the other side can
-        match it. Rows are kept longer, until the other side has passed their windows. Row-based
-        windows and the other algorithms depend on the merged order, so their pairs are still held
-        back. Pairs whose rows are joined in the same step are then emitted in any order. Pairs of a
-        self-join are also held back. With `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order that the class description specifies. A pair is
+        then held back until no source can deliver an earlier row. If False, with time-based windows
+        and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+        have been pushed, regardless of lateness and of other sources. The result contains the same
+        rows, but their order depends on the pushes. An unmatched row is emitted once no row from
+        the other side can match it. Rows are kept longer, until the other side has passed their
+        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
+        any order. Pairs of a self-join are also held back. With `aggs`, rows are emitted in order
+        in either case.
         """,
         default="True",
     ),
@@ -1376,11 +1377,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool | None",
         (*OPERATORS,),
         """
-        Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-        nothing else uses the processors; otherwise, it slows the operator down. Each operator pins
+        Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+        nothing else uses the processors. Otherwise, it slows the operator down. Each operator pins
         its first thread to a different processor. The thread that calls the operator is not pinned.
-        Threads are never pinned if an aggregate is a Python function. By default, only the threads
-        of a `WindowJoin` with `scalejoin-gates` are pinned.
+        Threads are never pinned if an aggregate is a Python function. By default, threads are
+        pinned only in a `WindowJoin` with `scalejoin-gates`.
         """,
         default="None",
     ),

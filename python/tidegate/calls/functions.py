@@ -106,29 +106,30 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
-            earlier row.
+            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
+            equally far away.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
-            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-            rows. `anti`: the left columns of the unmatched left rows.
+            null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
+            left rows. `anti`: only the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other columns are not computed. None
-            means all columns.
+        columns: The columns to include in the result, in this order. Other columns are not
+            computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -217,29 +218,30 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
-            earlier row.
+            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
+            equally far away.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
-            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-            rows. `anti`: the left columns of the unmatched left rows.
+            null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
+            left rows. `anti`: only the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other columns are not computed. None
-            means all columns.
+        columns: The columns to include in the result, in this order. Other columns are not
+            computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -359,20 +361,21 @@ def band_join(  # noqa: PLR0913 - the options of the query
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
@@ -383,8 +386,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
             the same order. `sort` sorts the right rows by a band column, and treats the window as
             another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
@@ -504,20 +507,21 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
@@ -528,8 +532,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             only `task_rows`. None means the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
             the same order. `sort` sorts the right rows by a band column, and treats the window as
             another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
@@ -650,41 +654,44 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        lower: The start of the interval, relative to the left row's time. A negative value starts
-            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start for each row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
-            duration or an integer. An expression over left columns may also return a time, which is
-            then the start itself. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
-            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
-            row's interval before its start, the row matches nothing. None sets no bound.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        lower: The start of the interval, as a distance from the left row's time. If the value is
+            negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
+            a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
+            the same unit. None sets no bound. To set the start for each row, give an expression
+            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
+            expression must return a duration or an integer. An expression over left columns may
+            also return a time, which is then used as the start itself. If the expression is null
+            for a row, that row does not match any row.
+        upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
+            same values as `lower`, and must not be less than `lower`. If expressions place the end
+            of a row's interval before its start, the row does not match any row. None sets no
+            bound.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row with the same key before the interval also counts as
-            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row before the interval that has the same key also counts
+            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -784,41 +791,44 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        lower: The start of the interval, relative to the left row's time. A negative value starts
-            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start for each row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
-            duration or an integer. An expression over left columns may also return a time, which is
-            then the start itself. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
-            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
-            row's interval before its start, the row matches nothing. None sets no bound.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        lower: The start of the interval, as a distance from the left row's time. If the value is
+            negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
+            a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
+            the same unit. None sets no bound. To set the start for each row, give an expression
+            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
+            expression must return a duration or an integer. An expression over left columns may
+            also return a time, which is then used as the start itself. If the expression is null
+            for a row, that row does not match any row.
+        upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
+            same values as `lower`, and must not be less than `lower`. If expressions place the end
+            of a row's interval before its start, the row does not match any row. None sets no
+            bound.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row with the same key before the interval also counts as
-            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row before the interval that has the same key also counts
+            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before an
@@ -942,20 +952,21 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
             twice. A row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         closed: Whether intervals include their end. They always include their start. `both`:
             intervals include their end, so intervals that touch overlap. `left`: intervals exclude
             their end, so intervals that touch do not overlap, and an empty interval overlaps
@@ -965,8 +976,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1052,20 +1063,21 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
             twice. A row then matches the intervals that contain its time. The columns must contain
             integers, dates or timestamps.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         closed: Whether intervals include their end. They always include their start. `both`:
             intervals include their end, so intervals that touch overlap. `left`: intervals exclude
             their end, so intervals that touch do not overlap, and an empty interval overlaps
@@ -1075,8 +1087,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before an
@@ -1179,31 +1191,32 @@ def window_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
         window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
             `auto` uses an index on `by` to find the window of each left row as a range of right
             rows, and compares all rows in that range. If `where` compares numbers, and a sample of
@@ -1295,31 +1308,32 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
         window: The time that a row stays in its side's window. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
             `auto` uses an index on `by` to find the window of each left row as a range of right
             rows, and compares all rows in that range. If `where` compares numbers, and a sample of
@@ -1416,32 +1430,32 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. `advance` accepts
-            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
-            are gaps between windows.
-        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
-            means 0.
+            positive whole number of the time column's units.
+        advance: The time between the starts of two successive windows. `advance` accepts the same
+            values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
+            between windows.
+        offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
+            integers. `offset` accepts the same values as `size`, and may also be negative or 0.
+            None means 0.
         session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
-            of a session starts a new session.
+            values as `size`, and replaces `size`, `advance` and `offset`. A row whose time is
+            exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        aggs: The aggregates to compute: a mapping from result column names to functions from
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
-            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
-            time that all windows share. `slices` keeps separate states for each stream, and
-            combines slices into windows. The other algorithms are the designs from section 5 of the
+            result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
+            slices that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
             updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each updates the windows independently. The designs from the paper process rows one by
-            one, and need far more time and memory. Sessions always use a separate algorithm.
+            each stream updates the windows independently. The designs from the paper process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1535,32 +1549,32 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. `advance` accepts
-            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
-            are gaps between windows.
-        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
-            means 0.
+            positive whole number of the time column's units.
+        advance: The time between the starts of two successive windows. `advance` accepts the same
+            values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
+            between windows.
+        offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
+            integers. `offset` accepts the same values as `size`, and may also be negative or 0.
+            None means 0.
         session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
-            of a session starts a new session.
+            values as `size`, and replaces `size`, `advance` and `offset`. A row whose time is
+            exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        aggs: The aggregates to compute: a mapping from result column names to functions from
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
-            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
-            time that all windows share. `slices` keeps separate states for each stream, and
-            combines slices into windows. The other algorithms are the designs from section 5 of the
+            result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
+            slices that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
             updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each updates the windows independently. The designs from the paper process rows one by
-            one, and need far more time and memory. Sessions always use a separate algorithm.
+            each stream updates the windows independently. The designs from the paper process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -1629,8 +1643,8 @@ def merge(
             numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
-            and 0 both mean that the rows are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
+            None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
@@ -1684,8 +1698,8 @@ def merge_batches(
             numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
-            and 0 both mean that the rows are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
+            None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows held in addition to the streams themselves: a
             number of bytes, or a string such as "2GB". A result that is returned as one table may
