@@ -1499,9 +1499,8 @@ class AsofJoin(StreamJoin):
             invalid.
         TypeError: An argument has the wrong type.
 
-    Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
         `backward` and `nearest` keep the last right row for each key, and the right rows that
         waiting left rows may match. `forward` does not keep right rows whose time has passed. Rows
@@ -1550,13 +1549,13 @@ class IntervalJoin(StreamJoin):
     sources first), then position. In left, right, full and anti joins, an unmatched row is emitted
     once no further row can match it. Rows are kept only as long as later rows may match them.
 
-    The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, the number of threads, or `parallelism`. Pairs are ordered by their later row in merged
-    order, then by their earlier row. An unmatched row is emitted after all pairs whose time is the
-    last time at which the row could have matched. For a left row, the last time is its own time
-    plus `upper`; for a right row, it is its own time minus `lower`. The last time is never earlier
-    than the row's own time. If `closed` excludes that end, the last time is one unit earlier. If an
-    end is given as an expression, `max_width` takes its place.
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes,
+    the number of threads and `parallelism` do not affect them. Pairs are ordered by their later row
+    in merged order, then by their earlier row. An unmatched row is emitted after all pairs whose
+    time is the last time at which the row could have matched. For a left row, the last time is its
+    own time plus `upper`; for a right row, it is its own time minus `lower`. The last time is never
+    earlier than the row's own time. If `closed` excludes that end, the last time is one unit
+    earlier. If an end is given as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1716,17 +1715,16 @@ class IntervalJoin(StreamJoin):
         TidegateError: Another argument is invalid.
         TypeError: An argument has the wrong type.
 
-    Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
         With `aggs`, a left row is emitted once no further row can become its partner. Its position
         in the result is determined by the last time at which it could have had a partner. The
         result is bit-for-bit identical to the result of `interval_join` for the same rows in merged
-        order. With `prevailing`, the last right row for each key is also kept. If a Python function
-        fails, the next poll calls it again.
+        order. With `prevailing`, the last right row for each key is also kept. If a user-defined
+        Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
         and all right rows still held. Polls that emit few left rows are slow if many right rows are
@@ -1879,15 +1877,16 @@ class Aggregate(Operator[_AggregateStats]):
         additional 56 bytes. Keys without rows in these slices are removed from the state. So are
         values in string, binary and decimal columns that are neither the smallest nor the largest.
 
-        If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
-        `collect`, `udf`), the operator keeps rows instead of states until their windows are
-        complete. The cost of a poll that completes a window is then proportional to the number of
-        rows kept. For sessions, these are all rows since the start of the oldest open session.
+        Some functions need all values in a window (`median`, `quantile`, `count_distinct`,
+        `collect` and `udf`). For these functions, the operator keeps rows instead of states until
+        their windows are complete. A poll that completes a window then takes time proportional to
+        the number of rows kept. For sessions, the operator keeps all rows since the start of the
+        oldest open session.
 
-        If an aggregate fails, for example because a sum does not fit in 64 bits, all later polls
-        raise the same error until you call `skip`. Otherwise, rows could be missing from later
-        results. If one of your Python functions fails, no rows are lost: the next poll calls the
-        function again.
+        If an aggregate fails, for example because a sum does not fit in 64 bits, all subsequent
+        polls raise the same error until you call `skip`. Otherwise, rows could be missing from
+        later results. If a user-defined Python function fails, no rows are lost: the next poll
+        calls the function again.
     """
 
     def __new__(
@@ -1916,18 +1915,19 @@ class WindowJoin(StreamJoin):
 
     This is the window join for push sources, with any number of sources on each side. The operator
     ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
-    with the window of the other side, so any condition is possible. A scan evaluates comparisons
-    between numeric columns of the two sides, and between their sums and differences, using the
-    widest SIMD instructions that the processor supports. If few pairs match, the rows are looked up
-    instead.
+    with all rows in the other side's window, so any condition is possible. Comparisons between
+    numeric columns of the two sides, and between their sums and differences, are evaluated by a
+    scan that uses the widest SIMD instructions of the processor. If few pairs match, matching rows
+    are looked up instead.
 
-    The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
-    order* (by time, then source with left sources first, then position), then by their earlier row.
-    An unmatched row is emitted after all pairs whose time is the last time at which the row could
-    have matched. With time-based windows, this is the row's own time plus the window of its side.
-    With row-based windows, it is the time of the newer row that displaces the row from its window.
-    Unmatched rows that remain in row-based windows at the end are emitted in merged order.
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes,
+    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
+    in *merged order* (by time, then source with left sources first, then position), then by their
+    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
+    the row could have matched. With time-based windows, this last time is the row's own time plus
+    the window of its side. With row-based windows, it is the time of the newer row that pushes the
+    row out of its window. Unmatched rows that are still in row-based windows at the end are emitted
+    in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1957,7 +1957,7 @@ class WindowJoin(StreamJoin):
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
@@ -1987,26 +1987,28 @@ class WindowJoin(StreamJoin):
             pair to give each side its own value, left first. Each item of the pair may be a list
             with one value per source of that side. Both None and 0 mean that the rows are in order.
         algorithm: The algorithm by which threads share the comparisons. `auto`: each thread
-            processes a share of the new rows, and looks them up by value if a sample of pairs shows
-            that this is faster. `scalejoin`: the threads store the rows round robin, and each
-            thread compares new rows with its share of the windows (ScaleJoin, Algorithm 1).
-            `scalejoin-gates`: ScaleJoin as published. Each thread reads rows one at a time from one
-            gate, and adds its results to another. `splitjoin`: also one row at a time, with one
-            tree that distributes rows to the threads and another that collects their results
-            (SplitJoin). `cell`: the window of each row is cut into one piece per thread (CellJoin).
+            processes a share of the new rows. If a sample of pairs shows that lookups by value are
+            faster, it looks up matches instead of comparing all pairs. `scalejoin`: rows are
+            distributed among the threads round robin, and each thread compares new rows with its
+            share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+            published. Each thread reads rows one at a time from one gate, and adds its results to
+            another gate. `splitjoin`: rows are also processed one at a time; one tree distributes
+            them to the threads, and another tree collects the results (SplitJoin). `cell`: the
+            window that a row is compared with is divided into one piece per thread (CellJoin).
             `three-step`: one thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
-            kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to 14). Numbers
-            that must be equal are looked up in a hash table. Otherwise, rows are looked up in
-            sorted order by the first band, as long as few rows are within reach. `handshake`: the
-            two windows flow past each other through the chain (the handshake join of Teubner and
-            Mueller). With `handshake`, results are therefore emitted only after the left window has
-            passed and later rows have moved the chain forward. The number of results held back
-            depends on the number of threads. Taking a snapshot or closing all sources releases
-            these results. The memory limit does not count results that are held back. Expired rows
-            are removed when further rows arrive, not when sources advance. With `scalejoin-gates`
-            and both handshake joins, threads keep processing rows from a poll after it has
-            returned. With `aggs`, only `auto` is allowed.
+            stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If
+            numbers must be equal, rows are looked up in a hash table. Otherwise, rows are sorted by
+            the value in the first band, and looked up as long as few rows are within reach.
+            `handshake`: the two windows flow past each other through the chain of threads (the
+            handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted
+            only after the left window has passed and subsequent rows have moved the chain forward.
+            How many results are held back depends on the number of threads. These results are
+            released when a snapshot is taken or all sources are closed. Results that are held back
+            do not count towards the memory limit. Expired rows are removed when further rows
+            arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake
+            joins, threads continue to process the rows of a poll after the poll has returned. With
+            `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -2016,7 +2018,7 @@ class WindowJoin(StreamJoin):
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and of other sources.
             The result contains the same rows, but their order depends on the pushes. An unmatched
-            row is emitted once no row from the other side can match it. Rows are kept longer, until
+            row is emitted once no row from the other side can match it. Rows are kept longer: until
             the other side has passed their windows. Row-based windows and the other algorithms
             depend on the merged order, so their pairs are still held back. Pairs whose rows are
             joined in the same step are then emitted in any order. With `aggs`, rows are emitted in
@@ -2034,24 +2036,23 @@ class WindowJoin(StreamJoin):
         TidegateError: A window is negative, or another argument is invalid.
         TypeError: An argument has the wrong type.
 
-    Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
-        Keys are compared like other numbers, without an index. If each key has few rows and windows
-        are time-based, `IntervalJoin` makes far fewer comparisons.
+        Keys are compared like other numbers, without an index. If windows are time-based and there
+        are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
         With `aggs`, a left row is emitted once no further row can become its partner. Its position
         in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `window_join` for the rows in merged order.
-        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, each row has an overhead of 40 bytes.
+        result is bit-for-bit identical to the result of `window_join` for the same rows in merged
+        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
+        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
-        and all right rows that are still kept. Polls that emit few left rows are slow if many right
-        rows are held.
+        and all right rows still held. Polls that emit few left rows are slow if many right rows are
+        held.
 
-        Without `aggs`, each row takes an additional 90 to 260 bytes for the values that are
+        Without `aggs`, each row needs an additional 90 to 260 bytes for the values that are
         compared.
     """
 
@@ -2084,21 +2085,22 @@ class BandJoin(StreamJoin):
 
     This is the band join for push sources, with any number of sources on each side: the index-based
     window join of Shahvarani and Jacobsen, sections 2 to 4. The operator ignores late rows, and
-    otherwise returns the same rows as `band_join`. Each row is added to an index of its side's
-    window by value, and is looked up in the index of the other side. Pairs outside the band are
-    never examined.
+    otherwise returns the same rows as `band_join`. Each side's window has an index of its values. A
+    row is added to the index of its own side and looked up in the index of the other side. Pairs
+    outside the band are never examined.
 
-    The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
-    order* (by time, then source with left sources first, then position), then by their earlier row.
-    An unmatched row is emitted after all pairs whose time is the last time at which the row could
-    have matched. With time-based windows, this is the row's own time plus the window of its side.
-    With row-based windows, it is the time of the newer row that displaces the row from its window.
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes,
+    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
+    in *merged order* (by time, then source with left sources first, then position), then by their
+    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
+    the row could have matched. With time-based windows, this last time is the row's own time plus
+    the window of its side. With row-based windows, it is the time of the newer row that pushes the
+    row out of its window.
 
     With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
-    row, and is matched with the rows in the window that precede it in merged order, which act as
-    right rows. Each pair of rows therefore appears once, and no row matches itself. The join keeps
-    one index instead of two.
+    row. It is matched with the preceding rows in the window, in merged order, which act as right
+    rows. Each pair of rows therefore appears only once, and no row matches itself. A self-join
+    keeps one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -2126,21 +2128,21 @@ class BandJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If
-            `right` is None, the rows of the left sources are joined with each other. Such a
-            self-join accepts single names, not pairs, for `on`, `by` and `time`. The join has one
-            `window`, and `how` must be `inner`.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+            `right` is None, rows from the left sources are joined with each other. Such a self-join
+            accepts single names, not pairs, for `on`, `by` and `time`. It has only one `window`,
+            and `how` must be `inner`.
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
             and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
             "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
             None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if it has
-            different names on the two sides.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        time: The time column that orders the rows for `window`, or a pair of names if the column
+            has a different name on each side.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
@@ -2159,14 +2161,14 @@ class BandJoin(StreamJoin):
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the
             merged order.
-        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+        settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
+            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
+            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None means the settings that were fastest in benchmarks.
+            only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -2179,14 +2181,14 @@ class BandJoin(StreamJoin):
             pair to give each side its own value, left first. Each item of the pair may be a list
             with one value per source of that side. If `right` is None, use a single list instead of
             a pair. Both None and 0 mean that the rows are in order.
-        algorithm: The index that is used to find matching rows in a side's window: `buckets`,
-            `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All
-            algorithms return the same rows in the same order. With `ibwj` and `ibwj-blocking`,
-            threads run tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only
-            `ibwj` merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks
-            run on shared B+-trees, which are never merged. `auto` selects `buckets`, which computes
-            the positions of blocks for many rows at a time instead of searching for each block.
-            With `aggs`, `auto` uses the algorithm of `band_join`.
+        algorithm: The index for finding matching rows in a side's window: `buckets`, `pim-tree`,
+            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return
+            the same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a
+            few rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
+            while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
+            which are never merged. `auto` selects `buckets`, which computes the positions of blocks
+            for many rows at a time instead of searching for each block. With `aggs`, `auto` uses
+            the algorithm of `band_join`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -2196,7 +2198,7 @@ class BandJoin(StreamJoin):
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and of other sources.
             The result contains the same rows, but their order depends on the pushes. An unmatched
-            row is emitted once no row from the other side can match it. Rows are kept longer, until
+            row is emitted once no row from the other side can match it. Rows are kept longer: until
             the other side has passed their windows. Row-based windows and the other algorithms
             depend on the merged order, so their pairs are still held back. Pairs whose rows are
             joined in the same step are then emitted in any order. Pairs of a self-join are also
@@ -2214,27 +2216,26 @@ class BandJoin(StreamJoin):
         TidegateError: A distance or a window is negative, or another argument is invalid.
         TypeError: An argument has the wrong type.
 
-    Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
-        With several columns, or with `by`, one column is indexed, and the others are compared. The
-        indexed column is the one that yields the fewest candidates in a sample of the first rows.
-        Later samples may select a different column.
+        With several columns, or with `by`, one column is indexed, and the values in the other
+        columns are compared. The indexed column is the one that yields the fewest candidates in a
+        sample of the first rows. Later samples may select a different column.
 
         With `aggs`, a left row is emitted once no further row can become its partner. Its position
         in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to that of `band_join` for the rows in merged order.
-        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
-        With `aggs`, each row has an overhead of 40 bytes.
+        result is bit-for-bit identical to the result of `band_join` for the same rows in merged
+        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
+        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
-        all right rows that are still kept. Polls that emit few left rows are slow if many right
-        rows are held.
+        all right rows still held. Polls that emit few left rows are slow if many right rows are
+        held.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
-        values, each of these columns adds about 16 bytes, because it is also kept row by row.
-        `explain` shows how many bytes a row needs.
+        values, each of these columns adds about 16 bytes per row, because its values are also kept
+        row by row. `explain` shows the number of bytes that each row needs.
     """
 
     def __new__(
@@ -2264,10 +2265,11 @@ class BandJoin(StreamJoin):
     ) -> Self: ...
 
 def default_threads() -> int:
-    """Return the number of threads that a call uses by default.
+    """Return the default number of threads for a call.
 
-    The number is the smallest of three: the processors that this process may use, its CPU share in
-    a container, and `OMP_NUM_THREADS`, which Spark sets to the number of cores of each worker.
+    The default is the smallest of three numbers: the processors that this process may use, its CPU
+    share in a container, and `OMP_NUM_THREADS`. Spark sets `OMP_NUM_THREADS` to the number of cores
+    per worker.
 
     Example:
         >>> tg.default_threads() >= 1
@@ -2275,30 +2277,29 @@ def default_threads() -> int:
     """
 
 def release_memory() -> bool:
-    """Release the memory that is kept for later calls.
+    """Release the memory that is kept for subsequent calls.
 
-    When large arrays are dropped, their memory is kept, so that the next call can reuse it. Up to
-    320 MiB are kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory.
-    Memory that results still use is not released. The environment variable `TIDEGATE_POOL_BYTES`,
+    When a large array is dropped, its memory is kept, so that the next call can reuse it. Up to 320
+    MiB is kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory. Memory
+    that is still used by results is not released. The environment variable `TIDEGATE_POOL_BYTES`,
     which is read on import, sets the maximum number of bytes to keep. With 0, all memory is
     returned immediately, and calls are slower. On Linux with glibc, this function also calls
-    `malloc_trim`, which returns free pages between small arrays, including those of other
-    libraries.
+    `malloc_trim`, which returns free pages between small arrays, including arrays that belong to
+    other libraries.
 
     Example:
         >>> tg.release_memory() in (True, False)
         True
 
-    Returns:
-        Whether the memory of any large arrays had been kept.
+    Returns: Whether any memory had been kept.
     """
 
 @final
 class Digest:
-    """The digest of rows that arrive batch by batch.
+    """A digest of rows that are added batch by batch.
 
     A digest has a fixed size, regardless of the number of rows. The function `digest` computes the
-    digest of a whole table, and describes which rows have equal digests.
+    digest of a whole table; its documentation specifies which rows have equal digests.
 
     Args:
         schema: The columns of the rows: a `pyarrow.Schema`, or data with this schema.
@@ -2321,7 +2322,7 @@ class Digest:
     def __new__(cls, schema: pa.Schema | Table) -> Self: ...
     def _update(self, data: ArrowSource, threads: int | None) -> None: ...
     def update(self, data: Table, *, threads: int | None = None) -> None:
-        """Add rows after the rows that were added before.
+        """Add rows after those that have already been added.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2336,7 +2337,7 @@ class Digest:
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
-            SchemaError: A column has a different name or kind. No row was added.
+            SchemaError: A column has a different name or kind of type. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
             TypeError: The data has an unsupported type.
         """
@@ -2352,7 +2353,7 @@ class Digest:
 
     @property
     def ordered(self) -> str:
-        """The digest of the rows in their order: 32 hexadecimal digits.
+        """The digest of the rows in their order, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2363,7 +2364,7 @@ class Digest:
 
     @property
     def unordered(self) -> str:
-        """The digest of the rows regardless of their order: 32 hexadecimal digits.
+        """The digest of the rows regardless of their order, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2374,11 +2375,11 @@ class Digest:
 
     @property
     def sum(self) -> str:
-        """The sum from which `unordered` is computed: 32 hexadecimal digits.
+        """The sum from which `unordered` is computed, as 32 hexadecimal digits.
 
-        The sums of several sets of rows, added modulo 2^128, equal the sum of all their rows. A sum
-        can therefore be computed where the rows are, as streams on Spark do. The sum does not
-        depend on the names and types of the columns.
+        If the sums for several sets of rows are added modulo 2^128, the result is the sum for all
+        of the rows. Sums can therefore be computed where the rows are stored, as is done for
+        streams on Spark. The sum does not depend on the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2392,10 +2393,10 @@ class Digest:
 
 @final
 class JoinPlan:
-    """The columns that a join of two tables reads and returns, as determined before it runs.
+    """The columns that a join of two tables will read and return.
 
-    `tidegate.explain` shows a description of the plan. The Spark form of the join sends only the
-    columns that the plan names, and the command reads only these columns from files.
+    `tidegate.explain` shows a description of the plan. On Spark, the join sends only the columns
+    listed in the plan, and the command reads only these columns from files.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2433,8 +2434,8 @@ class JoinPlan:
     def left_columns(self) -> list[str]:
         """The columns that the join reads from the left input, in input order.
 
-        These are the columns that the join compares, the columns that the condition reads, and the
-        columns of the result.
+        They include the columns that the join compares, the columns that the condition reads, and
+        the columns of the result.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2460,10 +2461,10 @@ class JoinPlan:
 
     @property
     def needed(self) -> tuple[list[str], list[str]]:
-        """The columns that the inputs must have for the join to return the same result.
+        """The columns that the inputs must contain for the join to return the same result.
 
-        These are the columns that the join reads, plus the left columns whose names cause a suffix
-        to be added to right columns.
+        They include the columns that the join reads, plus the left columns whose names cause a
+        suffix to be added to right columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2476,10 +2477,10 @@ class JoinPlan:
 
     @property
     def origins(self) -> list[tuple[str | None, str | None]]:
-        """For each result column, the left and right columns from which it is computed.
+        """The left and right columns from which each result column is computed.
 
-        If a key has the same name on both sides, and a result row may have no left row, the key
-        is computed from both columns.
+        If a key has the same name on both sides, and a result row may lack a left row, the key is
+        computed from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2502,11 +2503,12 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the smallest and largest `right - left` allowed.
+        """The columns of a band join, each with the smallest and the largest permitted `right -
+        left`.
 
         A difference is a float if either side is a float, and an integer otherwise. Differences
-        between times are in the finer of the two sides' units, and differences between decimals in
-        units of their last decimal place. None means that there is no bound.
+        between times use the finer of the two sides' units, and differences between decimals use
+        units of the last decimal place. None means that there is no bound.
 
         Example:
             >>> from tidegate._tidegate import band_join_query
@@ -2518,8 +2520,8 @@ class JoinPlan:
     def time(self) -> _Reach | None:
         """The time columns, with the smallest and the largest `right - left` of a pair.
 
-        The differences are in the finer of the two sides' units. None means that there is no
-        bound, as with row-based windows. For a band join without windows, `time` itself is None.
+        The differences use the finer of the two sides' units. None means that there is no bound, as
+        for row-based windows. For a band join without windows, `time` itself is None.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query, window_join_query
@@ -2533,8 +2535,8 @@ class JoinPlan:
     def distances(self) -> tuple[int | None, int | None]:
         """The smallest and the largest time difference `right - left` of a pair, inclusive.
 
-        The differences are in the finer of the two sides' units. None means that there is no
-        bound, for example because an end is computed from columns.
+        The differences use the finer of the two sides' units. None means that there is no bound,
+        for example because an end is computed from columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2545,7 +2547,7 @@ class JoinPlan:
 
     @property
     def intervals(self) -> tuple[tuple[str, str], tuple[str, str]] | None:
-        """The start and end columns of each side; None if rows have a single time.
+        """The start and end columns on each side, or None if rows have a single time.
 
         Example:
             >>> from tidegate._tidegate import overlap_join_query
@@ -2565,7 +2567,7 @@ class JoinPlan:
 
     @property
     def condition_columns(self) -> tuple[list[str], list[str]]:
-        """The columns of each side that `where` reads.
+        """The columns that `where` reads on each side.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query
@@ -2576,7 +2578,7 @@ class JoinPlan:
 
     @property
     def end_columns(self) -> tuple[list[str], list[str]]:
-        """The columns of each side from which the ends of intervals are computed.
+        """The columns from which interval ends are computed, on each side.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2596,7 +2598,7 @@ class JoinPlan:
             The duration in the finer unit of the two sides, rounded down.
 
         Raises:
-            TidegateError: The duration is negative, or is a plain number although times have a
+            TidegateError: The duration is negative, or it is a plain number although times have a
                 unit.
             TypeError: `length` is not a duration.
 
@@ -2609,12 +2611,12 @@ class JoinPlan:
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
         """Return the start and end of each row's interval, if ends are computed from columns.
 
-        Two rows match only if their intervals overlap, but rows with overlapping intervals do not
-        always match. The Spark form of the join divides rows by these intervals. If a row matches
-        nothing, its start and end both equal its time.
+        Two rows can match only if their intervals overlap, but overlapping intervals do not
+        guarantee a match. On Spark, the join divides rows by these intervals. If a row cannot match
+        any row, its start and end are both equal to its time.
 
         Args:
-            side: The side that the rows belong to, `"left"` or `"right"`.
+            side: The side to which the rows belong, `"left"` or `"right"`.
             rows: Rows with the columns that the plan was created for.
 
         Returns:
@@ -2639,10 +2641,10 @@ class JoinPlan:
 
 @final
 class AggregationPlan:
-    """The columns that an aggregation of tables reads and returns, as determined before it runs.
+    """The columns that an aggregation of tables will read and return.
 
     `tidegate.explain` shows a description of the plan. On Spark, the aggregation sends only the
-    columns that the plan names.
+    columns listed in the plan.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2707,11 +2709,11 @@ class AggregationPlan:
 
 @final
 class JoinQuery:
-    """The description of a join, independent of its inputs.
+    """A description of a join that does not depend on its inputs.
 
-    `interval_join_query` and similar functions create a query, which is immutable and can be
-    pickled. Calls on tables and files, the command and Spark all use it, so that each option is
-    read in one place.
+    Queries are created by `interval_join_query` and similar functions. They are immutable and can
+    be pickled. Calls on tables and files, the command and Spark all use queries, so that each
+    option is read in only one place.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2724,15 +2726,15 @@ class JoinQuery:
 
     @property
     def function(self) -> str:
-        """The name of the function that this query belongs to, such as `interval_join`."""
+        """The name of the function for which this query was built, such as `interval_join`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name, as they were passed."""
+        """The arguments by name, as passed by the caller."""
 
     @property
     def how(self) -> How:
-        """The unmatched rows that the result keeps: the value passed, or the default."""
+        """The value of `how`, or its default if no value was passed."""
 
     @property
     def keeps_right(self) -> bool:
@@ -2775,16 +2777,16 @@ class JoinQuery:
         lateness: Bound | tuple[Bound, Bound] = None,
         pin: bool | None = None,
     ) -> StreamJoin:
-        """Return an operator for the same join that receives its rows over time."""
+        """Return an operator that performs the same join on rows that arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
-    """Build the query for a function from its arguments."""
+    """Build the query for a function of this name from its arguments."""
 
 @final
 class AggregationQuery:
-    """The description of an aggregation, independent of its streams.
+    """A description of an aggregation that does not depend on its streams.
 
     An aggregation query is immutable and can be pickled. `tidegate.aggregate` explains the options.
 
@@ -2812,7 +2814,7 @@ class AggregationQuery:
     ) -> Self: ...
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name, as they were passed."""
+        """The arguments by name, as passed by the caller."""
 
     @property
     def on(self) -> str:
@@ -2843,16 +2845,16 @@ class AggregationQuery:
         lateness: Bound | list[Bound] = None,
         memory_limit: Bytes | None = None,
     ) -> Operator[Any]:
-        """Return the same aggregation as an operator, whose rows arrive over time."""
+        """Return an operator that performs the same aggregation on rows that arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
-    """Build an aggregation query from its arguments."""
+    """Build an aggregation query from the arguments of a call."""
 
 @final
 class InputRows:
-    """Arrow data that has been read, to be passed to a native call later.
+    """Arrow data that has been read and will be passed to a native call later.
 
     Example:
         >>> from tidegate._tidegate import InputRows
@@ -2869,13 +2871,13 @@ def is_arrow(ob: object) -> bool:
     """Return whether native functions accept an object without conversion."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
-    """Convert a size, such as `"2GB"`, to a number of bytes."""
+    """Convert a size such as `"2GB"` to a number of bytes."""
 
 def reader_of(rows: object, made_by: str) -> BatchReader[Any]:
-    """Return a reader of the batches that an iterator with a schema produces.
+    """Return a reader for the batches that an iterator with a schema produces.
 
-    The reader's thread produces the batches, one batch ahead of the consumer. The iterator
-    occasionally yields None, so that the thread notices when the reader is closed.
+    The reader has a thread that produces the batches, one batch ahead of the consumer. The iterator
+    must occasionally yield None, so that the thread notices when the reader is closed.
     """
 
 def merge(

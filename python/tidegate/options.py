@@ -154,9 +154,9 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If `right` is
-        None, the rows of the left sources are joined with each other. Such a self-join accepts
-        single names, not pairs, for `on`, `by` and `time`. The join has one `window`, and `how`
-        must be `inner`.
+        None, rows from the left sources are joined with each other. Such a self-join accepts single
+        names, not pairs, for `on`, `by` and `time`. It has only one `window`, and `how` must be
+        `inner`.
         """,
         is_input=True,
     ),
@@ -178,7 +178,7 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("band_join", "BandJoin"),
         """
-        The band columns: a name, a list of names or of name pairs, or a mapping from left to right
+        The band columns: a name, a list of names or name pairs, or a mapping from left to right
         names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
         column contains floats on either side, both sides are compared as floats.
         """,
@@ -210,7 +210,7 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("band_join", "BandJoin"),
         """
-        The maximum distance between the values of two matching rows. Give one distance for all
+        The maximum distance between the values in two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
         distance is a number, which must be an integer for integer times. For dates and timestamps,
         the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A pair
@@ -228,8 +228,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("band_join",),
         """
-        The time column that orders the rows for `window`, or a pair of names if it has different
-        names on the two sides.
+        The time column that orders the rows for `window`, or a pair of names if the column has a
+        different name on each side.
         """,
         default="None",
     ),
@@ -238,8 +238,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("BandJoin",),
         """
-        The time column that orders the rows for `window`, or a pair of names if it has different
-        names on the two sides.
+        The time column that orders the rows for `window`, or a pair of names if the column has a
+        different name on each side.
         """,
     ),
     Option(
@@ -247,7 +247,7 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("band_join",),
         """
-        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
         each side its own window, left first.
@@ -259,7 +259,7 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("window_join", "WindowJoin", "BandJoin"),
         """
-        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
         each side its own window, left first.
@@ -571,7 +571,7 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("spark.band_join",),
         """
-        The band columns: a name, a list of names or of name pairs, or a mapping from left to right
+        The band columns: a name, a list of names or name pairs, or a mapping from left to right
         names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
         column contains floats on either side, both sides are compared as floats. Rows are divided
         among tasks by the values of the first column, so put the most selective column first.
@@ -628,7 +628,7 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("spark.band_join",),
         """
-        The maximum distance between the values of two matching rows. Give one distance for all
+        The maximum distance between the values in two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
         distance is a number, which must be an integer for integer times. For dates and timestamps,
         the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on <= l.on +
@@ -835,14 +835,14 @@ OPTIONS: tuple[Option, ...] = (
         "Mapping[str, float] | None",
         ("band_join", "BandJoin"),
         """
-        A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-        settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-        fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-        `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-        accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+        A dict with settings for the index that `algorithm` selects. `pim-tree` has two settings.
+        `merge_ratio` is the number of rows at which subindexes are merged, as a fraction of the
+        rows in the window. The ratio must be greater than 0 and at most 1. `insertion_depth` is the
+        depth at which the subindexes are in the tree, from 0 to 32. `im-tree` accepts only
+        `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
         1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
         `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-        only `task_rows`. None means the settings that were fastest in benchmarks.
+        only `task_rows`. None selects the settings that were fastest in benchmarks.
         """,
         default="None",
     ),
@@ -1033,11 +1033,11 @@ OPTIONS: tuple[Option, ...] = (
         order. `sort` sorts the right rows by a band column, and treats the window as another band.
         The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
         and `round-robin`) process rows in time order, and look up each row in an index of the other
-        side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
-        PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
-        With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
-        would check more than about a thousand pairs per left row.
+        side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows each on
+        shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
+        running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
+        merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that
+        `sort` would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1127,25 +1127,26 @@ OPTIONS: tuple[Option, ...] = (
         ("WindowJoin",),
         """
         The algorithm by which threads share the comparisons. `auto`: each thread processes a share
-        of the new rows, and looks them up by value if a sample of pairs shows that this is faster.
-        `scalejoin`: the threads store the rows round robin, and each thread compares new rows with
-        its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
-        published. Each thread reads rows one at a time from one gate, and adds its results to
-        another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
-        threads and another that collects their results (SplitJoin). `cell`: the window of each row
-        is cut into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
-        (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
-        and each row is kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to
-        14). Numbers that must be equal are looked up in a hash table. Otherwise, rows are looked up
-        in sorted order by the first band, as long as few rows are within reach. `handshake`: the
-        two windows flow past each other through the chain (the handshake join of Teubner and
-        Mueller). With `handshake`, results are therefore emitted only after the left window has
-        passed and later rows have moved the chain forward. The number of results held back depends
-        on the number of threads. Taking a snapshot or closing all sources releases these results.
-        The memory limit does not count results that are held back. Expired rows are removed when
-        further rows arrive, not when sources advance. With `scalejoin-gates` and both handshake
-        joins, threads keep processing rows from a poll after it has returned. With `aggs`, only
-        `auto` is allowed.
+        of the new rows. If a sample of pairs shows that lookups by value are faster, it looks up
+        matches instead of comparing all pairs. `scalejoin`: rows are distributed among the threads
+        round robin, and each thread compares new rows with its share of the windows (ScaleJoin,
+        Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows one at a
+        time from one gate, and adds its results to another gate. `splitjoin`: rows are also
+        processed one at a time; one tree distributes them to the threads, and another tree collects
+        the results (SplitJoin). `cell`: the window that a row is compared with is divided into one
+        piece per thread (CellJoin). `three-step`: one thread makes all comparisons (Kang's
+        procedure). `low-latency-handshake`: rows pass quickly through a chain of threads, and each
+        row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If
+        numbers must be equal, rows are looked up in a hash table. Otherwise, rows are sorted by the
+        value in the first band, and looked up as long as few rows are within reach. `handshake`:
+        the two windows flow past each other through the chain of threads (the handshake join of
+        Teubner and Mueller). With `handshake`, results are therefore emitted only after the left
+        window has passed and subsequent rows have moved the chain forward. How many results are
+        held back depends on the number of threads. These results are released when a snapshot is
+        taken or all sources are closed. Results that are held back do not count towards the memory
+        limit. Expired rows are removed when further rows arrive, not when sources call `advance`.
+        With `scalejoin-gates` and both handshake joins, threads continue to process the rows of a
+        poll after the poll has returned. With `aggs`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1154,11 +1155,11 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        The index that is used to find matching rows in a side's window: `buckets`, `pim-tree`,
-        `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return the
-        same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
-        rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
+        The index for finding matching rows in a side's window: `buckets`, `pim-tree`, `im-tree`,
+        `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return the same rows in
+        the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows each on
+        shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
+        running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
         merged. `auto` selects `buckets`, which computes the positions of blocks for many rows at a
         time instead of searching for each block. With `aggs`, `auto` uses the algorithm of
         `band_join`.
@@ -1347,7 +1348,7 @@ OPTIONS: tuple[Option, ...] = (
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
         have been pushed, regardless of lateness and of other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
-        the other side can match it. Rows are kept longer, until the other side has passed their
+        the other side can match it. Rows are kept longer: until the other side has passed their
         windows. Row-based windows and the other algorithms depend on the merged order, so their
         pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
         any order. With `aggs`, rows are emitted in order in either case.
@@ -1364,7 +1365,7 @@ OPTIONS: tuple[Option, ...] = (
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
         have been pushed, regardless of lateness and of other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
-        the other side can match it. Rows are kept longer, until the other side has passed their
+        the other side can match it. Rows are kept longer: until the other side has passed their
         windows. Row-based windows and the other algorithms depend on the merged order, so their
         pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
         any order. Pairs of a self-join are also held back. With `aggs`, rows are emitted in order

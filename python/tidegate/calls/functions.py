@@ -346,18 +346,18 @@ def band_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
             and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
             "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
             None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if it has
-            different names on the two sides.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        time: The time column that orders the rows for `window`, or a pair of names if the column
+            has a different name on each side.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
@@ -376,14 +376,14 @@ def band_join(  # noqa: PLR0913 - the options of the query
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
-        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+        settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
+            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
+            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None means the settings that were fastest in benchmarks.
+            only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -393,11 +393,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
             another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
             `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
             row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
-            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
-            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
-            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
-            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
-            left row.
+            tasks of a few rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj`
+            merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on
+            shared B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto`
+            is `buckets` if a sample shows that `sort` would check more than about a thousand pairs
+            per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
@@ -492,18 +492,18 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
             and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
             "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
             None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if it has
-            different names on the two sides.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        time: The time column that orders the rows for `window`, or a pair of names if the column
+            has a different name on each side.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
@@ -522,14 +522,14 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
-        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+        settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
+            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
+            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None means the settings that were fastest in benchmarks.
+            only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -539,11 +539,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
             `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
             row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
-            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
-            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
-            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
-            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
-            left row.
+            tasks of a few rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj`
+            merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on
+            shared B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto`
+            is `buckets` if a sample shows that `sort` would check more than about a thousand pairs
+            per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             while batches are produced, as with `where`, you may receive some batches before an
@@ -1194,7 +1194,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.
@@ -1311,7 +1311,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
             their keys. Use a pair to give each side its own window, left first.

@@ -433,12 +433,12 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats. Rows are
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats. Rows are
             divided among tasks by the values of the first column, so put the most selective column
             first.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
             distances. A distance is a number, which must be an integer for integer times. For dates
             and timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below
