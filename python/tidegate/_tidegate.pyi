@@ -119,8 +119,7 @@ SIMD: Final[Literal["portable", "neon", "avx2", "avx512"]]
 them."""
 
 class TidegateError(ValueError):
-    """The base class of all errors that tidegate defines, raised for invalid calls and invalid
-    data.
+    """The base class of all errors that tidegate raises for invalid calls or data.
 
     The message names the column or argument, shows the given and the expected value, and says what
     to do.
@@ -1275,8 +1274,9 @@ class Merge(Operator[_OperatorStats]):
 
 @final
 class MergeReader:
-    """Reads all rows of a merge, independently of other readers. Readers are created by
-    `Merge.reader`.
+    """Reads all rows of a merge, independently of other readers.
+
+    `Merge.reader` creates readers.
 
     A reader is an iterator over record batches. Iteration waits for rows until all sources are
     closed, but `poll` does not wait. In asyncio, use `async for` to read the batches. A reader that
@@ -1390,8 +1390,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
 @final
 class AsofJoin(StreamJoin):
-    """Match each left row with the right row that is nearest in time, while rows are pushed into
-    sources.
+    """Match each left row with the right row nearest in time, while rows are pushed into sources.
 
     This is the as-of join for push sources, with any number of sources on each side. The operator
     ignores late rows, and otherwise returns the same rows as `asof_join`. A left row is emitted
@@ -2503,8 +2502,7 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, each with the smallest and the largest permitted `right -
-        left`.
+        """The columns of a band join, with the smallest and the largest `right - left` of a pair.
 
         A difference is a float if either side is a float, and an integer otherwise. Differences
         between times use the finer of the two sides' units, and differences between decimals use

@@ -194,10 +194,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("overlap_join",),
         """
-        The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
-        A row then matches the intervals that contain its time. The columns must contain integers,
-        dates or timestamps.
+        The names of the start and end columns. If they differ between the sides, give a pair of
+        names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single time
+        column, give its name twice. Each of its rows then matches the intervals that contain its
+        time. The columns must contain integers, dates or timestamps.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",
@@ -317,8 +317,8 @@ OPTIONS: tuple[Option, ...] = (
         "Streams",
         ("aggregate",),
         """
-        One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames, record
-        arrays or dicts of arrays. The columns of different inputs are matched by name. The inputs
+        An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy frames,
+        record arrays or dicts of arrays. The columns of the inputs are matched by name. The inputs
         are numbered from 0 in the order given.
         """,
         is_input=True,
@@ -328,10 +328,10 @@ OPTIONS: tuple[Option, ...] = (
         "Table | Iterable[Table]",
         ("merge",),
         """
-        The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record arrays
-        or dicts of arrays. There must be at least one, and all must have the same columns. If you
-        give a single path, each of its files is a stream. The streams are numbered from 0 in the
-        order given.
+        The streams or tables to merge, which can be Arrow data, paths, datasets, lazy frames,
+        record arrays or dicts of arrays. There must be at least one stream, and all streams must
+        have the same columns. If only a single path is given, each of its files is a stream. The
+        streams are numbered from 0 in the order given.
         """,
         is_input=True,
     ),
@@ -582,10 +582,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("spark.overlap_join",),
         """
-        The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
-        A row then matches the intervals that contain its time. The type of the columns must be
-        timestamp, timestamp_ntz, date or integer.
+        The names of the start and end columns. If they differ between the sides, give a pair of
+        names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single time
+        column, give its name twice. Each of its rows then matches the intervals that contain its
+        time. The type of the columns must be timestamp, timestamp_ntz, date or integer.
         """,
     ),
     Option(
@@ -861,9 +861,9 @@ OPTIONS: tuple[Option, ...] = (
         "ClosedEnds",
         ("overlap_join", "spark.overlap_join"),
         """
-        Whether intervals include their end. They always include their start. `both`: intervals
-        include their end, so intervals that touch overlap. `left`: intervals exclude their end, so
-        intervals that touch do not overlap, and an empty interval overlaps nothing.
+        Whether intervals include their ends. They always include their start. `both`: intervals
+        include their ends, so intervals that touch overlap. `left`: intervals exclude their ends,
+        so intervals that touch do not overlap, and empty intervals do not overlap any interval.
         """,
         default="'both'",
         command=OfCommand("both: intervals include their end; left: intervals exclude their end."),
@@ -900,9 +900,9 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("overlap_join",),
         """
-        The minimum length of the overlap: a timedelta, a numpy timedelta64, a string such as
-        "5s", or an integer if the columns contain integers. None accepts any overlap, even a
-        single point.
+        The minimum length of the overlap, as a timedelta, a numpy timedelta64, a string such as
+        "5s", or an integer if the columns contain integers. If None, any overlap is sufficient,
+        even a single point.
         """,
         default="None",
         command=OfCommand(
@@ -918,7 +918,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The minimum length of the overlap: a duration, or an integer if the columns contain
-        integers. None accepts any overlap, even a single point.
+        integers. If None, any overlap is sufficient, even a single point.
         """,
         default="None",
     ),
@@ -1030,12 +1030,12 @@ OPTIONS: tuple[Option, ...] = (
         ("band_join",),
         """
         The algorithm that finds matching rows. All algorithms return the same rows in the same
-        order. `sort` sorts the right rows by a band column, and treats the window as another band.
-        The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
-        and `round-robin`) process rows in time order, and look up each row in an index of the other
-        side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows each on
-        shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
-        running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
+        order. `sort` sorts the right rows by a band column, and treats the window as an additional
+        band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+        `ib-chain` and `round-robin`) process rows in time order, and look up each row in an index
+        of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
+        each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
+        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
         merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that
         `sort` would check more than about a thousand pairs per left row.
         """,
@@ -1047,13 +1047,12 @@ OPTIONS: tuple[Option, ...] = (
         ("window_join",),
         """
         The algorithm that finds matching rows. All algorithms return the same result. `auto` uses
-        an index on `by` to find the window of each left row as a range of right rows, and compares
-        all rows in that range. If `where` compares numbers, and a sample of pairs shows that an
-        index on one of these numbers is faster, `auto` uses that index instead. The other
-        algorithms are from papers, and process both tables as streams: `scalejoin`,
-        `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-        `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys like
-        other numbers.
+        an index on `by`: the window of each left row is a range of right rows, and all rows in this
+        range are compared. If `where` compares numbers, and a sample of pairs shows that an index
+        on one of these numbers is faster, `auto` uses this index instead. The other algorithms are
+        from research papers, and process both tables as streams: `scalejoin`, `scalejoin-gates`,
+        `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. These algorithms
+        need eight bytes per pair, and compare keys like other numbers.
         """,
         default="'auto'",
     ),
@@ -1193,7 +1192,7 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         (*in_batches(PAIRS),),
         """
-        The maximum number of rows in the result. None sets no limit. If pairs are checked while
+        The maximum number of rows in the result. None sets no limit. If pairs are checked when
         batches are produced, as with `where`, you may receive some batches before an error is
         raised.
         """,
@@ -1204,7 +1203,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         (*JOINS,),
         """
-        The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
+        The maximum memory that the call uses in addition to its inputs, as a number of bytes or a
         string such as "2GB". A result that is returned as one table may use half of the limit. With
         a limit, inputs may be larger than memory. Rows are then joined in time order, as if the
         inputs had been sorted by time. None sets no limit.
@@ -1221,7 +1220,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("aggregate",),
         """
-        The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
+        The maximum memory that the call uses in addition to its inputs, as a number of bytes or a
         string such as "2GB". A result that is returned as one table may use half of the limit. With
         a limit, streams may be larger than memory. None sets no limit.
         """,
@@ -1237,9 +1236,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("merge",),
         """
-        The maximum memory for rows held in addition to the streams themselves: a
-        number of bytes, or a string such as "2GB". A result that is returned as one table may use
-        half of the limit. None sets no limit.
+        The maximum memory for rows that are held in addition to the streams themselves, as a number
+        of bytes or a string such as "2GB". A result that is returned as one table may use half of
+        the limit. None sets no limit.
         """,
         default="None",
     ),
@@ -1272,11 +1271,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: the maximum time by which rows of an input may be out of order, as a
-        timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-        integers. Use a pair to give each side its own value, left first. A row that is further out
-        of order raises an `OrderError`. With None, an input that is not known to be in order is
-        sorted in temporary files.
+        The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. This option
+        requires `memory_limit`. Use a pair to give each side its own value, left first. If a row is
+        further out of order, an `OrderError` is raised. With None, an input that is not known to be
+        in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1291,10 +1290,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        With `memory_limit`: the maximum time by which rows of a stream may be out of order, as a
-        timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-        integers. A row that is further out of order raises an `OrderError`. With None, a stream
-        that is not known to be in order is sorted in temporary files.
+        The maximum time by which rows of a stream may be out of order, as a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. This option
+        requires `memory_limit`. If a row is further out of order, an `OrderError` is raised. With
+        None, a stream that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(

@@ -1,4 +1,4 @@
-"""Divides a memory limit among the parts of the work."""
+"""Divides a memory limit among the parts of a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGE = 1 << 30
-"""Without a memory limit, files with at least this many bytes are processed slice by slice."""
+"""Without a memory limit, files of at least this size in bytes are processed slice by slice."""
 
 LEAST = 128_000_000
 """The smallest limit that leaves room for the few batches that are processed at a time."""
@@ -63,7 +63,7 @@ class Shares:
     """Whether it is an error to exceed the limit."""
 
     streams: int = 1
-    """The number of streams sorted and merged side by side; each share applies to one stream."""
+    """The number of streams sorted and merged in parallel; each share is for one stream."""
 
     @property
     def _rows(self) -> int:
@@ -72,14 +72,13 @@ class Shares:
 
     @property
     def slice(self) -> int:
-        """The number of bytes of left rows to join at a time."""
+        """The size in bytes of the left rows to join at a time."""
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """Return the size of a slice whose window inherits `carried` bytes from the last window.
+        """Return the size of a slice whose window begins with `carried` bytes from the last window.
 
-        The inherited bytes are processed again for each slice, so a slice should be at least as
-        large.
+        These bytes are processed again for each slice, so a slice should be at least as large.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 
@@ -90,7 +89,7 @@ class Shares:
 
     @property
     def sorted(self) -> int:
-        """The size in bytes of the rows to sort at a time; sorting needs the same amount again."""
+        """The size in bytes of the rows to sort at a time; sorting needs as much memory again."""
         return self._rows // 4
 
     @property
@@ -100,15 +99,15 @@ class Shares:
 
     @property
     def sorted_in_memory(self) -> int:
-        """The size in bytes up to which one side's rows are sorted without temporary files.
+        """The maximum size in bytes of rows from one side that are sorted without temporary files.
 
-        Sorting needs the same amount again, in addition to the rows of the slice and the window.
+        Sorting needs as much memory again, in addition to the rows in the slice and the window.
         """
         return self._rows // 16
 
     @property
     def state(self) -> int:
-        """The number of bytes that an operator may hold."""
+        """The maximum number of bytes that an operator may hold."""
         return self._rows * 2 // 5
 
     def rows_read(self, schema: pa.Schema) -> int:
@@ -118,8 +117,8 @@ class Shares:
     def batches_ahead(self, schema: pa.Schema) -> int:
         """Return the number of batches to read ahead on one side.
 
-        All rows of a row group arrive at once. If there is room for only one row group, one side's
-        thread is idle while the join waits for the other side.
+        All rows of a row group arrive at once. With room for only one row group, one side's thread
+        would be idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))
         return max(2, size // (self.rows_read(schema) * row_bytes(schema)))
@@ -134,7 +133,7 @@ class Shares:
         return rows_in(self._rows // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
-        """Return the number of rows per result batch; each thread works on about four batches."""
+        """Return the number of rows per result batch; each thread holds about four batches."""
         return rows_in(self._rows // (8 * 4 * threads), schema, 1 << 16)
 
 

@@ -1,7 +1,7 @@
-"""The functions that users call: one per query, plus a variant that returns batches.
+"""The functions that users call: two per query, which return a table or batches.
 
 Each function passes its arguments on by name, unchanged. An option therefore appears only in the
-signature, the docstring and the native query that reads it.
+signature, in the docstring, and in the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
 
@@ -73,11 +73,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Match each left row with the nearest right row in time that has the same key.
 
-    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
-    nearest in time is the match. If several nearest candidates have the same time, the last one
-    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
-    counts as earlier, unless `strategy` is `forward`.
+    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
+    and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
+    candidate that is nearest in time is the match. If several candidates share the nearest time,
+    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
     with an optional condition.
@@ -132,41 +132,40 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
 
-    Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Each left row produces at most one result row. Rows are in the
-        order of the left rows, regardless of the number of threads.
+    Returns: A table with the left columns, followed by the right columns. A key column that has the
+        same name on both sides appears once. Each left row produces at most one result row. Rows
+        are in the order of the left rows, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
             times, also raises this error.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
-            invalid, a time is null, reading an input fails, or `where` overflows or divides by
+            invalid, a time is null, an input cannot be read, or `where` overflows or divides by
             zero.
         TypeError: An argument has the wrong type.
 
-    Note:
-        A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0.
-        Neither side needs to be sorted, but sorted inputs are faster. If the result contains most
-        of the left rows, its left columns are slices of the input and keep the input in memory.
+    Note: A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
+        -0.0. Neither side needs to be sorted, but sorted inputs are joined faster. If the result
+        contains most of the left rows, its left columns are slices of the input, which therefore
+        stays in memory.
 
-        With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
-        next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
-        row.
+        With `where`, right rows are tested in blocks: first the 16 rows nearest to a left row, then
+        the next 64, and so on. `where` may therefore also be evaluated for rows that are farther
+        away than the matching row.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
         per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
@@ -197,11 +196,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[_JoinStats]:
     """Match each left row with the nearest right row in time, batch by batch.
 
-    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
-    nearest in time is the match. If several nearest candidates have the same time, the last one
-    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
-    counts as earlier, unless `strategy` is `forward`.
+    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
+    and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
+    candidate that is nearest in time is the match. If several candidates share the nearest time,
+    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
     so the result may be larger than memory.
@@ -244,39 +243,38 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Each left
-        row produces at most one result row. Rows are in the order of the left rows, regardless of
-        the number of threads.
+        A reader of the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Each left row produces at most one result row. Rows are in the order of the left rows,
+        regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
             times, also raises this error.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
-            invalid, a time is null, reading an input fails, or `where` overflows or divides by
+            invalid, a time is null, an input cannot be read, or `where` overflows or divides by
             zero.
         TypeError: An argument has the wrong type.
 
-    Note:
-        The call needs memory for the inputs and a few batches that have been produced but not read,
-        plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time order,
-        the call needs up to 60 bytes per row, or up to 80 with `where`.
+    Note: The call needs memory for the inputs and for a few batches that have been produced but not
+        read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time
+        order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -305,14 +303,14 @@ def band_join(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Match rows of two inputs whose values are close.
 
-    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
-    each other's sliding windows. A row-based window counts the rows of all keys. Without a window,
-    times do not matter. The function computes the band join of Shahvarani and Jacobsen, section 5,
-    over whole tables or windows.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
+    `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
+    also fall within each other's sliding windows. A row-based window counts rows regardless of
+    their keys. Without a window, times are ignored. The function computes the band join of
+    Shahvarani and Jacobsen, section 5, over whole tables or windows.
 
-    The join never examines pairs of rows that are far apart, so neither time nor memory grows with
-    the product of the input sizes.
+    The join never examines pairs of rows that are far apart, so neither the running time nor the
+    memory grows with the product of the input sizes.
 
     Example:
         Trades and quotes with similar prices:
@@ -390,58 +388,58 @@ def band_join(  # noqa: PLR0913 - the options of the query
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
             the same order. `sort` sorts the right rows by a band column, and treats the window as
-            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
-            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
-            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
-            tasks of a few rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj`
-            merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on
-            shared B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto`
-            is `buckets` if a sample shows that `sort` would check more than about a thousand pairs
-            per left row.
+            an additional band. The other algorithms (`buckets`, `pim-tree`, `im-tree`,
+            `bplus-tree`, `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and
+            look up each row in an index of the other side's window. With `ibwj` and
+            `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
+            the paper). Only `ibwj` merges the trees while tasks are running. With
+            `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
+            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
 
-    Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+    Returns: A table with the left columns, followed by the right columns. A key column that has the
+        same name on both sides appears once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: A distance or window is negative, another argument is invalid, a time is
-            null, reading an input fails, or `where` overflows or divides by zero.
+            null, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
-    Note:
-        Null and NaN values match nothing. Integers, decimals and times are compared exactly, even
-        if the sum of a value and the distance does not fit in 64 bits. Floats are subtracted and
-        compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but
-        0.4 and 0.3 are not. Two equal infinities do not match, because their difference is NaN.
+    Note: Null and NaN values do not match any value. Integers, decimals and times are compared
+        exactly, even if the sum of a value and the distance does not fit in 64 bits. Floats are
+        subtracted and compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of
+        each other, but 0.4 and 0.3 are not. Two equal infinities do not match, because their
+        difference is NaN.
 
-        If one side has signed integers and the other side unsigned integers, they are compared as
-        int64. Before decimals are compared, both sides are converted to the larger number of
-        decimal places. A number that does not fit in 64 bits after this conversion raises an error,
-        as do decimals that together need more than 38 digits.
+        Signed integers on one side and unsigned integers on the other side are compared as int64.
+        Before decimals are compared, both sides are converted to the larger of their numbers of
+        decimal places. An error is raised if a number does not fit in 64 bits after these
+        conversions, or if the decimals of both sides together need more than 38 digits.
 
-        With several columns, a sample determines which band leaves the fewest pairs. The column of
-        that band is indexed, and the other columns are checked pair by pair.
+        With several columns, a sample is used to determine which band leaves the fewest pairs. The
+        column of that band is indexed, and the other columns are checked pair by pair.
     """
     return joins.table(_tidegate.band_join_query, locals())
 
@@ -471,12 +469,12 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[_JoinStats]:
     """Match rows of two inputs whose values are close, batch by batch.
 
-    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
-    each other's sliding windows.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
+    `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
+    also fall within each other's sliding windows.
 
     With one band column, pairs are found before the call returns. With several band columns, the
-    other columns are checked as batches are produced.
+    columns without an index are checked when batches are produced.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -536,47 +534,47 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
             the same order. `sort` sorts the right rows by a band column, and treats the window as
-            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
-            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
-            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
-            tasks of a few rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj`
-            merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on
-            shared B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto`
-            is `buckets` if a sample shows that `sort` would check more than about a thousand pairs
-            per left row.
+            an additional band. The other algorithms (`buckets`, `pim-tree`, `im-tree`,
+            `bplus-tree`, `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and
+            look up each row in an index of the other side's window. With `ibwj` and
+            `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
+            the paper). Only `ibwj` merges the trees while tasks are running. With
+            `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
+            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader of the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: A distance or window is negative, another argument is invalid, a time is
-            null, reading an input fails, or `where` overflows or divides by zero.
+            null, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.band_join_query, locals())
@@ -607,7 +605,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. The function computes the online
-    interval join of PPOIJ, section 2.2, over whole tables.
+    interval join from section 2.2 of PPOIJ over whole tables.
 
     Example:
         The quotes for a trade's symbol in the two seconds up to the trade:
@@ -694,44 +692,43 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
 
-    Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+    Returns: A table with the left columns, followed by the right columns. A key column that has the
+        same name on both sides appears once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. The cost per left row does not depend on the number of partners, unless
-        `where` reads both sides or an end is an expression.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. The cost per left row does not depend on the number of partners,
+        unless `where` reads both sides or an end is an expression.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, or an
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
-    Note:
-        A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0. A
-        time plus a bound is compared exactly, even if the sum does not fit in 64 bits. Neither side
-        needs to be sorted, but sorted inputs are faster.
+    Note: A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
+        -0.0. A time plus a bound is compared exactly, even if the sum does not fit in 64 bits.
+        Neither side needs to be sorted, but sorted inputs are joined faster.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 8 bytes
         per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
-        or up to 126 if an end is an expression. If the result is too large for memory, use
+        or up to 126 if an end is an expression. If the result does not fit in memory, use
         `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
@@ -831,44 +828,43 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader of the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. The cost per left row does not depend on the number of partners, unless
-        `where` reads both sides or an end is an expression.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. The cost per left row does not depend on the number of partners,
+        unless `where` reads both sides or an end is an expression.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, or an
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
-    Note:
-        The call needs memory for the inputs and a few batches that have been produced but not read,
-        plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time order,
-        the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
+    Note: The call needs memory for the inputs and for a few batches that have been produced but not
+        read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time
+        order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -896,13 +892,13 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end matches nothing.
+    `<` replaces `<=`. A row with a null start or end does not match any row.
 
-    Neither time nor memory grows with the product of the input sizes. A few very long intervals do
-    not slow down the other rows. At selected times, the join lists the right rows whose intervals
-    are open. A left row is therefore compared with at most twice as many rows as it matches, or
-    with seven more rows than it matches (the window lists of Chazelle, "Filtering Search", 1986).
-    If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
+    Neither the running time nor the memory grows with the product of the input sizes. A few very
+    long intervals do not slow down the other rows. For selected times, the join lists the right
+    rows whose intervals are open at that time. A left row is therefore compared with at most twice
+    as many rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering
+    Search", 1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -948,10 +944,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice. A row then matches the intervals that contain its time. The columns must contain
-            integers, dates or timestamps.
+        on: The names of the start and end columns. If they differ between the sides, give a pair of
+            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+            time column, give its name twice. Each of its rows then matches the intervals that
+            contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -967,52 +963,52 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
-        closed: Whether intervals include their end. They always include their start. `both`:
-            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
-            their end, so intervals that touch do not overlap, and an empty interval overlaps
-            nothing.
-        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
-            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
-            even a single point.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
+            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
+            any interval.
+        min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
+            string such as "5s", or an integer if the columns contain integers. If None, any overlap
+            is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
 
-    Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+    Returns: A table with the left columns, followed by the right columns. A key column that has the
+        same name on both sides appears once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
-            invalid, reading an input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+            argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
-        extends from the later start to the earlier end. With `aggs`, partners are ordered by start
-        time.
+        Times are compared exactly, in the finest unit of the four columns. Two rows overlap from
+        the later of their starts to the earlier of their ends. With `aggs`, partners are ordered by
+        start time.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1041,7 +1037,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end matches nothing.
+    `<` replaces `<=`. A row with a null start or end does not match any row.
 
     Pairs are found as batches are produced, so the result may have more pairs than fit in memory.
 
@@ -1059,10 +1055,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice. A row then matches the intervals that contain its time. The columns must contain
-            integers, dates or timestamps.
+        on: The names of the start and end columns. If they differ between the sides, give a pair of
+            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+            time column, give its name twice. Each of its rows then matches the intervals that
+            contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1078,50 +1074,50 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
-        closed: Whether intervals include their end. They always include their start. `both`:
-            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
-            their end, so intervals that touch do not overlap, and an empty interval overlaps
-            nothing.
-        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
-            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
-            even a single point.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
+            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
+            any interval.
+        min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
+            string such as "5s", or an integer if the columns contain integers. If None, any overlap
+            is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader of the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
-            invalid, reading an input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+            argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.overlap_join_query, locals())
@@ -1148,17 +1144,17 @@ def window_join(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Match rows of two inputs that fall within each other's sliding windows.
 
-    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
-    `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
-    right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. Rows are in merged
-    order: by time, left before right, then by row.
+    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
+    == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
+    and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
+    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    Rows are in merged order: by time, left before right, then by row.
 
-    The result contains the same pairs as Kang's three-step procedure applied to whole tables, as in
-    the handshake join of Teubner and Mueller and in ScaleJoin (section II). Every pair of rows
-    within the windows is compared, unless the rows differ in `by`. A scan evaluates numeric
-    comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y
-    > 3`, using the widest SIMD instructions that the processor supports.
+    The result contains the same pairs as Kang's three-step procedure on whole tables, as defined in
+    the papers on the handshake join by Teubner and Mueller and on ScaleJoin (section II). Every
+    pair of rows within the windows is compared, unless the rows differ in `by`. A scan evaluates
+    numeric comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 *
+    right.y > 3`, using the widest SIMD instructions that the processor supports.
 
     Example:
         Trades and quotes that are at most two seconds apart and have similar prices:
@@ -1218,49 +1214,49 @@ def window_join(  # noqa: PLR0913 - the options of the query
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by` to find the window of each left row as a range of right
-            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
-            pairs shows that an index on one of these numbers is faster, `auto` uses that index
-            instead. The other algorithms are from papers, and process both tables as streams:
+            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
+            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            shows that an index on one of these numbers is faster, `auto` uses this index instead.
+            The other algorithms are from research papers, and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
 
-    Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+    Returns: A table with the left columns, followed by the right columns. A key column that has the
+        same name on both sides appears once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. With time windows, the cost per left row does not depend on the number
-        of partners, unless `where` reads both sides.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. With time windows, the cost per left row does not depend on the
+        number of partners, unless `where` reads both sides.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A window is negative, another argument is invalid, a time is null, reading an
-            input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: A window is negative, another argument is invalid, a time is null, an input
+            cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs and the result. It also needs up to 60 bytes per row,
-        up to 17 bytes per row for each comparison that is scanned, and up to 84 bytes per right row
-        to find matches.
+        The call needs memory for the inputs and the result. To find matches, it also needs up to 60
+        bytes per row, up to 17 bytes per row for each scanned comparison, and up to 84 bytes per
+        right row.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1287,14 +1283,14 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[_JoinStats]:
     """Match rows of two inputs that fall within each other's sliding windows, batch by batch.
 
-    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
-    `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
-    right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. Rows are in merged
-    order: by time, left before right, then by row.
+    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
+    == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
+    and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
+    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    Rows are in merged order: by time, left before right, then by row.
 
-    Windows are determined before the call returns. Conditions are evaluated and columns are built
-    as you read batches.
+    Windows are determined before the call returns. Conditions are evaluated and result columns are
+    built as you read batches.
 
     Example:
         >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
@@ -1335,47 +1331,47 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by` to find the window of each left row as a range of right
-            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
-            pairs shows that an index on one of these numbers is faster, `auto` uses that index
-            instead. The other algorithms are from papers, and process both tables as streams:
+            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
+            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            shows that an index on one of these numbers is faster, `auto` uses this index instead.
+            The other algorithms are from research papers, and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if the inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, left first.
+            If a row is further out of order, an `OrderError` is raised. With None, an input that is
+            not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader of the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. With time windows, the cost per left row does not depend on the number
-        of partners, unless `where` reads both sides.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. With time windows, the cost per left row does not depend on the
+        number of partners, unless `where` reads both sides.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A window is negative, another argument is invalid, a time is null, reading an
-            input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: A window is negative, another argument is invalid, a time is null, an input
+            cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.window_join_query, locals())
@@ -1403,12 +1399,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
-    result has one row for each combination of window and key that contains rows.
+    windows. A window starts at the time of a row, and ends `session` after the last row that falls
+    into it. The result has one row for each combination of window and key that contains rows.
 
-    The function computes the multiway aggregate of Cederman, Gulisano, Nikolakopoulos,
-    Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation through concurrent
-    algorithmic designs and new abstract data types", section 2, applied to streams that have ended.
+    The function computes the multiway aggregate from section 2 of "Efficient data streaming
+    multiway aggregation through concurrent algorithmic designs and new abstract data types"
+    (Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas) over streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
@@ -1424,8 +1420,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         {'window_start': 0, 'window_end': 10, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
 
     Args:
-        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+        streams: An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. The columns of the inputs are matched by name.
             The inputs are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
@@ -1458,50 +1454,51 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. A row that is further out of order raises an `OrderError`. With
-            None, a stream that is not known to be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. If a row is further out of order, an `OrderError` is
+            raised. With None, a stream that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the columns `window_start` and `window_end`, the key columns, and one column
-        per aggregate. The type of `window_start` and `window_end` is int64 if times are integers,
-        date32 if they are dates, and otherwise timestamp in the finest unit. Rows are ordered by
-        window, then by key in ascending order, with nulls last.
+        per aggregate. `window_start` and `window_end` are int64 if times are integers, date32 if
+        times are dates, and otherwise timestamps in the finest unit. Rows are ordered by window,
+        then by key in ascending order, with nulls last.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
             fit into `memory_limit`, or the system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, an
             integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
             temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:
-        Streams do not need to be in time order. A stream that is out of order is sorted first,
+        Streams do not need to be in time order. A stream that is out of order is first sorted,
         which takes time and requires a copy. `first` and `last` order rows by time, then stream,
-        then position. The time columns may have different units, which are converted without loss.
+        then position. The time columns may have different units; times are converted without loss.
         Either all time columns or none of them must have a time zone.
 
-        Results depend only on the data, because floats are added in an order that does not depend
-        on threads or batches. Within a slice of time, the rows of each stream are added in time
-        order, and the streams are combined in order. The slices of a window are then combined in
-        two parts, which meet at the last multiple of the number of slices per window. Slices before
-        that point are combined from latest to earliest, and the other slices from earliest to
-        latest. The rows of a session are added one by one, in order of time, then stream, then
-        position.
+        Floats are added in an order that does not depend on threads or batches, so results depend
+        only on the data. Within a slice of time, the rows of each stream are added in time order,
+        and the streams are combined in order. The slices of a window are then combined in two
+        parts, which are divided at the last slice whose number is a multiple of the number of
+        slices per window. Slices before that point are combined from latest to earliest, and the
+        other slices from earliest to latest. The rows of a session are added one by one, in order
+        of time, then stream, then position.
 
-        The running time is proportional to the number of input and result rows, regardless of the
-        number of windows that contain each row. The call needs memory for the inputs, plus 8 bytes
-        per row and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n
-        log n) time and 56 bytes per row.
+        The running time is proportional to the number of input and result rows, regardless of how
+        many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
+        and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n log n)
+        time and 56 bytes per row.
     """
     return aggregates.table(locals())
 
@@ -1528,12 +1525,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
-    result has one row for each combination of window and key that contains rows.
+    windows. A window starts at the time of a row, and ends `session` after the last row that falls
+    into it. The result has one row for each combination of window and key that contains rows.
 
-    With `memory_limit`, the streams and the result may be larger than memory: once no further row
-    can fall into a window, the window is emitted and its state is dropped. Without `memory_limit`,
-    the result is computed before the call returns.
+    With `memory_limit`, the streams and the result may be larger than memory: a window is emitted
+    and its state is dropped once no further row can fall into it. Without `memory_limit`, the
+    result is computed before the call returns.
 
     Example:
         >>> reader = tg.aggregate_batches(
@@ -1543,8 +1540,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         [{'window_start': 0, 'window_end': 20, 'n': 1}, {'window_start': 20, ...}]
 
     Args:
-        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+        streams: An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. The columns of the inputs are matched by name.
             The inputs are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
@@ -1577,13 +1574,14 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. A row that is further out of order raises an `OrderError`. With
-            None, a stream that is not known to be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. If a row is further out of order, an `OrderError` is
+            raised. With None, a stream that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A reader of the batches. Together, the batches form the table that `aggregate` returns, with
@@ -1592,20 +1590,19 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         `memory_limit`, sessions are ordered by their end, then by key.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
             fit into `memory_limit`, or the system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, an
             integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
             temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
-    Note:
-        Temporary files are created in the folder given by `TMPDIR`. These files have no directory
-        entry, so they disappear when the process ends, even if it is killed.
+    Note: Temporary files are created in the folder specified by `TMPDIR`. These files have no
+        directory entry, so they disappear when the process ends, even if it is killed.
     """
     return aggregates.batches(locals())
 
@@ -1622,8 +1619,8 @@ def merge(
     """Merge sorted streams into one.
 
     Each stream must be sorted by `on`. The result is ordered by `(on, stream number, row number
-    within the stream)`, so rows with equal times are in stream order, then in their original order
-    (ScaleJoin, section IV.A, *ScaleGate*).
+    within the stream)`. Rows with equal times are therefore in stream order, then in their original
+    order (ScaleJoin, section IV.A, *ScaleGate*).
 
     Example:
         >>> a = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
@@ -1637,18 +1634,18 @@ def merge(
         [1, 2, 4, 4, 9]
 
     Args:
-        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
-            arrays or dicts of arrays. There must be at least one, and all must have the same
-            columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in the order given.
+        streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. There must be at least one stream, and all
+            streams must have the same columns. If only a single path is given, each of its files is
+            a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum memory for rows held in addition to the streams themselves: a
-            number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of the limit. None sets no limit.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves, as a number of bytes or a string such as "2GB". A result that is returned as
+            one table may use half of the limit. None sets no limit.
 
     Returns:
         The rows of all streams. The columns are those of the first stream. Their names, types and
@@ -1659,12 +1656,11 @@ def merge(
             streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, or a stream cannot be read.
         TypeError: An argument has the wrong type.
 
-    Note:
-        The call first reads all streams to their end, so it needs memory for all of their rows and
+    Note: The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
     return merges.table(streams, on, lateness, threads, memory_limit)
@@ -1682,8 +1678,8 @@ def merge_batches(
     """Merge sorted streams into one, batch by batch.
 
     The result is ordered by `(on, stream number, row number within the stream)`. The next batch of
-    a stream is read only when no more rows can be merged without that batch, so streams may be
-    larger than memory.
+    a stream is read only when no more rows can be merged without it, so streams may be larger than
+    memory.
 
     Example:
         >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
@@ -1692,18 +1688,18 @@ def merge_batches(
         [10, 10, 20, 20, 30, 30]
 
     Args:
-        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
-            arrays or dicts of arrays. There must be at least one, and all must have the same
-            columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in the order given.
+        streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. There must be at least one stream, and all
+            streams must have the same columns. If only a single path is given, each of its files is
+            a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum memory for rows held in addition to the streams themselves: a
-            number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of the limit. None sets no limit.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves, as a number of bytes or a string such as "2GB". A result that is returned as
+            one table may use half of the limit. None sets no limit.
 
     Returns:
         A reader of the batches. Together, the batches contain the rows of all streams. The columns
@@ -1715,8 +1711,8 @@ def merge_batches(
             streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, or a stream cannot be read.
         TypeError: An argument has the wrong type.
 
     Note:
@@ -1735,17 +1731,17 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     every version of tidegate. The digest does not depend on how the rows are divided into batches,
     or on the layout of the values:
 
-    - The width of integers or floats makes no difference. NaN equals NaN, and -0.0 equals 0.0.
+    - The widths of integers and floats make no difference. NaN equals NaN, and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. Binary values, dates, lists and maps
       are also equal in all layouts.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
       time zone are compared as instants.
 
-    Values of different types differ even if they look alike: 1 equals neither 1.0 nor "1". Column
-    names and column order matter. Metadata and the nullability of columns do not matter.
+    Values of different types are different even if they look alike: 1 equals neither 1.0 nor "1".
+    Column names and their order matter. Metadata and nullability do not matter.
 
-    The digest detects accidental differences, but does not protect against someone who
-    deliberately constructs different rows with the same digest.
+    The digest detects accidental differences, but does not protect against deliberately constructed
+    rows with the same digest.
 
     Args:
         data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by batch.

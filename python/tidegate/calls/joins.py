@@ -1,4 +1,4 @@
-"""Joins two inputs, with all steps from a call's arguments to its result."""
+"""Joins two inputs, including all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
 
     Args:
         making: The native function that builds the query.
-        arguments: The arguments of the call, by name.
+        arguments: The arguments of the call by name.
     """
     left, right, limits = _taken(arguments, in_batches=False)
     query = making(**arguments)

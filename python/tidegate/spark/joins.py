@@ -780,10 +780,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice. A row then matches the intervals that contain its time. The type of the columns
-            must be timestamp, timestamp_ntz, date or integer.
+        on: The names of the start and end columns. If they differ between the sides, give a pair of
+            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+            time column, give its name twice. Each of its rows then matches the intervals that
+            contain its time. The type of the columns must be timestamp, timestamp_ntz, date or
+            integer.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -801,12 +802,12 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             the order of rows, so right rows with equal starts are ordered by value. The comparison
             uses the columns that the join reads, in DataFrame order, with nulls last. Structs are
             compared field by field, and arrays and maps element by element.
-        closed: Whether intervals include their end. They always include their start. `both`:
-            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
-            their end, so intervals that touch do not overlap, and an empty interval overlaps
-            nothing.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
+            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
+            any interval.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
-            contain integers. None accepts any overlap, even a single point.
+            contain integers. If None, any overlap is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
