@@ -2084,8 +2084,8 @@ class BandJoin(StreamJoin):
 
     This is the band join for push sources, with any number of sources on each side: the index-based
     window join of Shahvarani and Jacobsen, sections 2 to 4. The operator ignores late rows, and
-    otherwise returns the same rows as `band_join`. Each side's window has an index of its values. A
-    row is added to the index of its own side and looked up in the index of the other side. Pairs
+    otherwise returns the same rows as `band_join`. The window of each side is indexed by value. A
+    row is added to the index on its own side and looked up in the index on the other side. Pairs
     outside the band are never examined.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,

@@ -391,8 +391,10 @@ OPTIONS: tuple[Option, ...] = (
         """,
         default="None",
         command=OfCommand(
-            "The time between the starts of two successive windows.", metavar="DURATION",
-            read="duration", shown_default="the size",
+            "The time between the starts of two successive windows.",
+            metavar="DURATION",
+            read="duration",
+            shown_default="the size",
         ),
     ),
     Option(

@@ -121,8 +121,7 @@ class Checkpoints:
             self.write()
 
     def write(self) -> None:
-        """Save the input positions, the snapshot and the output position, if any of them has
-        changed."""
+        """Save the input positions, the snapshot and the output position, if any has changed."""
         with ExitStack() as stack:
             for feeder in self._feeders:
                 stack.enter_context(feeder.pushing)

@@ -30,8 +30,7 @@ class Feeder(threading.Thread):
         """The position after the last row that was pushed."""
 
         self.pushing = threading.Lock()
-        """Held while rows are pushed. While it is not held, the operator and `place` are
-        consistent."""
+        """Held while rows are pushed. Otherwise, the operator and `place` are consistent."""
 
         self.failure: BaseException | None = None
         self._held: deque[tuple[int, int]] = deque()

@@ -72,7 +72,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
 
 
 def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
-    """Create the `Work` that aggregates growing files, which must have the same columns."""
+    """Create the `Work` that aggregates growing files; the first file determines the columns."""
 
     def make(schemas: list[pa.Schema]) -> Made:
         first, names = schemas[0], [given.name for given in job.streams]
